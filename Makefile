@@ -1,0 +1,119 @@
+# every target works from a clean clone with Python >= 3.10, g++ and make
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+JOBS ?= 2
+WERROR ?= OFF
+FUZZ_COUNT ?= 20000
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+SANITIZED := build/sanitized
+SANITIZED_PY := $(SANITIZED)/venv/bin/python
+ASAN := LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+        ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
+NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard core/*.hpp) $(wildcard bindings/*)
+STUB := src/featherback/_core.pyi
+PYTHON_FILES := $(wildcard src tests tools bench)
+CXX_FILES := $(wildcard core/*.hpp) $(wildcard bindings/*.cpp) $(wildcard bindings/*.hpp)
+
+# cmake and ninja are taken from the system where they exist
+BUILD_TOOLS := $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
+
+.PHONY: help demo test check bench corpus fuzz nightly format clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | \
+	  while IFS='|' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.built  ## drop a Laikago, print a summary, save a picture strip
+	@$(PY) -m featherback demo
+
+test: $(VENV)/.test-tools  ## run the tests
+	@$(PY) -m pytest -n $(JOBS) -m "not slow" tests
+
+check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, types and the arrows between rooms
+	@$(PY) -m ruff format --check $(PYTHON_FILES)
+	@$(PY) -m ruff check $(PYTHON_FILES)
+	@$(PY) -m pyright --pythonpath $(PY)
+	@$(if $(CXX_FILES),$(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES))
+	@$(VENV)/bin/lint-imports --no-cache
+	@$(VENV)/bin/codespell
+	@$(PY) -m nanobind.stubgen -q -m featherback._core -o build/_core.pyi
+	@cmp -s build/_core.pyi $(STUB) || { \
+	  echo "make: $(STUB) differs from the extension; run make format"; exit 1; }
+	@$(PY) tools/check_includes.py
+	@$(PY) tools/check_tags.py
+	@$(PY) tools/check_sizes.py
+	@$(PY) tools/check_words.py
+
+bench: $(VENV)/.built  ## measure the budgets as ratios against MuJoCo
+	@$(PY) bench/run.py
+
+corpus: $(VENV)/.built  ## load every robot of the corpus and compare its dynamics with MuJoCo
+	@$(PY) tools/corpus.py
+
+fuzz: $(SANITIZED)/.built  ## load mutated models with the sanitised extension
+	@$(ASAN) $(SANITIZED_PY) tools/fuzz_models.py --count $(FUZZ_COUNT)
+
+nightly: check $(VENV)/.test-tools  ## run everything, slow tests, corpus, fuzz and benchmarks included
+	@$(PY) -m pytest -n $(JOBS) tests
+	@$(MAKE) --no-print-directory corpus fuzz bench
+
+format: $(VENV)/.check-tools $(VENV)/.built  ## format Python and C++, renew the types of the extension
+	@$(PY) -m nanobind.stubgen -q -m featherback._core -o $(STUB)
+	@$(PY) -m ruff check --fix-only --quiet $(PYTHON_FILES)
+	@$(PY) -m ruff format $(PYTHON_FILES)
+	@$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))
+
+clean:  ## remove the environment and everything built
+	@rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis
+
+# the tools that must be there before anything can be built
+define require_tools
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	  echo "make: $(PYTHON) is not Python 3.10 or newer; install one, or name it: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "make: $(PYTHON) has no venv module; install it (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
+	@command -v $(CXX) >/dev/null || { \
+	  echo "make: no C++ compiler $(CXX); install one (Debian, Ubuntu: apt install g++), or name it: make CXX=clang++"; \
+	  exit 1; }
+endef
+
+$(VENV)/.created:
+	$(require_tools)
+	@echo "make: creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints.txt pip
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.created $(NATIVE)
+	@echo "make: building featherback (the first time takes a few minutes)"
+	@$(PIP) install -c constraints.txt --group build $(BUILD_TOOLS)
+	@CXX="$(CXX)" $(PIP) install -c constraints.txt --no-build-isolation -e '.[plot]' \
+	  -Ccmake.define.FEATHERBACK_OPS=ON -Ccmake.define.FEATHERBACK_WERROR=$(WERROR)
+	@touch $@
+
+$(VENV)/.test-tools: $(VENV)/.built
+	@$(PIP) install -c constraints.txt --group test
+	@touch $@
+
+$(VENV)/.check-tools: $(VENV)/.created pyproject.toml constraints.txt
+	@$(PIP) install -c constraints.txt --group check
+	@touch $@
+
+$(SANITIZED)/.built: $(NATIVE) $(shell find src/featherback -name '*.py')
+	$(require_tools)
+	@echo "make: building featherback with sanitizers"
+	@test -x $(SANITIZED_PY) || $(PYTHON) -m venv $(SANITIZED)/venv
+	@$(SANITIZED_PY) -m pip --quiet install -c constraints.txt pip
+	@$(SANITIZED_PY) -m pip --quiet install -c constraints.txt --group build $(BUILD_TOOLS)
+	@CXX="$(CXX)" $(SANITIZED_PY) -m pip --quiet install -c constraints.txt --no-build-isolation . \
+	  -Cbuild-dir=$(SANITIZED)/cmake -Ccmake.define.FEATHERBACK_SANITIZE=ON
+	@touch $@

@@ -1,0 +1,156 @@
+// The pair functions of core/collision.hpp for the tests: scalars, lanes, tangents, and the
+// plane-sphere adjoint. A shape is 15 numbers: position (3), rotation (9, row major), size (3).
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "../core/collision.hpp"
+
+namespace fb::ops {
+
+namespace core = fb::FB_ISA;
+namespace nb = nanobind;
+
+using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Array = nb::ndarray<nb::numpy, double>;
+
+inline constexpr int kShapeNumbers = 15, kTouchNumbers = 8;
+
+// a NumPy array that owns its numbers
+inline Array make_array(std::vector<double> numbers, std::initializer_list<size_t> shape) {
+  auto* kept = new std::vector<double>(std::move(numbers));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+  return Array(kept->data(), shape, owner);
+}
+
+template <class T>
+core::Shape<T> make_shape(const T* x, const core::Real<T>* vert, int nvert) {
+  core::Shape<T> s{{x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert};
+  for (int e = 0; e < 9; ++e) s.R.a[e] = x[3 + e];
+  return s;
+}
+
+// worlds first .. first + W - 1 of a table of shapes, the last world repeated beyond the end
+template <class T>
+core::Shape<T> load_shapes(const Table& table, size_t first,
+                           const std::vector<core::Real<T>>& vert) {
+  T x[kShapeNumbers];
+  for (int e = 0; e < kShapeNumbers; ++e)
+    for (int k = 0; k < core::kLanes<T>; ++k) {
+      const size_t world = std::min(first + size_t(k), table.shape(0) - 1);
+      core::set_lane(x[e], k, core::Real<T>(table(world, e)));
+    }
+  return make_shape<T>(x, vert.data(), int(vert.size() / 3));
+}
+
+// (worlds, slots, 8): phi, n, p, on
+template <class T>
+std::vector<double> collide_worlds(int kind, const Table& a, const Table& b, const Table& vert) {
+  const size_t worlds = a.shape(0), slots = size_t(core::pair_slots(kind));
+  const std::vector<core::Real<T>> hull(vert.data(), vert.data() + vert.size());
+  std::vector<double> out(worlds * slots * kTouchNumbers);
+  core::Touch<T> touch[core::kMaxSlots];
+  for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
+    core::collide(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull), touch);
+    for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds; ++k)
+      for (size_t j = 0; j < slots; ++j) {
+        const core::Touch<T>& t = touch[j];
+        const T numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
+        double* row = &out[((first + k) * slots + j) * kTouchNumbers];
+        for (int e = 0; e < 7; ++e) row[e] = double(core::lane(numbers[e], int(k)));
+        row[7] = core::mask_lane(t.on, int(k)) ? 1.0 : 0.0;
+      }
+  }
+  return out;
+}
+
+inline void check_tables(int kind, const Table& a, const Table& b) {
+  if (kind < 0 || kind >= core::kPairKinds)
+    throw nb::value_error("collide(): no such kind of pair.");
+  if (a.shape(0) != b.shape(0) || a.shape(1) != kShapeNumbers || b.shape(1) != kShapeNumbers)
+    throw nb::value_error("collide(): shapes must be two tables of (worlds, 15).");
+}
+
+// lanes: 1, 4 or 8 worlds in one number; single: in float32
+inline Array collide(int kind, Table a, Table b, Table vert, int lanes, bool single) {
+  check_tables(kind, a, b);
+  std::vector<double> out;
+  if (single)
+    out = lanes == 1 ? collide_worlds<float>(kind, a, b, vert)
+                     : collide_worlds<core::Lane<float, 8>>(kind, a, b, vert);
+  else
+    out = lanes == 1   ? collide_worlds<double>(kind, a, b, vert)
+          : lanes == 4 ? collide_worlds<core::Lane<double, 4>>(kind, a, b, vert)
+                       : collide_worlds<core::Lane<double, 8>>(kind, a, b, vert);
+  return make_array(std::move(out),
+                    {a.shape(0), size_t(core::pair_slots(kind)), size_t(kTouchNumbers)});
+}
+
+// (worlds, slots, 7): the tangents of phi, n, p
+inline Array collide_tangent(int kind, Table a, Table a_tan, Table b, Table b_tan, Table vert) {
+  using D = core::Dual<double>;
+  check_tables(kind, a, b);
+  check_tables(kind, a_tan, b_tan);
+  const size_t worlds = a.shape(0), slots = size_t(core::pair_slots(kind));
+  std::vector<double> out(worlds * slots * 7);
+  core::Touch<D> touch[core::kMaxSlots];
+  for (size_t w = 0; w < worlds; ++w) {
+    D x[kShapeNumbers], y[kShapeNumbers];
+    for (int e = 0; e < kShapeNumbers; ++e) {
+      x[e] = {a(w, e), a_tan(w, e)};
+      y[e] = {b(w, e), b_tan(w, e)};
+    }
+    const int nvert = int(vert.shape(0));
+    core::collide(kind, make_shape<D>(x, vert.data(), nvert), make_shape<D>(y, vert.data(), nvert),
+                  touch);
+    for (size_t j = 0; j < slots; ++j) {
+      const core::Touch<D>& t = touch[j];
+      const D numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
+      for (int e = 0; e < 7; ++e) out[(w * slots + j) * 7 + e] = numbers[e].d;
+    }
+  }
+  return make_array(std::move(out), {worlds, slots, size_t(7)});
+}
+
+// touch_bar (worlds, 7) -> (worlds, 18): pose (6) and size (3) of A, then of B
+inline Array plane_sphere_adjoint(Table a, Table b, Table touch_bar) {
+  check_tables(core::kPlaneSphere, a, b);
+  const size_t worlds = a.shape(0);
+  std::vector<double> out(worlds * 18);
+  for (size_t w = 0; w < worlds; ++w) {
+    const double* t = &touch_bar(w, 0);
+    const core::TouchBar<double> bar{t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}};
+    core::ShapeBar<double> bars[2] = {{core::zero_force<double>(), core::zero3<double>()},
+                                      {core::zero_force<double>(), core::zero3<double>()}};
+    core::plane_sphere_adjoint(make_shape<double>(&a(w, 0), nullptr, 0),
+                               make_shape<double>(&b(w, 0), nullptr, 0), bar, bars[0], bars[1]);
+    for (int s = 0; s < 2; ++s) {
+      const core::Vec3<double> parts[3] = {bars[s].pose.ang, bars[s].pose.lin, bars[s].size};
+      for (int e = 0; e < 3; ++e) {
+        double* row = &out[w * 18 + s * 9 + e * 3];
+        row[0] = parts[e].x;
+        row[1] = parts[e].y;
+        row[2] = parts[e].z;
+      }
+    }
+  }
+  return make_array(std::move(out), {worlds, size_t(18)});
+}
+
+}  // namespace fb::ops
+
+inline void register_collision_ops(nanobind::module_& m) {
+  using namespace nanobind::literals;
+  m.def("pair_slots", [](int kind) { return fb::ops::core::pair_slots(kind); }, "kind"_a);
+  m.def("collide", &fb::ops::collide, "kind"_a, "a"_a, "b"_a, "vert"_a, "lanes"_a = 1,
+        "single"_a = false);
+  m.def("collide_tangent", &fb::ops::collide_tangent, "kind"_a, "a"_a, "a_tan"_a, "b"_a, "b_tan"_a,
+        "vert"_a);
+  m.def("plane_sphere_adjoint", &fb::ops::plane_sphere_adjoint, "a"_a, "b"_a, "touch_bar"_a);
+}

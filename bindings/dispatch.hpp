@@ -1,0 +1,18 @@
+// The kernels of one instruction set, and how to find them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "bindings/kernel.hpp"
+
+namespace fb {
+
+struct KernelSet {
+  const char* isa;
+  const Kernel *double_one, *double_many, *float_one, *float_many;
+};
+
+std::vector<std::string> available_isas();
+const KernelSet* find_kernels(const std::string& isa);  // null where not built or not supported
+
+}  // namespace fb

@@ -1,0 +1,276 @@
+#include "bindings/engine.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+namespace fb {
+
+Buffer aligned_buffer(size_t bytes) {
+  return Buffer(static_cast<char*>(::operator new[](bytes + 64, std::align_val_t(64))));
+}
+
+namespace {
+
+// a simulator is one thread's at a time: its scratch memory is not shared
+struct Guard {
+  explicit Guard(std::atomic<bool>& flag) : flag_(flag) {
+    if (flag_.exchange(true))
+      throw std::runtime_error(
+          "this Simulator is already running in another thread; give each thread its own "
+          "Simulator");
+  }
+  ~Guard() { flag_ = false; }
+  std::atomic<bool>& flag_;
+};
+
+long rows_of(const AnyArray& a) { return long(a.shape(0)); }
+
+// work(from, to) over all steps in pieces of about 50 ms, so that an interrupt is answered and
+// progress is shown
+template <class F>
+void in_pieces(long steps, nb::object progress, F&& work) {
+  using Clock = std::chrono::steady_clock;
+  long piece = 1;
+  for (long from = 0; from < steps;) {
+    const long to = from + piece < steps ? from + piece : steps;
+    const auto start = Clock::now();
+    work(from, to);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!progress.is_none()) progress(to);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (seconds < 0.025) piece *= 2;
+    if (seconds > 0.1 && piece > 1) piece /= 2;
+    from = to;
+  }
+}
+
+void* data_of(nb::object o) { return o.is_none() ? nullptr : nb::cast<AnyArray>(o).data(); }
+
+}  // namespace
+
+Engine::Engine(nb::dict sizes, nb::dict tables, AnyArray theta, AnyArray vert, nb::dict options,
+               const std::string& isa, int threads)
+    : pool_(threads), scratch_(threads), scratch_bytes_(threads, 0) {
+#define FB_X(name) layout_.name = nb::cast<int>(sizes[#name]);
+  FB_SIZES(FB_X)
+#undef FB_X
+#define FB_X(name, count)                                                \
+  {                                                                      \
+    IntArray a = nb::cast<IntArray>(tables[#name]);                      \
+    if (long(a.size()) != long(layout_.count))                           \
+      throw std::invalid_argument("table " #name " has a wrong length"); \
+    auto& keep = tables_[#name];                                         \
+    keep.assign(a.data(), a.data() + a.size());                          \
+    layout_.name = keep.data();                                          \
+  }
+  FB_TABLES(FB_X)
+#undef FB_X
+  const KernelSet* set = find_kernels(isa);
+  if (!set) throw std::invalid_argument("no kernels for instruction set " + isa);
+  const bool wide = theta.dtype() == nb::dtype<double>();
+  one_ = wide ? set->double_one : set->float_one;
+  many_ = wide ? set->double_many : set->float_many;
+  options_ = {nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
+              nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
+              nb::cast<double>(options["regularisation"]), nb::cast<int>(options["max_sweeps"]),
+              nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"])};
+  ntheta_ = host::theta_size(layout_);
+  if (long(theta.size()) != ntheta_) throw std::invalid_argument("theta has a wrong length");
+  const auto copy = [](const AnyArray& a) {
+    Buffer b = aligned_buffer(a.nbytes());
+    if (a.nbytes() > 0) std::memcpy(b.get(), a.data(), a.nbytes());
+    return b;
+  };
+  theta_ = copy(theta);
+  vert_ = copy(vert);
+  derived_ = aligned_buffer(size_t(host::derived_size(layout_)) * one_->real_bytes);
+  derived_other_ = aligned_buffer(size_t(host::derived_size(layout_)) * one_->real_bytes);
+  one_->derive(layout_, theta_.get(), vert_.get(), derived_.get());
+}
+
+Task Engine::blank_task(long worlds, nb::object theta) {
+  Task t{};
+  t.layout = &layout_;
+  t.options = &options_;
+  t.theta = theta_.get();
+  t.derived = derived_.get();
+  t.vert = vert_.get();
+  t.worlds = worlds;
+  if (!theta.is_none()) {
+    AnyArray a = nb::cast<AnyArray>(theta);
+    t.theta = a.data();
+    t.theta_per_world = a.ndim() == 2;
+    if (!t.theta_per_world) {
+      one_->derive(layout_, t.theta, t.vert, derived_other_.get());
+      t.derived = derived_other_.get();
+    }
+  }
+  return t;
+}
+
+char* Engine::workspace(int thread, size_t bytes) {
+  if (scratch_bytes_[thread] < bytes) {
+    scratch_[thread] = aligned_buffer(bytes);
+    std::memset(scratch_[thread].get(), 0, bytes);
+    scratch_bytes_[thread] = bytes;
+  }
+  return scratch_[thread].get();
+}
+
+// lanes pay from two worlds on
+const Kernel* Engine::kernel_for(long worlds, bool) const { return worlds > 1 ? many_ : one_; }
+
+void Engine::run(Job job, const Task& task) {
+  const Kernel* k = kernel_for(task.worlds, task.theta_per_world);
+  const size_t bytes = k->workspace_bytes(layout_);
+  for (size_t i = 0; i < scratch_.size(); ++i) workspace(int(i), bytes);
+  const long blocks = (task.worlds + k->width - 1) / k->width;
+  // a lane of one world cannot hold a parameter per lane: it takes each world's row in turn
+  if (k->width == 1 && task.theta_per_world) {
+    const size_t row = size_t(ntheta_) * k->real_bytes;
+    const size_t derived = size_t(host::derived_size(layout_)) * k->real_bytes;
+    std::vector<Buffer> own(scratch_.size());
+    for (Buffer& b : own) b = aligned_buffer(derived);
+    pool_.run(blocks, [&](int thread, long b) {
+      Task t = task;
+      t.theta = static_cast<const char*>(task.theta) + b * row;
+      t.theta_per_world = false;
+      k->derive(layout_, t.theta, t.vert, own[thread].get());
+      t.derived = own[thread].get();
+      k->run(job, t, b, scratch_[thread].get());
+    });
+    return;
+  }
+  pool_.run(blocks, [&](int thread, long b) { k->run(job, task, b, scratch_[thread].get()); });
+}
+
+nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
+  using In = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  In qa, va, ua;
+  const auto dtype = real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>();
+  const auto fits = [&](nb::handle h, In& a, int n) {
+    return nb::try_cast<In>(h, a, false) && a.dtype() == dtype && int(a.shape(0)) == n;
+  };
+  if (!fits(q, qa, layout_.nq) || !fits(v, va, layout_.nv)) return nb::none();
+  if (layout_.nu > 0 && !fits(u, ua, layout_.nu)) return nb::none();
+  if (layout_.nu == 0 && !u.is_none()) return nb::none();
+  Guard use(in_use_);
+  Task t = blank_task(1, nb::none());
+  uint32_t status = 0;
+  int32_t status_step = -1;
+  const size_t nq = layout_.nq, nv = layout_.nv, bytes = real_bytes();
+  char* out = new char[(nq + nv) * bytes];
+  nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<char*>(p); });
+  // results are written one row behind the inputs
+  t.q = qa.data();
+  t.v = va.data();
+  t.u = layout_.nu > 0 ? ua.data() : nullptr;
+  t.q_step = long(nq);
+  t.v_step = long(nv);
+  t.q_out = out - nq * bytes;
+  t.v_out = out + nq * bytes - nv * bytes;
+  t.last_step = 1;
+  t.status = &status;
+  t.status_step = &status_step;
+  {
+    nb::gil_scoped_release release;
+    const size_t need = one_->workspace_bytes(layout_);
+    one_->run(Job::rollout, t, 0, workspace(0, need));
+  }
+  const auto array = [&](char* p, size_t n) {
+    return nb::ndarray<nb::numpy>(p, {n}, owner, {}, dtype).cast();
+  };
+  nb::object q1 = array(out, nq), v1 = array(out + nq * bytes, nv);
+  return nb::make_tuple(q1, v1, status);
+}
+
+Task Engine::rollout_task(AnyArray q, AnyArray v, nb::object u, nb::object theta) {
+  const long steps = long(q.shape(1)) - 1;
+  Task t = blank_task(rows_of(q), theta);
+  t.q = t.q_out = q.data();
+  t.v = t.v_out = v.data();
+  t.q_step = layout_.nq;
+  t.v_step = layout_.nv;
+  t.q_world = (steps + 1) * t.q_step;
+  t.v_world = (steps + 1) * t.v_step;
+  if (!u.is_none()) {
+    AnyArray a = nb::cast<AnyArray>(u);
+    t.u = a.data();
+    t.u_step = layout_.nu;
+    t.u_world = a.ndim() == 3 ? steps * layout_.nu : 0;
+  }
+  return t;
+}
+
+void Engine::rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray status,
+                     AnyArray status_step, AnyArray residual, AnyArray sweeps,
+                     nb::object progress) {
+  Guard use(in_use_);
+  const long steps = long(q.shape(1)) - 1;
+  Task t = rollout_task(q, v, u, theta);
+  t.status = static_cast<uint32_t*>(status.data());
+  t.status_step = static_cast<int32_t*>(status_step.data());
+  t.residual = residual.data();
+  t.sweeps = sweeps.data();
+  in_pieces(steps, progress, [&](long from, long to) {
+    t.first_step = from;
+    t.last_step = to;
+    nb::gil_scoped_release release;
+    run(Job::rollout, t);
+  });
+}
+
+void Engine::vjp(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray q_bar,
+                 AnyArray v_bar, AnyArray u_bar, AnyArray status, AnyArray status_step) {
+  Guard use(in_use_);
+  Task t = rollout_task(q, v, u, theta);
+  const long steps = long(q.shape(1)) - 1;
+  t.u_bar_world = steps * layout_.nu;
+  t.q_bar = q_bar.data();
+  t.v_bar = v_bar.data();
+  t.u_bar = u_bar.data();
+  t.status = static_cast<uint32_t*>(status.data());
+  t.status_step = static_cast<int32_t*>(status_step.data());
+  in_pieces(steps, nb::none(), [&](long from, long to) {
+    t.first_step = steps - to;
+    t.last_step = steps - from;
+    nb::gil_scoped_release release;
+    run(Job::vjp, t);
+  });
+}
+
+void Engine::evaluate(const std::string& job, AnyArray q, nb::object v, nb::object x, AnyArray y,
+                      nb::object theta) {
+  static const std::map<std::string, Job> jobs = {{"mass_matrix", Job::mass_matrix},
+                                                  {"inverse_dynamics", Job::inverse_dynamics},
+                                                  {"forward_dynamics", Job::forward_dynamics},
+                                                  {"bias", Job::bias},
+                                                  {"poses", Job::poses}};
+  Guard use(in_use_);
+  Task t = blank_task(rows_of(q), theta);
+  t.q = q.data();
+  t.v = data_of(v);
+  t.x = data_of(x);
+  t.y = y.data();
+  const Job which = jobs.at(job);
+  nb::gil_scoped_release release;
+  run(which, t);
+}
+
+void Engine::contacts(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray numbers,
+                      AnyArray ids, AnyArray count) {
+  Guard use(in_use_);
+  Task t = blank_task(rows_of(q), theta);
+  t.q = q.data();
+  t.v = v.data();
+  t.u = data_of(u);
+  t.contact_numbers = numbers.data();
+  t.contact_ids = static_cast<int32_t*>(ids.data());
+  t.contact_count = static_cast<int32_t*>(count.data());
+  nb::gil_scoped_release release;
+  run(Job::contacts, t);
+}
+
+}  // namespace fb

@@ -1,0 +1,70 @@
+// The engine behind a Simulator: one model, one set of options, its kernels, threads and scratch.
+// Owns shapes and memory, no physics.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/dispatch.hpp"
+#include "bindings/pool.hpp"
+
+namespace fb {
+
+namespace nb = nanobind;
+
+using IntArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using AnyArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+struct AlignedDelete {
+  void operator()(char* p) const { ::operator delete[](p, std::align_val_t(64)); }
+};
+using Buffer = std::unique_ptr<char[], AlignedDelete>;
+Buffer aligned_buffer(size_t bytes);
+
+class Engine {
+ public:
+  Engine(nb::dict sizes, nb::dict tables, AnyArray theta, AnyArray vert, nb::dict options,
+         const std::string& isa, int threads);
+
+  int real_bytes() const { return one_->real_bytes; }
+  int theta_numbers() const { return ntheta_; }
+  // null where the arrays do not have the shapes and types of one world; the caller then takes the
+  // careful path
+  nb::object step_one(nb::handle q, nb::handle v, nb::handle u);
+  void rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray status,
+               AnyArray status_step, AnyArray residual, AnyArray sweeps, nb::object progress);
+  // q_bar and v_bar hold cotangents of all states and receive the gradient in their first row
+  void vjp(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray q_bar, AnyArray v_bar,
+           AnyArray u_bar, AnyArray status, AnyArray status_step);
+  void evaluate(const std::string& job, AnyArray q, nb::object v, nb::object x, AnyArray y,
+                nb::object theta);
+  void contacts(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray numbers,
+                AnyArray ids, AnyArray count);
+
+ private:
+  Task blank_task(long worlds, nb::object theta);
+  Task rollout_task(AnyArray q, AnyArray v, nb::object u, nb::object theta);
+  void run(Job job, const Task& task);
+  const Kernel* kernel_for(long worlds, bool per_world) const;
+  char* workspace(int thread, size_t bytes);
+  class Use;
+
+  Layout layout_{};
+  EngineOptions options_{};
+  std::map<std::string, std::vector<int32_t>> tables_;
+  Buffer theta_, derived_, vert_;
+  const Kernel *one_ = nullptr, *many_ = nullptr;
+  int ntheta_ = 0;
+  Pool pool_;
+  std::vector<Buffer> scratch_;
+  std::vector<size_t> scratch_bytes_;
+  Buffer derived_other_;
+  std::atomic<bool> in_use_{false};
+};
+
+}  // namespace fb

@@ -1,0 +1,354 @@
+// The core compiled for one instruction set, one machine number and one lane width.
+#include "bindings/kernel.hpp"
+
+#include "core/dual.hpp"
+#include "core/lane.hpp"
+#include "core/step.hpp"
+
+namespace fb::FB_ISA {
+namespace {
+
+using R = FB_REAL;
+#if FB_WIDTH == 1
+using T = R;
+#else
+using T = Lane<R, FB_WIDTH>;
+#endif
+constexpr int W = FB_WIDTH;
+
+Options<R> options_of(const EngineOptions& o) {
+  return {R(o.margin),         R(o.v_recover), R(o.v_rest),    R(o.tolerance),
+          R(o.regularisation), o.max_sweeps,   o.box_friction, o.exact_finish};
+}
+
+// world that lane k of a block stands for; the last block repeats the last world
+long world_of(const Task& t, long block, int k) {
+  const long w = block * W + k;
+  return w < t.worlds ? w : t.worlds - 1;
+}
+void load(const Task& t, long block, const void* base, long stride, long offset, int n, T* out) {
+  const R* x = static_cast<const R*>(base) + offset;
+  for (int k = 0; k < W; ++k) {
+    const R* row = x + world_of(t, block, k) * stride;
+    for (int i = 0; i < n; ++i) set_lane(out[i], k, row[i]);
+  }
+}
+// adding zero turns -0 into 0, so that equal states have equal bits
+void store(const Task& t, long block, void* base, long stride, long offset, int n, const T* in) {
+  R* x = static_cast<R*>(base) + offset;
+  for (int k = 0; k < W && block * W + k < t.worlds; ++k) {
+    R* row = x + (block * W + k) * stride;
+    for (int i = 0; i < n; ++i) row[i] = lane(in[i], k) + R(0);
+  }
+}
+
+// everything one block needs, carved from the caller's buffer
+template <class P>
+struct Bench {
+  Model<T, P> m;
+  Options<R> o;
+  Work<T> w;
+  T *q, *v, *u, *q1, *v1, *q2, *v2;
+  T *q_bar, *v_bar, *u_bar, *q1_bar, *v1_bar, *t;
+  T* big;
+
+  size_t carve_all(const Layout& s, char* base) {
+    Carver c{base, 0};
+    q = c.take<T>(s.nq);
+    v = c.take<T>(s.nv);
+    u = c.take<T>(s.nu + s.nv);
+    q1 = c.take<T>(s.nq);
+    v1 = c.take<T>(s.nv);
+    q2 = c.take<T>(s.nq);
+    v2 = c.take<T>(s.nv);
+    for (T** x : {&q_bar, &q1_bar}) *x = c.take<T>(s.nq);
+    for (T** x : {&v_bar, &v1_bar}) *x = c.take<T>(s.nv);
+    u_bar = c.take<T>(s.nu);
+    t = c.take<T>(4 * s.nv);
+    big = c.take<T>(s.nu + s.nv * s.nv + 12 * (s.nbody + s.nsite) + 21 * s.nlink);
+    P *theta = nullptr, *derived = nullptr;
+    if constexpr (kLanes<P> > 1) {
+      theta = c.take<P>(theta_size(s));
+      derived = c.take<P>(derived_size(s));
+    }
+    c.at = (c.at + 63) / 64 * 64;
+    const size_t used = carve(s, base ? base + c.at : nullptr, w);
+    own_theta = theta;
+    own_derived = derived;
+    return c.at + used;
+  }
+  void open(const Task& t, long block, char* base) {
+    carve_all(*t.layout, base);
+    m.s = *t.layout;
+    m.vert = static_cast<const R*>(t.vert);
+    o = options_of(*t.options);
+    if constexpr (kLanes<P> > 1) {
+      load(t, block, t.theta, theta_size(m.s), 0, theta_size(m.s), own_theta);
+      bind<const P>(m.s, own_theta, m.theta);
+      Derived<P> out;
+      bind<P>(m.s, own_derived, out);
+      derive(m.s, m.theta, m.vert, out);
+      bind<const P>(m.s, own_derived, m.derived);
+    } else {
+      bind<const P>(m.s, static_cast<const P*>(t.theta), m.theta);
+      bind<const P>(m.s, static_cast<const P*>(t.derived), m.derived);
+    }
+  }
+
+ private:
+  P *own_theta, *own_derived;
+};
+
+// one step; when the rows of all lanes together exceed the capacity, each lane is stepped by itself
+template <class P>
+void step_block(Bench<P>& b, Mask<T>& overflow) {
+  step(b.m, b.o, b.q, b.v, b.u, Mask<T>(true), b.q1, b.v1, b.w);
+  overflow = b.w.overflow;
+  if (W == 1 || !any(overflow)) return;
+  overflow = Mask<T>(false);
+  Mask<T> unconverged(false);
+  T residual(0), sweeps(0);
+  for (int k = 0; k < W; ++k) {
+    Mask<T> only(false);
+    set_mask_lane(only, k, true);
+    step(b.m, b.o, b.q, b.v, b.u, only, b.q2, b.v2, b.w);
+    for (int i = 0; i < b.m.s.nq; ++i) set_lane(b.q1[i], k, lane(b.q2[i], k));
+    for (int i = 0; i < b.m.s.nv; ++i) set_lane(b.v1[i], k, lane(b.v2[i], k));
+    set_mask_lane(overflow, k, mask_lane(b.w.overflow, k));
+    set_mask_lane(unconverged, k, mask_lane(b.w.unconverged, k));
+    set_lane(residual, k, lane(b.w.residual, k));
+    set_lane(sweeps, k, lane(b.w.sweeps, k));
+  }
+  b.w.unconverged = unconverged;
+  b.w.residual = residual;
+  b.w.sweeps = sweeps;
+}
+
+void keep_largest(const Task& t, long block, void* base, T x) {
+  if (!base) return;
+  R* out = static_cast<R*>(base);
+  for (int k = 0; k < W && block * W + k < t.worlds; ++k)
+    if (!(lane(x, k) <= out[block * W + k])) out[block * W + k] = lane(x, k);
+}
+
+void note_status(const Task& t, long block, long step, unsigned bit, Mask<T> m) {
+  if (!any(m)) return;
+  for (int k = 0; k < W && block * W + k < t.worlds; ++k) {
+    const long world = block * W + k;
+    if (!mask_lane(m, k)) continue;
+    if (!t.status[world]) t.status_step[world] = int32_t(step);
+    t.status[world] |= bit;
+  }
+}
+
+template <class P>
+void run_rollout(const Task& t, long block, char* workspace) {
+  Bench<P> b;
+  b.open(t, block, workspace);
+  const Layout& s = b.m.s;
+  load(t, block, t.q, t.q_world, t.first_step * t.q_step, s.nq, b.q);
+  load(t, block, t.v, t.v_world, t.first_step * t.v_step, s.nv, b.v);
+  for (long k = t.first_step; k < t.last_step; ++k) {
+    if (s.nu > 0) load(t, block, t.u, t.u_world, k * t.u_step, s.nu, b.u);
+    Mask<T> overflow;
+    step_block(b, overflow);
+    Mask<T> finite(true);
+    for (int i = 0; i < s.nq; ++i) finite = finite & is_finite(b.q[i] = b.q1[i]);
+    for (int i = 0; i < s.nv; ++i) finite = finite & is_finite(b.v[i] = b.v1[i]);
+    note_status(t, block, k, kNonFinite, !finite);
+    note_status(t, block, k, kContactOverflow, overflow);
+    note_status(t, block, k, kUnconverged, b.w.unconverged & finite);
+    keep_largest(t, block, t.residual, b.w.residual);
+    keep_largest(t, block, t.sweeps, b.w.sweeps);
+    store(t, block, t.q_out, t.q_world, (k + 1) * t.q_step, s.nq, b.q);
+    store(t, block, t.v_out, t.v_world, (k + 1) * t.v_step, s.nv, b.v);
+  }
+}
+
+// one step of the backward pass: recompute the step, then its adjoint; bars of the next state in
+// q1_bar, v1_bar
+template <class P>
+Mask<T> adjoint_lanes(Bench<P>& b, Mask<T> alive) {
+  const Layout& s = b.m.s;
+  step(b.m, b.o, b.q, b.v, b.u, alive, b.q1, b.v1, b.w);
+  for (int i = 0; i < s.nq; ++i) b.q_bar[i] = T(0);
+  for (int i = 0; i < s.nv; ++i) b.v_bar[i] = T(0);
+  for (int i = 0; i < s.nu; ++i) b.u_bar[i] = T(0);
+  return step_adjoint(b.m, b.o, b.q, b.v, b.u, b.v1, b.q1_bar, b.v1_bar, b.w, b.t, b.q_bar, b.v_bar,
+                      b.u_bar) |
+         b.w.overflow;
+}
+template <class P>
+Mask<T> adjoint_block(Bench<P>& b) {
+  const Layout& s = b.m.s;
+  Mask<T> missing = adjoint_lanes(b, Mask<T>(true));
+  if (W == 1 || !any(b.w.overflow)) return missing;
+  // as in the forward pass: too many rows together, so each lane by itself
+  T *q = b.q2, *v = b.v2, *u = b.big;
+  for (int k = 0; k < W; ++k) {
+    Mask<T> only(false);
+    set_mask_lane(only, k, true);
+    set_mask_lane(missing, k, mask_lane(adjoint_lanes(b, only), k));
+    for (int i = 0; i < s.nq; ++i) set_lane(q[i], k, lane(b.q_bar[i], k));
+    for (int i = 0; i < s.nv; ++i) set_lane(v[i], k, lane(b.v_bar[i], k));
+    for (int i = 0; i < s.nu; ++i) set_lane(u[i], k, lane(b.u_bar[i], k));
+  }
+  for (int i = 0; i < s.nq; ++i) b.q_bar[i] = q[i];
+  for (int i = 0; i < s.nv; ++i) b.v_bar[i] = v[i];
+  for (int i = 0; i < s.nu; ++i) b.u_bar[i] = u[i];
+  return missing;
+}
+
+template <class P>
+void run_vjp(const Task& t, long block, char* workspace) {
+  Bench<P> b;
+  b.open(t, block, workspace);
+  const Layout& s = b.m.s;
+  load(t, block, t.q_bar, t.q_world, t.last_step * t.q_step, s.nq, b.q1_bar);
+  load(t, block, t.v_bar, t.v_world, t.last_step * t.v_step, s.nv, b.v1_bar);
+  for (long k = t.last_step - 1; k >= t.first_step; --k) {
+    load(t, block, t.q, t.q_world, k * t.q_step, s.nq, b.q);
+    load(t, block, t.v, t.v_world, k * t.v_step, s.nv, b.v);
+    if (s.nu > 0) load(t, block, t.u, t.u_world, k * t.u_step, s.nu, b.u);
+    note_status(t, block, k, kNoGradient, adjoint_block(b));
+    if (s.nu > 0) store(t, block, t.u_bar, t.u_bar_world, k * s.nu, s.nu, b.u_bar);
+    // what the caller gave for this state joins what came back through the step
+    load(t, block, t.q_bar, t.q_world, k * t.q_step, s.nq, b.q1_bar);
+    load(t, block, t.v_bar, t.v_world, k * t.v_step, s.nv, b.v1_bar);
+    for (int i = 0; i < s.nq; ++i) b.q1_bar[i] += b.q_bar[i];
+    for (int i = 0; i < s.nv; ++i) b.v1_bar[i] += b.v_bar[i];
+    store(t, block, t.q_bar, t.q_world, k * t.q_step, s.nq, b.q1_bar);
+    store(t, block, t.v_bar, t.v_world, k * t.v_step, s.nv, b.v1_bar);
+  }
+}
+
+// poses of bodies (position, rotation matrix) then of sites, 12 numbers each
+template <class P>
+void write_poses(Bench<P>& b) {
+  const Layout& s = b.m.s;
+  const auto put = [&](int link, const P* R0, const P* p, T* y) {
+    const LinkWork<T>& k = b.w.link[link];
+    const Vec3<T> x = origin_of(s, b.w, link) + k.r + mul(k.R, lift3<P>(p));
+    const Mat3<T> A = mul(k.R, R0);
+    y[0] = x.x;
+    y[1] = x.y;
+    y[2] = x.z;
+    for (int e = 0; e < 9; ++e) y[3 + e] = A.a[e];
+  };
+  for (int i = 0; i < s.nbody; ++i)
+    put(s.body_link[i], b.m.derived.body_R + 9 * i, b.m.derived.body_p + 3 * i, b.big + 12 * i);
+  for (int i = 0; i < s.nsite; ++i)
+    put(s.site_link[i], b.m.derived.site_R + 9 * i, b.m.derived.site_p + 3 * i,
+        b.big + 12 * (s.nbody + i));
+}
+
+template <class P>
+void run_evaluation(Job job, const Task& t, long block, char* workspace) {
+  Bench<P> b;
+  b.open(t, block, workspace);
+  const Layout& s = b.m.s;
+  load(t, block, t.q, s.nq, 0, s.nq, b.q);
+  for (int i = 0; i < s.nv; ++i) b.v[i] = b.u[i] = T(0);
+  if (t.v) load(t, block, t.v, s.nv, 0, s.nv, b.v);
+  if (t.x) load(t, block, t.x, s.nv, 0, s.nv, b.u);
+  kinematics(b.m, b.q, b.v, b.w);
+  if (job == Job::mass_matrix) {
+    mass_matrix(b.m, b.big, b.w, reinterpret_cast<Sym6<T>*>(b.big + s.nv * s.nv));
+    store(t, block, t.y, long(s.nv) * s.nv, 0, s.nv * s.nv, b.big);
+  } else if (job == Job::poses) {
+    write_poses(b);
+    const int n = 12 * (s.nbody + s.nsite);
+    store(t, block, t.y, n, 0, n, b.big);
+  } else if (job == Job::forward_dynamics) {
+    for (int i = 0; i < s.nv; ++i) b.w.hD[i] = T(b.m.theta.dof_armature[i]);
+    articulated_body(b.m, b.u, b.w);
+    store(t, block, t.y, s.nv, 0, s.nv, b.w.qdd);
+  } else {
+    inverse_dynamics(b.m, b.u, b.v1, b.w, b.w.wrench);
+    store(t, block, t.y, s.nv, 0, s.nv, b.v1);
+  }
+}
+
+// one world's contacts of one step, compact: (gap, point, normal, force on B) in the world, and
+// (pair, slot) ids
+template <class P>
+void write_contacts(const Task& t, const Bench<P>& b, long world, int k) {
+  const Layout& s = b.m.s;
+  int32_t count = 0;
+  R* numbers = static_cast<R*>(t.contact_numbers) + world * s.max_contacts * kContactNumbers;
+  int32_t* ids = t.contact_ids + world * s.max_contacts;
+  const R h = lane(T(b.m.theta.dt[0]), k);
+  for (int i = 0; i < b.w.nblock; ++i) {
+    const Block& x = b.w.block[i];
+    const BlockWork<T>& c = b.w.touch[i];
+    if (x.kind != kBlockContact || !mask_lane(c.on, k)) continue;
+    Vec3<T> t1, t2;
+    tangents(c.n, t1, t2);
+    Vec3<T> f = c.n * b.w.lam[x.row];
+    if (x.rows == 3) f += t1 * b.w.lam[x.row + 1] + t2 * b.w.lam[x.row + 2];
+    const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(x.linkA, x.linkB));
+    const T y[kContactNumbers] = {c.phi, p.x, p.y, p.z, c.n.x, c.n.y, c.n.z, f.x, f.y, f.z};
+    for (int e = 0; e < kContactNumbers; ++e)
+      numbers[count * kContactNumbers + e] = lane(y[e], k) / (e < 7 ? R(1) : h) + R(0);
+    ids[count++] = x.source;
+  }
+  t.contact_count[world] = count;
+}
+template <class P>
+void run_contacts(const Task& t, long block, char* workspace) {
+  Bench<P> b;
+  b.open(t, block, workspace);
+  const Layout& s = b.m.s;
+  load(t, block, t.q, s.nq, 0, s.nq, b.q);
+  load(t, block, t.v, s.nv, 0, s.nv, b.v);
+  if (s.nu > 0) load(t, block, t.u, s.nu, 0, s.nu, b.u);
+  for (int k = 0; k < W && block * W + k < t.worlds; ++k) {
+    Mask<T> only(false);
+    set_mask_lane(only, k, true);
+    step(b.m, b.o, b.q, b.v, b.u, only, b.q1, b.v1, b.w);
+    write_contacts(t, b, block * W + k, k);
+  }
+}
+
+template <class P>
+void run_with(Job job, const Task& t, long block, char* workspace) {
+  if (job == Job::rollout)
+    run_rollout<P>(t, block, workspace);
+  else if (job == Job::vjp)
+    run_vjp<P>(t, block, workspace);
+  else if (job == Job::contacts)
+    run_contacts<P>(t, block, workspace);
+  else
+    run_evaluation<P>(job, t, block, workspace);
+}
+
+void run(Job job, const Task& t, long block, char* workspace) {
+  if constexpr (W > 1)
+    if (t.theta_per_world) return run_with<T>(job, t, block, workspace);
+  run_with<R>(job, t, block, workspace);
+}
+
+size_t workspace_bytes(const Layout& s) {
+  Bench<T> b;
+  return b.carve_all(s, nullptr);
+}
+
+void derive_shared(const Layout& s, const void* theta, const void* vert, void* out) {
+  Theta<const R> view;
+  bind<const R>(s, static_cast<const R*>(theta), view);
+  Derived<R> d;
+  bind<R>(s, static_cast<R*>(out), d);
+  derive(s, view, static_cast<const R*>(vert), d);
+}
+
+}  // namespace
+
+#define FB_TEXT2(x) #x
+#define FB_TEXT(x) FB_TEXT2(x)
+#define FB_NAME3(real, width) kernel_##real##_##width
+#define FB_NAME2(real, width) FB_NAME3(real, width)
+extern const Kernel FB_NAME2(FB_REAL, FB_WIDTH);
+const Kernel FB_NAME2(FB_REAL, FB_WIDTH) = {FB_TEXT(FB_ISA), int(sizeof(R)), W,
+                                            workspace_bytes, derive_shared,  run};
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,74 @@
+// featherback._ops: forwards and adjoints of the core by name, over one flat vector of inputs, for
+// the tests. Each op is a struct with a forward and an adjoint written once in T; it is run in
+// double, float, lanes and dual numbers.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/collision_ops.hpp"
+#include "bindings/ops_model.hpp"
+#include "bindings/ops_pure.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace fb::ops {
+namespace {
+
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+Array output(const Numbers& x) { return make_array(x, {x.size()}); }
+Numbers input(const Vector& a) { return {a.data(), a.data() + a.size()}; }
+
+// the ops of no model, or of one
+struct OpSet {
+  OpTable ops;
+  const Op& at(const std::string& name) const { return ops.at(name); }
+};
+
+}  // namespace
+
+NB_MODULE(_ops, m) {
+  register_collision_ops(m);
+  nb::class_<OpSet>(m, "OpSet", "A table of ops.")
+      .def("names",
+           [](const OpSet& s) {
+             std::vector<std::string> names;
+             for (const auto& [name, op] : s.ops) names.push_back(name);
+             return names;
+           })
+      .def("sizes",
+           [](const OpSet& s, const std::string& n) {
+             return nb::make_tuple(s.at(n).inputs, s.at(n).outputs);
+           })
+      .def("adjoint_of", [](const OpSet& s, const std::string& n) { return s.at(n).adjoint_of; })
+      .def("forward", [](const OpSet& s, const std::string& n,
+                         Vector x) { return output(s.at(n).forward(input(x))); })
+      .def("forward_float", [](const OpSet& s, const std::string& n,
+                               Vector x) { return output(s.at(n).forward_float(input(x))); })
+      .def("forward_lanes",
+           [](const OpSet& s, const std::string& n, Vector x) {
+             const Numbers y = s.at(n).forward_lanes(input(x));
+             return make_array(y, {size_t(kOpLanes), y.size() / kOpLanes});
+           })
+      .def("tangent", [](const OpSet& s, const std::string& n, Vector x,
+                         Vector x_tan) { return output(s.at(n).tangent(input(x), input(x_tan))); })
+      .def("adjoint",
+           [](const OpSet& s, const std::string& n, Vector x, Vector y_bar, Vector x_bar) {
+             return output(s.at(n).adjoint(input(x), input(y_bar), input(x_bar)));
+           })
+      .def("adjoint_float", [](const OpSet& s, const std::string& n, Vector x, Vector y_bar) {
+        return output(s.at(n).adjoint_float(input(x), input(y_bar)));
+      });
+  m.def("pure_ops", [] { return OpSet{table()}; }, "Ops that need no model.");
+  m.def(
+      "model_ops",
+      [](nb::dict sizes, nb::dict tables, Vector theta, Vector vert, nb::dict options) {
+        return OpSet{model_table(make_box(sizes, tables, input(theta), input(vert), options))};
+      },
+      "Ops of one model, from the arrays an Engine is built from.");
+  m.attr("LANES") = kOpLanes;
+}
+
+}  // namespace fb::ops

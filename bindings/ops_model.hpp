@@ -1,0 +1,214 @@
+// Ops of a given model: dynamics, integration, actuation and the whole step, over x = (q, v, u or
+// a).
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <memory>
+#include <stdexcept>
+
+#include "bindings/kernel.hpp"
+#include "bindings/ops_table.hpp"
+
+namespace fb::ops {
+
+namespace nb = nanobind;
+
+// a model's arrays in one machine number
+template <class R>
+struct ModelNumbers {
+  std::vector<R> theta, derived, vert;
+  void fill(const Layout& s, const Numbers& theta64, const Numbers& vert64) {
+    theta = convert<R>(theta64);
+    vert = convert<R>(vert64);
+    vert.resize(vert.size() + 3);
+    derived.resize(core::derived_size(s));
+    core::Theta<const R> view;
+    core::bind<const R>(s, theta.data(), view);
+    core::Derived<R> out;
+    core::bind<R>(s, derived.data(), out);
+    core::derive(s, view, vert.data(), out);
+  }
+};
+
+struct ModelBox {
+  Layout s{};
+  std::map<std::string, std::vector<int32_t>> tables;
+  ModelNumbers<double> wide;
+  ModelNumbers<float> narrow;
+  EngineOptions options{};
+
+  template <class T>
+  core::Model<T, core::Real<T>> model() const {
+    using R = core::Real<T>;
+    const ModelNumbers<R>& n = numbers<R>();
+    core::Model<T, R> m;
+    m.s = s;
+    core::bind<const R>(s, n.theta.data(), m.theta);
+    core::bind<const R>(s, n.derived.data(), m.derived);
+    m.vert = n.vert.data();
+    return m;
+  }
+  template <class R>
+  const ModelNumbers<R>& numbers() const {
+    if constexpr (sizeof(R) == 8)
+      return wide;
+    else
+      return narrow;
+  }
+  template <class T>
+  core::Options<core::Real<T>> opts() const {
+    using R = core::Real<T>;
+    const EngineOptions& o = options;
+    return {R(o.margin),         R(o.v_recover), R(o.v_rest),    R(o.tolerance),
+            R(o.regularisation), o.max_sweeps,   o.box_friction, o.exact_finish};
+  }
+};
+
+// scratch for one call
+template <class T>
+struct Scratch {
+  std::vector<char> buffer;
+  core::Work<T> w;
+  explicit Scratch(const Layout& s) {
+    const size_t bytes = core::carve<T>(s, nullptr, w);
+    buffer.resize(bytes + 64);
+    char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
+    core::carve<T>(s, base, w);
+  }
+};
+
+using Box = std::shared_ptr<ModelBox>;
+
+// (q, v, a) -> tau
+struct InverseDynamicsOp {
+  Box box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const auto m = box->model<T>();
+    Scratch<T> k(m.s);
+    core::kinematics(m, x, x + m.s.nq, k.w);
+    core::inverse_dynamics(m, x + m.s.nq + m.s.nv, y, k.w, k.w.wrench);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const auto m = box->model<T>();
+    const int nq = m.s.nq, nv = m.s.nv;
+    Scratch<T> k(m.s);
+    std::vector<T> tau(nv), tangent(nv, T(0));
+    core::kinematics(m, x, x + nq, k.w);
+    core::inverse_dynamics(m, x + nq + nv, tau.data(), k.w, k.w.wrench);
+    core::inverse_dynamics_adjoint(m, x + nq, x + nq + nv, y_bar, k.w, tangent.data(), x_bar + nq,
+                                   x_bar + nq + nv);
+    core::lift_tangent(m.s, x, tangent.data(), x_bar);
+  }
+};
+
+// (q, v) -> q+
+struct IntegrateOp {
+  Box box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const auto m = box->model<T>();
+    core::integrate(m.s, x, x + m.s.nq, m.theta.dt[0], y);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const auto m = box->model<T>();
+    T h_bar(0);
+    core::integrate_adjoint(m.s, x, x + m.s.nq, m.theta.dt[0], y_bar, x_bar, x_bar + m.s.nq, h_bar);
+  }
+};
+
+// (q, v, u) -> (tau, hD)
+struct ActuationOp {
+  Box box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const auto m = box->model<T>();
+    const int nq = m.s.nq, nv = m.s.nv;
+    Scratch<T> k(m.s);
+    core::actuation(m, x, x + nq, x + nq + nv, k.w);
+    for (int d = 0; d < nv; ++d) {
+      y[d] = k.w.tau[d];
+      y[nv + d] = k.w.hD[d];
+    }
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const auto m = box->model<T>();
+    const int nq = m.s.nq, nv = m.s.nv;
+    Scratch<T> k(m.s);
+    std::vector<T> tangent(nv, T(0));
+    if (!core::actuation_adjoint(m, x, x + nq, x + nq + nv, y_bar, y_bar + nv, k.w, tangent.data(),
+                                 x_bar + nq, x_bar + nq + nv))
+      throw std::runtime_error("actuation: this model has a term without an adjoint");
+    core::lift_tangent(m.s, x, tangent.data(), x_bar);
+  }
+};
+
+// (q, v, u) -> (q+, v+)
+struct StepOp {
+  Box box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const auto m = box->model<T>();
+    const int nq = m.s.nq, nv = m.s.nv;
+    Scratch<T> k(m.s);
+    core::step(m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y, y + nq, k.w);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const auto m = box->model<T>();
+    const int nq = m.s.nq, nv = m.s.nv;
+    Scratch<T> k(m.s);
+    std::vector<T> y(nq + nv), t(4 * nv);
+    core::step(m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y.data(),
+               y.data() + nq, k.w);
+    if (core::any(core::step_adjoint(m, box->opts<T>(), x, x + nq, x + nq + nv, y.data() + nq,
+                                     y_bar, y_bar + nq, k.w, t.data(), x_bar, x_bar + nq,
+                                     x_bar + nq + nv)))
+      throw std::runtime_error("step: something in this step has no adjoint");
+  }
+};
+
+inline Box make_box(nb::dict sizes, nb::dict tables, const Numbers& theta, const Numbers& vert,
+                    nb::dict options) {
+  using IntArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  Box box = std::make_shared<ModelBox>();
+  Layout& s = box->s;
+#define FB_X(name) s.name = nb::cast<int>(sizes[#name]);
+  FB_SIZES(FB_X)
+#undef FB_X
+#define FB_X(name, count)                           \
+  {                                                 \
+    IntArray a = nb::cast<IntArray>(tables[#name]); \
+    auto& keep = box->tables[#name];                \
+    keep.assign(a.data(), a.data() + a.size());     \
+    s.name = keep.data();                           \
+  }
+  FB_TABLES(FB_X)
+#undef FB_X
+  box->wide.fill(s, theta, vert);
+  box->narrow.fill(s, theta, vert);
+  box->options = {
+      nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
+      nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
+      nb::cast<double>(options["regularisation"]), nb::cast<int>(options["max_sweeps"]),
+      nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"])};
+  return box;
+}
+
+inline OpTable model_table(const Box& box) {
+  const size_t nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
+  const char* step =
+      "step contact contact_seeds touch joint_seeds actuation actuator integrate inverse_dynamics";
+  return {
+      {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
+      {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},
+      {"actuation", make_op(ActuationOp{box}, "actuation actuator", nq + nv + nu, 2 * nv)},
+      {"step", make_op(StepOp{box}, step, nq + nv + nu, nq + nv)},
+  };
+}
+
+}  // namespace fb::ops

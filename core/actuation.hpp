@@ -1,0 +1,204 @@
+// Generalised forces of joint springs, damping and actuators, and the damping that the step treats
+// implicitly. Proof: docs/derivations/actuation.md.
+#pragma once
+#include "kinematics.hpp"
+
+namespace fb::FB_ISA {
+
+// (A.1)  tau = -k (q - q_spring) - d v, on the manifold for ball and free joints; hD = armature + h
+// d
+template <class T, class P>
+inline void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
+  const Layout& s = m.s;
+  const P h = m.theta.dt[0];
+  for (int d = 0; d < s.nv; ++d) {
+    const P damping = m.theta.dof_damping[d];
+    w.tau[d] = -(v[d] * damping);
+    w.hD[d] = T(m.theta.dof_armature[d] + h * damping);
+  }
+  for (int j = 0; j < s.njnt; ++j) {
+    const P k = m.theta.jnt_stiffness[j];
+    const int qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
+    const P* ref = m.theta.qpos_spring + qa;
+    if (type == kHinge || type == kSlide) {
+      w.tau[da] -= (q[qa] - T(ref[0])) * k;
+      continue;
+    }
+    const int turn = type == kFree ? 3 : 0;
+    for (int i = 0; i < turn; ++i) w.tau[da + i] -= (q[qa + i] - T(ref[i])) * k;
+    const T r[4] = {T(ref[turn]), T(ref[turn + 1]), T(ref[turn + 2]), T(ref[turn + 3])};
+    const Vec3<T> e = log_quat(mul(conj(normalised(r)), normalised(q + qa + turn)));
+    w.tau[da + turn] -= e.x * k;
+    w.tau[da + turn + 1] -= e.y * k;
+    w.tau[da + turn + 2] -= e.z * k;
+  }
+}
+
+// (A.2)  length and speed of a joint transmission: gear . (q or log q), gear . v; a free joint has
+// length zero
+template <class T, class P>
+FB_INLINE void transmission(const Model<T, P>& m, int a, const T* q, const T* v, T& length,
+                            T& speed) {
+  const Layout& s = m.s;
+  const int j = s.act_jnt[a], qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
+  const P* gear = m.theta.actuator_gear + 6 * a;
+  if (type == kHinge || type == kSlide) {
+    length = q[qa] * gear[0];
+    speed = v[da] * gear[0];
+    return;
+  }
+  length = T(0);
+  speed = T(0);
+  if (type == kBall) {
+    const Vec3<T> e = log_quat(normalised(q + qa));
+    length = e.x * gear[0] + e.y * gear[1] + e.z * gear[2];
+  }
+  for (int i = 0; i < (type == kBall ? 3 : 6); ++i) speed += v[da + i] * gear[i];
+}
+
+// (A.3)  one actuator: force = clamp(gain u + bias), and its slope in the speed
+template <class T>
+struct ActuatorForce {
+  T ctrl, gain, raw, force, dspeed, length, speed;
+};
+template <class T, class P>
+FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const T* q, const T* v,
+                                          const T* u) {
+  const Layout& s = m.s;
+  const P *gain = m.theta.actuator_gainprm + 3 * a, *bias = m.theta.actuator_biasprm + 3 * a;
+  const P *cr = m.theta.actuator_ctrlrange + 2 * a, *fr = m.theta.actuator_forcerange + 2 * a;
+  ActuatorForce<T> f;
+  transmission(m, a, q, v, f.length, f.speed);
+  f.ctrl = s.act_ctrllimited[a] ? clamp(u[a], T(cr[0]), T(cr[1])) : u[a];
+  f.gain = T(gain[0]);
+  f.dspeed = T(0);
+  if (s.act_affine_gain[a]) {
+    f.gain += f.length * gain[1] + f.speed * gain[2];
+    f.dspeed = f.ctrl * gain[2];
+  }
+  f.raw = f.gain * f.ctrl;
+  if (s.act_affine_bias[a]) {
+    f.raw += T(bias[0]) + f.length * bias[1] + f.speed * bias[2];
+    f.dspeed += T(bias[2]);
+  }
+  f.force = s.act_forcelimited[a] ? clamp(f.raw, T(fr[0]), T(fr[1])) : f.raw;
+  // a force at its limit does not answer to the speed
+  f.dspeed = select(f.raw == f.force, f.dspeed, T(0));
+  return f;
+}
+// (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar and u_bar; nothing passes a
+// force or control at its limit
+template <class T, class P>
+FB_INLINE void actuator_adjoint(const Model<T, P>& m, int a, const T* q, const T* v, const T* u,
+                                const T* act, const T* tau_bar, const T* hD_bar, T* q_bar, T* v_bar,
+                                T* u_bar) {
+  const Layout& s = m.s;
+  const int j = s.act_jnt[a], da = s.jnt_dofadr[j], type = s.jnt_type[j];
+  const P *gain = m.theta.actuator_gainprm + 3 * a, *bias = m.theta.actuator_biasprm + 3 * a;
+  const P* gear = m.theta.actuator_gear + 6 * a;
+  const P* jr = m.theta.jnt_actfrcrange + 2 * j;
+  const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
+  const int n = type == kFree ? 6 : type == kBall ? 3 : 1;
+  T f_bar = T(0);
+  for (int i = 0; i < n; ++i) f_bar += tau_bar[da + i] * gear[i];
+  Mask<T> moves = f.raw == f.force;
+  if (s.jnt_forcelimited[j]) moves = moves & (clamp(act[da], T(jr[0]), T(jr[1])) == act[da]);
+  f_bar = select(moves, f_bar, T(0));
+  T ctrl_bar = f_bar * f.gain, length_bar = T(0), speed_bar = T(0);
+  if (s.act_affine_gain[a]) {
+    length_bar += f_bar * f.ctrl * gain[1];
+    speed_bar += f_bar * f.ctrl * gain[2];
+    // hD = h gear^2 max(-dspeed, 0)
+    if (n == 1)
+      ctrl_bar -= select(moves & (f.dspeed < T(0)), hD_bar[da], T(0)) * gain[2] *
+                  (gear[0] * gear[0] * m.theta.dt[0]);
+  }
+  if (s.act_affine_bias[a]) {
+    length_bar += f_bar * bias[1];
+    speed_bar += f_bar * bias[2];
+  }
+  u_bar[a] += s.act_ctrllimited[a] ? select(f.ctrl == u[a], ctrl_bar, T(0)) : ctrl_bar;
+  if (n > 1) return;
+  q_bar[da] += length_bar * gear[0];
+  v_bar[da] += speed_bar * gear[0];
+}
+
+// sums over the actuators of each dof before joint force limits: force and damping
+template <class T, class P>
+inline void actuator_sums(const Model<T, P>& m, const T* q, const T* v, const T* u, T* act, T* kv) {
+  const Layout& s = m.s;
+  for (int d = 0; d < s.nv; ++d) act[d] = kv[d] = T(0);
+  for (int a = 0; a < s.nu; ++a) {
+    const int j = s.act_jnt[a];
+    if (j < 0) continue;
+    const int da = s.jnt_dofadr[j], type = s.jnt_type[j];
+    const P* gear = m.theta.actuator_gear + 6 * a;
+    const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
+    const int n = type == kFree ? 6 : type == kBall ? 3 : 1;
+    for (int i = 0; i < n; ++i) act[da + i] += f.force * gear[i];
+    // only damping is implicit: a servo that pushes along with the velocity stays explicit
+    if (n == 1) kv[da] += max(-f.dspeed, T(0)) * (gear[0] * gear[0]);
+  }
+}
+
+// (A.6)  tau += the sums within each joint's force limits; hD += h times the damping of those not
+// at a limit
+template <class T, class P>
+inline void actuate(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w, T* act,
+                    T* kv) {
+  const Layout& s = m.s;
+  actuator_sums(m, q, v, u, act, kv);
+  const P h = m.theta.dt[0];
+  for (int j = 0; j < s.njnt; ++j) {
+    const int da = s.jnt_dofadr[j];
+    if (!s.jnt_forcelimited[j]) continue;
+    const T raw = act[da];
+    act[da] = clamp(raw, T(m.theta.jnt_actfrcrange[2 * j]), T(m.theta.jnt_actfrcrange[2 * j + 1]));
+    kv[da] = select(raw == act[da], kv[da], T(0));
+  }
+  for (int d = 0; d < s.nv; ++d) {
+    w.tau[d] += act[d];
+    w.hD[d] += kv[d] * h;
+  }
+}
+
+// tau(q, v, u) and the diagonal that joins M in the step; w.qdd and w.vs serve as scratch
+template <class T, class P>
+inline void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
+  passive_forces(m, q, v, w);
+  if (m.s.nu > 0) actuate(m, q, v, u, w, w.qdd, w.vs);
+}
+
+// (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar and u_bar; false where a ball or
+// free joint carries a spring or an actuator with a position or velocity term, whose adjoint is not
+// written
+template <class T, class P>
+inline bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const T* u,
+                              const T* tau_bar, const T* hD_bar, Work<T>& w, T* q_bar, T* v_bar,
+                              T* u_bar) {
+  const Layout& s = m.s;
+  bool complete = true;
+  for (int d = 0; d < s.nv; ++d) v_bar[d] -= tau_bar[d] * m.theta.dof_damping[d];
+  for (int j = 0; j < s.njnt; ++j) {
+    const int da = s.jnt_dofadr[j];
+    if (s.jnt_type[j] >= kSlide)
+      q_bar[da] -= tau_bar[da] * m.theta.jnt_stiffness[j];
+    else if (any(T(m.theta.jnt_stiffness[j]) > T(0)))
+      complete = false;
+  }
+  if (s.nu == 0) return complete;
+  // the unlimited sums tell which joints are held at their force limit
+  T *act = w.qdd, *kv = w.dv;
+  actuator_sums(m, q, v, u, act, kv);
+  for (int a = 0; a < s.nu; ++a) {
+    const int j = s.act_jnt[a];
+    if (j < 0) continue;
+    if (s.jnt_type[j] < kSlide) {
+      complete = complete && !s.act_affine_gain[a] && !s.act_affine_bias[a];
+    }
+    actuator_adjoint(m, a, q, v, u, act, tau_bar, hD_bar, q_bar, v_bar, u_bar);
+  }
+  return complete;
+}
+
+}  // namespace fb::FB_ISA

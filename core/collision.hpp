@@ -1,0 +1,45 @@
+// Shape pairs -> gaps, normals, contact points: one function per pair of shapes, chosen by kind.
+// Where to start: collision_shape.hpp says what goes in and out.  Proof:
+// docs/derivations/collision.md.
+#pragma once
+#include "collision_box_box.hpp"
+#include "collision_capsule_box.hpp"
+#include "collision_plane.hpp"
+
+namespace fb::FB_ISA {
+
+// writes pair_slots(kind) touches; A comes first in MuJoCo's order of shapes (plane, sphere,
+// capsule, box)
+template <class T>
+FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+  switch (kind) {
+    case kPlaneSphere:
+      return plane_sphere(a, b, out[0]);
+    case kPlaneCapsule:
+      return plane_capsule(a, b, out);
+    case kPlaneBox:
+      return plane_box(a, b, out);
+    case kPlaneCylinder:
+      return plane_cylinder(a, b, out);
+    case kPlaneEllipsoid:
+      return plane_ellipsoid(a, b, out);
+    case kPlaneMesh:
+      return plane_mesh(a, b, out);
+    case kSphereSphere:
+      return sphere_sphere(a, b, out);
+    case kSphereCapsule:
+      return sphere_capsule(a, b, out);
+    case kSphereBox:
+      return sphere_box(a, b, out);
+    case kCapsuleCapsule:
+      return capsule_capsule(a, b, out);
+    case kCapsuleBox:
+      return capsule_box(a, b, out);
+    case kBoxBox:
+      return box_box(a, b, out);
+    default:
+      return;
+  }
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,304 @@
+// Contact rows: broad phase, touches, the speculative law with restitution, tangents.  Proof:
+// docs/derivations/contact.md.
+#pragma once
+#include "collision.hpp"
+#include "constraint.hpp"
+
+namespace fb::FB_ISA {
+
+// link whose tree origin a contact is expressed about: the moving one, B before A
+FB_INLINE int reference_link(int la, int lb) { return lb > 0 ? lb : la; }
+
+// bound on the speed of any point of a geom in one step's free motion, by sums of absolute values
+template <class T, class P>
+FB_INLINE T geom_speed(Motion<T> v, Vec3<T> c, P radius) {
+  const Vec3<T> l = v.lin + cross(v.ang, c);
+  return abs(l.x) + abs(l.y) + abs(l.z) + (abs(v.ang.x) + abs(v.ang.y) + abs(v.ang.z)) * radius;
+}
+
+// (T.1)  can this pair touch within the step?  Centres relative to each link's own origin; `shift`
+// brings A's to B's
+template <class T, class P>
+FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
+                              const Work<T>& w, Vec3<T> cA, Vec3<T> cB, Vec3<T> shift) {
+  const Layout& s = m.s;
+  const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
+  const LinkWork<T>&A = w.link[s.geom_link[ga]], &B = w.link[s.geom_link[gb]];
+  const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
+  T reach = geom_speed(B.vs, cB, rb);
+  const Vec3<T> d = cB - cA - shift;
+  if (s.pair_kind[pair] <= kPlaneMesh) {
+    const P* G = m.derived.geom_R + 9 * ga;
+    const Vec3<T> n = mul(A.R, Vec3<P>{G[2], G[5], G[8]});
+    // a moving plane is as fast as its point nearest to B
+    if (s.geom_link[ga] > 0) reach += geom_speed(A.vs, cB - shift, rb);
+    return dot(n, d) - T(rb) < max(T(o.margin), reach * m.theta.dt[0]);
+  }
+  if (s.geom_link[ga] > 0) reach += geom_speed(A.vs, cA, ra);
+  const T far = max(T(o.margin), reach * m.theta.dt[0]) + T(ra) + T(rb);
+  return dot(d, d) < far * far;
+}
+
+template <class T, class P>
+FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Vec3<T> centre) {
+  Shape<T> x;
+  x.p = centre;
+  x.R = mul(w.link[m.s.geom_link[g]].R, m.derived.geom_R + 9 * g);
+  x.size = lift3<T>(m.theta.geom_size + 3 * g);
+  x.vert = m.vert + 3 * m.s.geom_vert[g];
+  x.nvert = m.s.geom_nvert[g];
+  return x;
+}
+
+// wrench of a unit impulse along d at p, about the origin p is measured from
+template <class T>
+FB_INLINE Force<T> point_force(Vec3<T> p, Vec3<T> d) {
+  return {cross(p, d), d};
+}
+
+// (T.2)  two unit tangents, right-handed with n; smooth wherever the least aligned world axis does
+// not change
+template <class T>
+FB_INLINE void tangents(Vec3<T> n, Vec3<T>& t1, Vec3<T>& t2) {
+  const Mask<T> use_x = abs(n.x) < T(Real<T>(0.57735));
+  const T o = T(0), i = T(1);
+  const Vec3<T> e = select(use_x, Vec3<T>{i, o, o}, Vec3<T>{o, i, o});
+  const Vec3<T> a = e - n * dot(e, n);
+  t1 = a * (T(1) / norm(a));
+  t2 = cross(n, t1);
+}
+
+// given t1_bar and t2_bar, add to n_bar
+template <class T>
+FB_INLINE void tangents_adjoint(Vec3<T> n, Vec3<T> t1_bar, Vec3<T> t2_bar, Vec3<T>& n_bar) {
+  Vec3<T> t1, t2;
+  tangents(n, t1, t2);
+  const Mask<T> use_x = abs(n.x) < T(Real<T>(0.57735));
+  const T o = T(0), i = T(1);
+  const Vec3<T> e = select(use_x, Vec3<T>{i, o, o}, Vec3<T>{o, i, o});
+  const T length = norm(e - n * dot(e, n));
+  // t2 = n x t1
+  n_bar += cross(t1, t2_bar);
+  const Vec3<T> b = t1_bar + cross(t2_bar, n);
+  // t1 = a / |a|, a = e - n (e . n)
+  const Vec3<T> a_bar = (b - t1 * dot(t1, b)) * (T(1) / length);
+  n_bar -= a_bar * dot(e, n) + e * dot(n, a_bar);
+}
+
+// add the touches of one pair that matter in this step
+template <class T, class P>
+inline void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
+                         int& contacts, Work<T>& w) {
+  const Layout& s = m.s;
+  const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
+  const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
+  const Vec3<T> cA = mul_add(w.link[la].R, lift3<P>(m.derived.geom_p + 3 * ga), w.link[la].r);
+  const Vec3<T> cB = mul_add(w.link[lb].R, lift3<P>(m.derived.geom_p + 3 * gb), w.link[lb].r);
+  const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
+  const Mask<T> near = alive & broad_phase(m, o, pair, w, cA, cB, OA - OB);
+  if (!any(near)) return;
+  Touch<T> touch[kMaxSlots];
+  collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
+          place_shape(m, gb, w, cB + (OB - Oref)), touch);
+  for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
+    const Touch<T>& x = touch[k];
+    const T rate = dot(w.link[lb].vs, point_force(x.p + (Oref - OB), x.n)) -
+                   dot(w.link[la].vs, point_force(x.p + (Oref - OA), x.n));
+    const Mask<T> on =
+        near & x.on & ((x.phi < T(o.margin)) | (x.phi + rate * m.theta.dt[0] < T(0)));
+    if (!any(on)) continue;
+    if (contacts == s.max_contacts) {
+      w.overflow = w.overflow | on;
+      continue;
+    }
+    ++contacts;
+    Block& b = push_block(w, kBlockContact, s.pair_condim[pair] == 1 ? 1 : 3, pair);
+    w.touch[w.nblock - 1] = {x.phi, x.n, x.p, on};
+    b.linkA = la;
+    b.linkB = lb;
+    set_chains(s, b, s.link_lastdof[la], s.link_lastdof[lb]);
+  }
+}
+
+// (T.3)  b_n = J v* + beta, beta = max(phi / h, -v_recover); a hit with restitution replaces the
+// gap: beta = min(beta, e J v)
+template <class T, class P>
+inline void contact_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                          const BlockWork<T>& x, const Work<T>& w, RowSeeds<T>& e) {
+  const Layout& s = m.s;
+  const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
+  const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
+  const Vec3<T> pA = x.p + (Oref - origin_of(s, w, k.linkA)),
+                pB = x.p + (Oref - origin_of(s, w, k.linkB));
+  Vec3<T> d[3] = {x.n, x.n, x.n};
+  if (k.rows == 3) tangents(x.n, d[1], d[2]);
+  const T share = default_compliance(m, o, s.geom_body[s.pair_geom1[k.source]],
+                                     s.geom_body[s.pair_geom2[k.source]], false);
+  for (int i = 0; i < k.rows; ++i) {
+    e.F[0][i] = -point_force(pA, d[i]);
+    e.F[1][i] = point_force(pB, d[i]);
+    e.b[i] = T(0);
+    e.lo[i] = -unbounded<T>();
+    e.hi[i] = unbounded<T>();
+    e.R[i] = share;
+  }
+  const P h = m.theta.dt[0], restitution = m.derived.pair_restitution[k.source];
+  const T before = dot(A.v, e.F[0][0]) + dot(B.v, e.F[1][0]);
+  const T after = dot(A.vs, e.F[0][0]) + dot(B.vs, e.F[1][0]);
+  const T beta = gap_velocity(o, x.phi, h);
+  const Mask<T> hit =
+      (before < T(-o.v_rest)) & (x.phi + after * h < T(0)) & (T(restitution) > T(0));
+  e.b[0] = select(hit, min(beta, before * restitution), beta);
+  e.lo[0] = T(0);
+  e.mu = T(m.derived.pair_mu[k.source]);
+  const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
+  e.R[0] = select(soft > T(0), soft, e.R[0]);
+}
+
+// (T.5)  cotangents of one contact's rows.  F_bar[side][i]: of each row's wrenches; beta_bar: of
+// the normal's b
+template <class T>
+struct ContactBars {
+  Motion<T> F[2][3];
+  T beta;
+};
+
+// (T.6)  from rows to the touch and to the velocity before the step; given bars of seeds, add to
+// touch_bar and to v_bar of both links
+template <class T, class P>
+inline void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                                  const BlockWork<T>& x, Work<T>& w, ContactBars<T> bars,
+                                  TouchBar<T>& touch_bar) {
+  const Layout& s = m.s;
+  const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
+  const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
+                        x.p + (Oref - origin_of(s, w, k.linkB))};
+  const Real<T> sign[2] = {Real<T>(-1), Real<T>(1)};
+  Vec3<T> d[3] = {x.n, x.n, x.n};
+  if (k.rows == 3) tangents(x.n, d[1], d[2]);
+  // beta = max(phi / h, -v_recover), or min(beta, e J v) on a hit
+  const P h = m.theta.dt[0], e = m.derived.pair_restitution[k.source];
+  const Motion<T> v[2] = {w.link[k.linkA].v, w.link[k.linkB].v};
+  const Motion<T> vs[2] = {w.link[k.linkA].vs, w.link[k.linkB].vs};
+  T before = T(0), after = T(0);
+  for (int q = 0; q < 2; ++q) {
+    before += dot(v[q], point_force(p[q], d[0])) * sign[q];
+    after += dot(vs[q], point_force(p[q], d[0])) * sign[q];
+  }
+  const T beta = gap_velocity(o, x.phi, h);
+  const Mask<T> hit = (before < T(-o.v_rest)) & (x.phi + after * h < T(0)) & (T(e) > T(0));
+  const Mask<T> bounce = hit & (before * e < beta);
+  const Mask<T> bounded = !(x.phi / T(h) > T(-o.v_recover));
+  touch_bar.phi += select(bounce | bounded, T(0), bars.beta / T(h));
+  const T rate_bar = select(bounce, bars.beta * e, T(0));
+  for (int q = 0; q < 2; ++q) {
+    LinkBar<T>& link = w.bar[q == 0 ? k.linkA : k.linkB];
+    link.v_bar += point_force(p[q], d[0]) * (rate_bar * sign[q]);
+    bars.F[q][0] += v[q] * rate_bar;
+  }
+  // a wrench (p x d, d) pairs with a motion x as p . (d x x.ang) and d . (x.ang x p + x.lin)
+  Vec3<T> d_bar[3] = {zero3<T>(), zero3<T>(), zero3<T>()};
+  for (int q = 0; q < 2; ++q)
+    for (int i = 0; i < k.rows; ++i) {
+      const Motion<T> f = bars.F[q][i] * T(sign[q]);
+      touch_bar.p += cross(d[i], f.ang);
+      d_bar[i] += cross(f.ang, p[q]) + f.lin;
+    }
+  touch_bar.n += d_bar[0];
+  if (k.rows == 3) tangents_adjoint(x.n, d_bar[1], d_bar[2], touch_bar.n);
+}
+
+// (T.7)  from a touch to the places of the two links; returns the lanes in which this pair has no
+// adjoint
+template <class T, class P>
+inline Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
+                             const TouchBar<T>& touch_bar, Work<T>& w) {
+  const Layout& s = m.s;
+  if (s.pair_kind[k.source] != kPlaneSphere) return on;
+  const int g[2] = {s.pair_geom1[k.source], s.pair_geom2[k.source]}, link[2] = {k.linkA, k.linkB};
+  const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
+  Shape<T> shape[2];
+  ShapeBar<T> bar[2];
+  for (int q = 0; q < 2; ++q) {
+    const LinkWork<T>& l = w.link[link[q]];
+    const Vec3<T> c = mul_add(l.R, lift3<P>(m.derived.geom_p + 3 * g[q]), l.r);
+    shape[q] = place_shape(m, g[q], w, c + (origin_of(s, w, link[q]) - Oref));
+    bar[q] = {zero_force<T>(), zero3<T>()};
+  }
+  plane_sphere_adjoint(shape[0], shape[1], touch_bar, bar[0], bar[1]);
+  // the pose's wrench, moved from the common origin to each tree's
+  for (int q = 0; q < 2; ++q) {
+    const Force<T> f = bar[q].pose;
+    const Vec3<T> arm = Oref - origin_of(s, w, link[q]);
+    w.bar[link[q]].pose += Force<T>{f.ang + cross(arm, f.lin), f.lin};
+  }
+  return Mask<T>(false);
+}
+
+// seeds of any block; rows that are off in a lane become zero rows held at zero
+template <class T, class P>
+inline void block_seeds(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T* q,
+                        const Work<T>& w, RowSeeds<T>& e) {
+  const Block& k = w.block[index];
+  const BlockWork<T>& x = w.touch[index];
+  e.ncoef = 0;
+  for (int i = 0; i < 3; ++i) e.F[0][i] = e.F[1][i] = zero_force<T>();
+  e.mu = T(0);
+  if (k.kind == kBlockContact)
+    contact_seeds(m, o, k, x, w, e);
+  else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn)
+    equality_seeds(m, o, k, w, e);
+  else
+    joint_seeds(m, o, k, x, q, e);
+  if (all(x.on)) return;
+  const T zero = T(0);
+  for (int i = 0; i < k.rows; ++i) {
+    for (int side = 0; side < 2; ++side) e.F[side][i] = select(x.on, e.F[side][i], zero_force<T>());
+    e.b[i] = select(x.on, e.b[i], zero);
+    e.lo[i] = select(x.on, e.lo[i], zero);
+    e.hi[i] = select(x.on, e.hi[i], zero);
+  }
+  for (int c = 0; c < e.ncoef; ++c) e.coef[c] = select(x.on, e.coef[c], zero);
+  e.mu = select(x.on, e.mu, zero);
+}
+
+// (T.4)  all rows of the step: collect, order, half solve, assemble
+template <class T, class P>
+inline void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Mask<T> alive,
+                       Work<T>& w) {
+  const Layout& s = m.s;
+  w.nblock = 0;
+  w.overflow = Mask<T>(false);
+  collect_equalities(m, alive, w);
+  collect_limits(m, o, q, alive, w);
+  int contacts = 0;
+  for (int pair = 0; pair < s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
+  order_rows(s, w);
+  for (int p = 0; p < w.nblock; ++p) {
+    const Block& k = w.block[w.sorted[p]];
+    RowSeeds<T> e;
+    block_seeds(m, o, w.sorted[p], q, w, e);
+    for (int i = 0; i < k.rows; ++i) {
+      const int r = k.row + i;
+      w.b[r] = e.b[i] + row_velocity(e, i, w.link[k.linkA].vs, w.link[k.linkB].vs, w.vs);
+      w.lo[r] = e.lo[i];
+      w.hi[r] = e.hi[i];
+      w.R[r] = e.R[i];
+      w.mu[r] = e.mu;
+      w.cone[r] = 0;
+    }
+    if (k.kind == kBlockContact && k.rows == 3) w.cone[k.row] = 1;
+    half_solve(s, w, k, e);
+  }
+  T* A = w.A;
+  for (int i = 0, from = 0; i < w.nisland; ++i) {
+    const int first = w.island_row[i], n = w.island_row[i + 1] - first;
+    int to = from;
+    while (to < w.nblock && w.block[w.sorted[to]].row < first + n) ++to;
+    assemble_island(s, w, from, to, first, n, A);
+    A += n * n;
+    from = to;
+  }
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,262 @@
+// Articulated-body dynamics one degree of freedom at a time, inverse dynamics, and their adjoints.
+// Proof: docs/derivations/dynamics.md.
+#pragma once
+#include "kinematics.hpp"
+
+namespace fb::FB_ISA {
+
+// (D.1)  f = I a + v x* (I v)
+template <class T>
+FB_INLINE Force<T> newton_euler(const Inertia<T>& I, Motion<T> v, Motion<T> a) {
+  return I * a + cross(v, I * v);
+}
+// (D.2)  given f_bar, add to I_bar, v_bar, a_bar
+template <class T>
+FB_INLINE void newton_euler_adjoint(const Inertia<T>& I, Motion<T> v, Motion<T> a, Motion<T> f_bar,
+                                    InertiaBar<T>& I_bar, Force<T>& v_bar, Force<T>& a_bar) {
+  const Force<T> h = I * v;
+  const Motion<T> h_bar = cross(f_bar, v);  // m . (v x* h) = -(v x m) . h
+  a_bar += I * f_bar;                       // I is symmetric
+  v_bar += I * h_bar - cross(f_bar, h);
+  add_pairing(I_bar, f_bar, a);
+  add_pairing(I_bar, h_bar, v);
+}
+
+// the world accelerates upwards: gravity enters as the root's acceleration
+template <class T, class P>
+FB_INLINE Motion<T> gravity_acceleration(const Model<T, P>& m) {
+  const P* g = m.theta.gravity;
+  return {zero3<T>(), {-T(g[0]), -T(g[1]), -T(g[2])}};
+}
+
+// (D.3)  leaves to root: U = IA S, D = S'U + hD, u = tau - S'p, then the body below feels IA - U
+// U'/D and p + IA c + U u/D
+template <class T, class P>
+FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T>& w) {
+  const Layout& s = m.s;
+  LinkWork<T>& k = w.link[l];
+  const int up = s.link_parent[l], first = s.link_dof[l];
+  for (int d = first + s.link_ndof[l] - 1; d >= first; --d) {
+    DofWork<T>& e = w.dof[d];
+    e.U = k.IA * e.S;
+    e.Dinv = T(1) / (dot(e.S, e.U) + w.hD[d]);
+    e.u = tau[d] - dot(e.S, k.p);
+    const Force<T> K = e.U * e.Dinv;
+    k.p = mul_add(K, e.u, k.p);
+    // a root on the world leaves nothing to pass on after its first dof
+    if (d > first || up > 0) subtract_outer(k.IA, e.U, K);
+  }
+  if (up == 0) return;
+  w.link[up].p += k.p + k.IA * k.c;
+  add(w.link[up].IA, k.IA);
+}
+
+// (D.4)  root to leaves: qdd = (u - U'a) / D, a += S qdd
+template <class T, class P>
+FB_INLINE void accelerate_link(const Model<T, P>& m, int l, Work<T>& w) {
+  const Layout& s = m.s;
+  LinkWork<T>& k = w.link[l];
+  Motion<T> a = w.link[s.link_parent[l]].a + k.c;
+  const int first = s.link_dof[l];
+  for (int d = first; d < first + s.link_ndof[l]; ++d) {
+    const DofWork<T>& e = w.dof[d];
+    w.qdd[d] = (e.u - dot(a, e.U)) * e.Dinv;
+    a = mul_add(e.S, w.qdd[d], a);
+  }
+  k.a = a;
+}
+
+// Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use
+template <class T, class P>
+inline void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
+  for (int l = 1; l < m.s.nlink; ++l) {
+    LinkWork<T>& k = w.link[l];
+    link_inertia(m, l, w);
+    k.p = cross(k.v, k.I * k.v);
+    k.IA = dense(k.I);
+  }
+  for (int l = m.s.nlink - 1; l > 0; --l) articulate_link(m, l, tau, w);
+  w.link[0].a = gravity_acceleration<T>(m);
+  for (int l = 1; l < m.s.nlink; ++l) accelerate_link(m, l, w);
+}
+
+// (D.5)  Mh x = f with the factorisation: force sweep down, motion sweep up; f and x may be the
+// same array
+template <class T>
+inline void solve_inertia(const Layout& s, const Work<T>& w, const T* f, T* x, Force<T>* F,
+                          Motion<T>* V) {
+  for (int l = 0; l < s.nlink; ++l) F[l] = zero_force<T>();
+  for (int l = s.nlink - 1; l > 0; --l) {
+    const int first = s.link_dof[l];
+    for (int d = first + s.link_ndof[l] - 1; d >= first; --d) {
+      const DofWork<T>& e = w.dof[d];
+      x[d] = f[d] - dot(e.S, F[l]);
+      F[l] = mul_add(e.U, x[d] * e.Dinv, F[l]);
+    }
+    F[s.link_parent[l]] += F[l];
+  }
+  expand_solution(s, w, x, V);
+}
+// (D.6)  the second half: from u = L^-1 f to x = L^-T D^-1 u, in place; V receives the twists S x
+// of all links
+template <class T>
+inline void expand_solution(const Layout& s, const Work<T>& w, T* x, Motion<T>* V) {
+  V[0] = zero_motion<T>();
+  for (int l = 1; l < s.nlink; ++l) {
+    Motion<T> a = V[s.link_parent[l]];
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d) {
+      const DofWork<T>& e = w.dof[d];
+      x[d] = (x[d] - dot(a, e.U)) * e.Dinv;
+      a = mul_add(e.S, x[d], a);
+    }
+    V[l] = a;
+  }
+}
+
+// twists S x of all links for joint rates x
+template <class T>
+inline void link_twists(const Layout& s, const Work<T>& w, const T* x, Motion<T>* V) {
+  V[0] = zero_motion<T>();
+  for (int l = 1; l < s.nlink; ++l) {
+    Motion<T> a = V[s.link_parent[l]];
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d) a = mul_add(w.dof[d].S, x[d], a);
+    V[l] = a;
+  }
+}
+
+// (D.7)  tau = RNEA(q, v, a) + armature a, with kinematics and inertias in w; F is scratch of nlink
+template <class T, class P>
+inline void inverse_dynamics(const Model<T, P>& m, const T* a, T* tau, Work<T>& w, Force<T>* F) {
+  const Layout& s = m.s;
+  w.link[0].a = gravity_acceleration<T>(m);
+  F[0] = zero_force<T>();
+  for (int l = 1; l < s.nlink; ++l) {
+    LinkWork<T>& k = w.link[l];
+    link_inertia(m, l, w);
+    k.a = w.link[s.link_parent[l]].a + k.c;
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d) k.a = mul_add(w.dof[d].S, a[d], k.a);
+    F[l] = newton_euler(k.I, k.v, k.a);
+  }
+  for (int l = s.nlink - 1; l > 0; --l) {
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d)
+      tau[d] = dot(w.dof[d].S, F[l]) + a[d] * m.theta.dof_armature[d];
+    F[s.link_parent[l]] += F[l];
+  }
+}
+
+// (D.10)  cotangent of one link's place, own part: inertia moves by a twist x, so <w, f> changes by
+// the fields moved by -x
+template <class T>
+FB_INLINE Force<T> inertia_pose_bar(const LinkWork<T>& k, Motion<T> w, Force<T> w_bar,
+                                    Force<T> v_bar, Force<T> a_bar) {
+  return -(cross(w, w_bar) + cross(k.v, v_bar) + cross(k.a, a_bar));
+}
+
+// own bars of every link from scale * <w, RNEA>: sets w_bar, v_bar, a_bar, pose; y_bar becomes zero
+template <class T, class P>
+inline void newton_euler_bars(const Model<T, P>& m, T scale, Work<T>& w) {
+  for (int l = 1; l < m.s.nlink; ++l) {
+    const LinkWork<T>& k = w.link[l];
+    LinkBar<T>& b = w.bar[l];
+    InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};
+    const Motion<T> f_bar = b.w * scale;
+    b.v_bar = b.a_bar = b.y_bar = zero_force<T>();
+    newton_euler_adjoint(k.I, k.v, k.a, f_bar, I_bar, b.v_bar, b.a_bar);
+    b.w_bar = newton_euler(k.I, k.v, k.a) * scale;
+    b.pose = inertia_pose_bar(k, b.w, b.w_bar, b.v_bar, b.a_bar);
+  }
+}
+
+// (D.11)  one dof: S carries w, y, v and a; it moves with its link unless it is a world axis
+template <class T>
+FB_INLINE void dof_bars(const DofWork<T>& d, LinkBar<T>& b, T w, T y, T v, T a, Force<T> joint_bar,
+                        bool moves, T& v_bar) {
+  v_bar += dot(d.S, joint_bar);
+  if (!moves) return;
+  const Force<T> S_bar =
+      mul_add(b.w_bar, w, mul_add(b.y_bar, y, mul_add(b.a_bar, a, joint_bar * v)));
+  b.pose += cross(d.S, S_bar);
+}
+
+// (D.12)  leaves to root: bars of the fields through w_l = w_p + S w and so on; adds to q_bar
+// (tangent, nv) and v_bar
+template <class T, class P>
+inline void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rate_w,
+                       const T* rate_y, Work<T>& w, T* q_bar, T* v_bar) {
+  const Layout& s = m.s;
+  for (int l = s.nlink - 1; l > 0; --l) {
+    LinkBar<T>& b = w.bar[l];
+    const int first = s.link_dof[l], n = s.link_ndof[l], up = s.link_parent[l];
+    const Motion<T> vp = w.link[up].v;
+    Force<T> lin_bar = b.v_bar, ang_bar = b.v_bar, up_bar = b.v_bar;
+    const bool free = s.link_type[l] == kFree;
+    if (free) {
+      // c = lin x ang
+      const Motion<T> lin{zero3<T>(), {v[first], v[first + 1], v[first + 2]}};
+      lin_bar += cross(w.link[l].v - lin, b.a_bar);
+      ang_bar -= cross(lin, b.a_bar);
+    } else {
+      // c = v_parent x (S v)
+      ang_bar -= cross(vp, b.a_bar);
+      up_bar += cross(w.link[l].v - vp, b.a_bar);
+    }
+    for (int i = 0; i < n; ++i) {
+      const int d = first + i;
+      const bool fixed = free && i < 3;
+      dof_bars(w.dof[d], b, rate_w[d], rate_y ? rate_y[d] : T(0), v[d], a[d],
+               fixed ? lin_bar : ang_bar, !fixed, v_bar[d]);
+    }
+    for (int d = first; d < first + n; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
+    if (up == 0) continue;
+    LinkBar<T>& p = w.bar[up];
+    p.w_bar += b.w_bar;
+    p.y_bar += b.y_bar;
+    p.v_bar += up_bar;
+    p.a_bar += b.a_bar;
+    p.pose += b.pose;
+  }
+}
+
+// (D.8)  given tau_bar, add to q_bar (tangent, nv), v_bar and a_bar; kinematics, inertias and
+// accelerations of the forward in w
+template <class T, class P>
+inline void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* tau_bar,
+                                     Work<T>& w, T* q_bar, T* v_bar, T* a_bar) {
+  link_twists(m.s, w, tau_bar, w.twist);
+  for (int l = 1; l < m.s.nlink; ++l) w.bar[l].w = w.twist[l];
+  newton_euler_bars(m, T(1), w);
+  sweep_bars<T, P>(m, v, a, tau_bar, nullptr, w, q_bar, v_bar);
+  // after the sweep the bars of a link hold those of its whole subtree
+  for (int d = 0; d < m.s.nv; ++d) {
+    a_bar[d] += dot(w.dof[d].S, w.bar[m.s.dof_link[d]].a_bar);
+    a_bar[d] = mul_add(tau_bar[d], T(m.theta.dof_armature[d]), a_bar[d]);
+  }
+}
+
+// (D.9)  joint-space inertia, dense nv x nv, armature included; Ic is scratch of nlink
+template <class T, class P>
+inline void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w, Sym6<T>* Ic) {
+  const Layout& s = m.s;
+  for (int i = 0; i < s.nv * s.nv; ++i) M[i] = T(0);
+  for (int l = 1; l < s.nlink; ++l) {
+    link_inertia(m, l, w);
+    Ic[l] = dense(w.link[l].I);
+  }
+  for (int l = s.nlink - 1; l > 0; --l) {
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d) {
+      const Force<T> f = Ic[l] * w.dof[d].S;
+      // dofs of the same joint, then all dofs nearer to the root
+      for (int e = first + s.link_ndof[l] - 1; e >= 0; e = s.dof_parent[e])
+        M[d * s.nv + e] = M[e * s.nv + d] = dot(w.dof[e].S, f);
+      M[d * s.nv + d] += T(m.theta.dof_armature[d]);
+    }
+    if (s.link_parent[l] > 0) add(Ic[s.link_parent[l]], Ic[l]);
+  }
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,192 @@
+// Constraint rows in joint space: half solves along the chains of dofs, A = J Mh^-1 J' over common
+// ancestors, and islands. Proof: docs/derivations/rows.md.
+#pragma once
+#include "dynamics.hpp"
+#include "solver.hpp"
+
+namespace fb::FB_ISA {
+
+// what a block hands over for its rows: wrenches on its two links or coefficients on single dofs,
+// and the row's data
+template <class T>
+struct RowSeeds {
+  Force<T> F[2][3];
+  T coef[3];
+  int cdof[3], ncoef;
+  T b[3], lo[3], hi[3], R[3];  // R: compliance over h^2
+  T mu;
+};
+
+// deepest dof that two dofs have in common on the way to the root, -1 for none
+FB_INLINE int common_dof(const Layout& s, int a, int b) {
+  while (a != b) {
+    if (a > b)
+      a = s.dof_parent[a];
+    else
+      b = s.dof_parent[b];
+  }
+  return a;
+}
+
+FB_INLINE void set_chains(const Layout& s, Block& k, int dofA, int dofB) {
+  k.start[0] = dofA;
+  k.start[1] = dofB;
+  k.tree[0] = dofA < 0 ? -1 : s.dof_tree[dofA];
+  k.tree[1] = dofB < 0 ? -1 : s.dof_tree[dofB];
+}
+
+// segment of half-solved row r that belongs to side e; both sides of one tree share a segment
+template <class T>
+FB_INLINE T* row_segment(const Layout& s, const Work<T>& w, const Block& k, int r, int side) {
+  const int seg = side == 1 && k.tree[0] == k.tree[1] ? 0 : side;
+  return w.g + (size_t(2 * r + seg) * w.max_tree) - s.tree_dof[k.tree[side]];
+}
+
+// one dof of a half solve: g = S'F + coefficient, F -= U g / D
+template <class T>
+FB_INLINE void half_solve_dof(const Layout& s, Work<T>& w, const Block& k, int d, int side,
+                              const RowSeeds<T>& e, Force<T>* F) {
+  const DofWork<T>& f = w.dof[d];
+  for (int i = 0; i < k.rows; ++i) {
+    T g = dot(f.S, F[i]);
+    for (int c = 0; c < e.ncoef; ++c)
+      if (e.cdof[c] == d) g += e.coef[c];
+    row_segment(s, w, k, k.row + i, side)[d] = g;
+    F[i] = mul_add(f.U, -(g * f.Dinv), F[i]);
+  }
+}
+
+// (R.1)  g = L^-1 J' for the rows of a block: walk both chains towards the root, joined where they
+// meet
+template <class T>
+inline void half_solve(const Layout& s, Work<T>& w, const Block& k, RowSeeds<T>& e) {
+  int a = k.start[0], b = k.start[1];
+  while (a >= 0 || b >= 0) {
+    if (a == b) {
+      for (int i = 0; i < k.rows; ++i) e.F[0][i] += e.F[1][i];
+      b = -1;
+    }
+    if (a > b) {
+      half_solve_dof(s, w, k, a, 0, e, e.F[0]);
+      a = s.dof_parent[a];
+    } else {
+      half_solve_dof(s, w, k, b, 1, e, e.F[1]);
+      b = s.dof_parent[b];
+    }
+  }
+}
+
+// J x for the rows of a block, from the twists of all links and the joint rates x
+template <class T>
+FB_INLINE T row_velocity(const RowSeeds<T>& e, int i, Motion<T> VA, Motion<T> VB, const T* x) {
+  T y = dot(VA, e.F[0][i]) + dot(VB, e.F[1][i]);
+  for (int c = 0; c < e.ncoef; ++c) y = mul_add(e.coef[c], x[e.cdof[c]], y);
+  return y;
+}
+
+// add the share of one tree to the block of A between two blocks of rows
+template <class T>
+FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const Block& x, const Block& y,
+                             int tree, T acc[3][3]) {
+  // the common dofs are the union of up to four paths to the root
+  int at[4], n = 0;
+  const T *gx[3], *gy[3];
+  for (int a = 0; a < 2; ++a)
+    for (int b = 0; b < 2; ++b) {
+      if (x.tree[a] != tree || y.tree[b] != tree) continue;
+      at[n++] = common_dof(s, x.start[a], y.start[b]);
+      for (int i = 0; i < x.rows; ++i) gx[i] = row_segment(s, w, x, x.row + i, a);
+      for (int j = 0; j < y.rows; ++j) gy[j] = row_segment(s, w, y, y.row + j, b);
+    }
+  for (;;) {
+    int d = at[0];
+    for (int i = 1; i < n; ++i) d = at[i] > d ? at[i] : d;
+    if (d < 0) return;
+    const T inv = w.dof[d].Dinv;
+    for (int i = 0; i < x.rows; ++i) {
+      const T t = gx[i][d] * inv;
+      for (int j = 0; j < y.rows; ++j) acc[i][j] = mul_add(t, gy[j][d], acc[i][j]);
+    }
+    for (int i = 0; i < n; ++i)
+      if (at[i] == d) at[i] = s.dof_parent[d];
+  }
+}
+
+// (R.2)  A = J Mh^-1 J' of one island, dense; rows of blocks [from, to) in sorted order start at
+// row `first`
+template <class T>
+inline void assemble_island(const Layout& s, Work<T>& w, int from, int to, int first, int n, T* A) {
+  for (int p = from; p < to; ++p) {
+    const Block& x = w.block[w.sorted[p]];
+    for (int q = from; q <= p; ++q) {
+      const Block& y = w.block[w.sorted[q]];
+      T acc[3][3];
+      for (auto& row : acc)
+        for (T& e : row) e = T(0);
+      for (int a = 0; a < 2; ++a) {
+        const int tree = x.tree[a];
+        if (tree < 0 || (a == 1 && tree == x.tree[0])) continue;
+        if (tree == y.tree[0] || tree == y.tree[1]) delassus_tree(s, w, x, y, tree, acc);
+      }
+      for (int i = 0; i < x.rows; ++i)
+        for (int j = 0; j < y.rows; ++j)
+          A[(x.row - first + i) * n + y.row - first + j] =
+              A[(y.row - first + j) * n + x.row - first + i] = acc[i][j];
+    }
+    for (int i = 0; i < x.rows; ++i) A[(x.row - first + i) * (n + 1)] += w.R[x.row + i];
+  }
+}
+
+// (R.3)  Mh^-1 J' lam into dv: sum the half-solved rows, then one sweep to the leaves
+template <class T>
+inline void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Motion<T>* V) {
+  for (int d = 0; d < s.nv; ++d) dv[d] = T(0);
+  for (int p = 0; p < w.nblock; ++p) {
+    const Block& k = w.block[w.sorted[p]];
+    int a = k.start[0], b = k.start[1];
+    while (a >= 0 || b >= 0) {
+      const int side = a >= b ? 0 : 1, d = side ? b : a;
+      for (int i = 0; i < k.rows; ++i)
+        dv[d] = mul_add(row_segment(s, w, k, k.row + i, side)[d], lam[k.row + i], dv[d]);
+      if (a == d) a = s.dof_parent[d];
+      if (b == d) b = s.dof_parent[d];
+    }
+  }
+  expand_solution(s, w, dv, V);
+}
+
+// islands: trees that rows join; blocks sorted by island, rows numbered in that order
+template <class T>
+inline void order_rows(const Layout& s, Work<T>& w) {
+  int* root = w.tree_island;
+  for (int t = 0; t < s.ntree; ++t) root[t] = t;
+  const auto find = [&](int t) {
+    while (root[t] != t) t = root[t];
+    return t;
+  };
+  for (int p = 0; p < w.nblock; ++p) {
+    const Block& k = w.block[p];
+    if (k.tree[0] < 0 || k.tree[1] < 0) continue;
+    const int a = find(k.tree[0]), b = find(k.tree[1]);
+    // the smaller tree leads, so that every root precedes its members
+    root[a > b ? a : b] = a > b ? b : a;
+  }
+  w.nrow = 0;
+  w.nisland = 0;
+  int placed = 0;
+  for (int t = 0; t < s.ntree && placed < w.nblock; ++t) {
+    if (root[t] != t) continue;
+    const int before = placed;
+    for (int p = 0; p < w.nblock; ++p) {
+      Block& k = w.block[p];
+      if (find(k.tree[0] >= 0 ? k.tree[0] : k.tree[1]) != t) continue;
+      if (placed == before) w.island_row[w.nisland++] = w.nrow;
+      k.row = w.nrow;
+      w.nrow += k.rows;
+      w.sorted[placed++] = p;
+    }
+  }
+  w.island_row[w.nisland] = w.nrow;
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,293 @@
+// Newton steps on the active set of the row problem, and the adjoint of the solution by the
+// implicit function theorem. Proof: docs/derivations/solver_newton.md.
+#pragma once
+#include "solver.hpp"
+
+namespace fb::FB_ISA {
+
+// state of one contact's tangents at the fixed point: direction e, factor f = radius / |x| where
+// sliding, 1 where sticking
+template <class T>
+struct TangentState {
+  T e1, e2, f;
+  Mask<T> slide1, slide2;
+};
+template <class T>
+FB_INLINE TangentState<T> tangent_state(const RowProblem<T>& p, int r) {
+  TangentState<T> t;
+  const T x1 = p.lam[r + 1] + p.n[r + 1], x2 = p.lam[r + 2] + p.n[r + 2];
+  const T radius = p.mu[r] * p.lam[r];
+  if (p.box_friction) {
+    t.slide1 = abs(x1) > radius;
+    t.slide2 = abs(x2) > radius;
+    t.e1 = select(x1 < T(0), T(-1), T(1));
+    t.e2 = select(x2 < T(0), T(-1), T(1));
+    t.f = T(0);
+    return t;
+  }
+  const T n2 = dot2(x1, x1, x2, x2);
+  t.slide1 = t.slide2 = n2 > radius * radius;
+  const T inv = T(1) / sqrt(select(t.slide1, n2, T(1)));
+  t.e1 = x1 * inv;
+  t.e2 = x2 * inv;
+  t.f = radius * inv;
+  return t;
+}
+// rows strictly between their bounds; a contact whose normal is held is held whole
+template <class T>
+FB_INLINE Mask<T> row_free(const RowProblem<T>& p, int r) {
+  const T x = p.lam[r] + p.n[r];
+  return (x > p.lo[r]) & (x < p.hi[r]);
+}
+
+// (N.1)  row r of G = dF/dlam: D^-1 A where free or sticking, the identity where held, the turning
+// cone where sliding. A is the island's scaled matrix, A_ij / D_j, so column j of it is row j of
+// D^-1 A.
+template <class T>
+inline void newton_tangent_rows(const RowProblem<T>& p, const T* A, int first, int n, int i,
+                                const int* order, int size, T* G1, T* G2) {
+  const int r = first + i;
+  const TangentState<T> t = tangent_state(p, r);
+  const Mask<T> free = row_free(p, r);
+  const T p11 = (T(1) - t.e1 * t.e1) * t.f, p22 = (T(1) - t.e2 * t.e2) * t.f,
+          p12 = -(t.e1 * t.e2) * t.f;
+  const bool box = p.box_friction;
+  for (int c = 0; c < size; ++c) {
+    const int j = order[c];
+    const T a1 = A[j * n + i + 1], a2 = A[j * n + i + 2];
+    // sliding on the cone: d lam_t - mu e d lam_n - f P (d lam_t - D^-1 A d lam)
+    const T one1 = T(j == i + 1 ? 1 : 0), one2 = T(j == i + 2 ? 1 : 0);
+    const T m = j == i ? p.mu[r] : T(0);
+    T s1 = one1 - m * t.e1, s2 = one2 - m * t.e2;
+    if (!box) {
+      s1 = sub_mul(sub_mul(s1, p11, one1 - a1), p12, one2 - a2);
+      s2 = sub_mul(sub_mul(s2, p12, one1 - a1), p22, one2 - a2);
+    }
+    G1[c] = select(free, select(t.slide1, s1, a1), one1);
+    G2[c] = select(free, select(t.slide2, s2, a2), one2);
+  }
+}
+
+// fill G (size x size, over the rows in order) of one island; held rows become identity rows
+template <class T>
+inline void newton_matrix(const RowProblem<T>& p, const T* A, int first, int n, const int* order,
+                          int size, T* G) {
+  for (int c = 0; c < size;) {
+    const int i = order[c], r = first + i;
+    const Mask<T> free = row_free(p, r);
+    for (int d = 0; d < size; ++d)
+      G[c * size + d] = select(free, A[order[d] * n + i], T(order[d] == i ? 1 : 0));
+    if (!p.cone[r]) {
+      c += 1;
+      continue;
+    }
+    newton_tangent_rows(p, A, first, n, i, order, size, G + (c + 1) * size, G + (c + 2) * size);
+    c += 3;
+  }
+}
+
+// rows of an island that are free in some live lane; a contact enters with all three
+template <class T>
+inline int newton_order(const RowProblem<T>& p, int first, int n, Mask<T> live, int* order) {
+  int size = 0;
+  for (int i = 0; i < n;) {
+    const int rows = p.cone[first + i] ? 3 : 1;
+    if (any(live & row_free(p, first + i)))
+      for (int e = 0; e < rows; ++e) order[size++] = i + e;
+    i += rows;
+  }
+  return size;
+}
+
+// LU in place without pivoting, reciprocal pivots on the diagonal
+template <class T>
+inline void lu_factor(T* G, int n) {
+  for (int k = 0; k < n; ++k) {
+    const T inv = T(1) / G[k * n + k];
+    G[k * n + k] = inv;
+    for (int i = k + 1; i < n; ++i) {
+      const T l = G[i * n + k] * inv;
+      G[i * n + k] = l;
+      for (int j = k + 1; j < n; ++j) G[i * n + j] = sub_mul(G[i * n + j], l, G[k * n + j]);
+    }
+  }
+}
+template <class T>
+inline void lu_solve(const T* G, int n, T* x) {
+  for (int i = 1; i < n; ++i)
+    for (int j = 0; j < i; ++j) x[i] = sub_mul(x[i], G[i * n + j], x[j]);
+  for (int i = n - 1; i >= 0; --i) {
+    for (int j = i + 1; j < n; ++j) x[i] = sub_mul(x[i], G[i * n + j], x[j]);
+    x[i] = x[i] * G[i * n + i];
+  }
+}
+// G' y = x
+template <class T>
+inline void lu_solve_transposed(const T* G, int n, T* x) {
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < i; ++j) x[i] = sub_mul(x[i], G[j * n + i], x[j]);
+    x[i] = x[i] * G[i * n + i];
+  }
+  for (int i = n - 2; i >= 0; --i)
+    for (int j = i + 1; j < n; ++j) x[i] = sub_mul(x[i], G[j * n + i], x[j]);
+}
+
+// (N.2)  lam += G^-1 (P(lam + n) - lam) on the rows that are not held
+template <class T>
+inline void newton_step(RowProblem<T>& p, Mask<T> live) {
+  const T* A = p.A;
+  for (int k = 0; k < p.nisland; ++k) {
+    const int first = p.island_row[k], n = p.island_row[k + 1] - first;
+    const int size = newton_order(p, first, n, live, p.order);
+    newton_matrix(p, A, first, n, p.order, size, p.lu);
+    for (int c = 0; c < size;) {
+      const int r = first + p.order[c];
+      const Mask<T> free = row_free(p, r);
+      p.rhs[c] = select(free, p.n[r], T(0));
+      if (!p.cone[r]) {
+        c += 1;
+        continue;
+      }
+      T t1, t2;
+      project_tangents(p, r, p.mu[r] * p.lam[r], t1, t2);
+      p.rhs[c + 1] = select(free, t1 - p.lam[r + 1], T(0));
+      p.rhs[c + 2] = select(free, t2 - p.lam[r + 2], T(0));
+      c += 3;
+    }
+    lu_factor(p.lu, size);
+    lu_solve(p.lu, size, p.rhs);
+    for (int c = 0; c < size; ++c) {
+      const int r = first + p.order[c];
+      p.lam[r] = select(live, p.lam[r] + p.rhs[c], p.lam[r]);
+    }
+    A += n * n;
+  }
+  refresh_gradient(p, live);
+}
+
+// a Newton step and one sweep, kept where the residual fell
+template <class T>
+inline void newton_round(RowProblem<T>& p, Mask<T> live, T goal) {
+  for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
+  const T before = p.residual;
+  newton_step(p, live);
+  T now = row_residual(p);
+  // a sweep brings a step that left the bounds back inside
+  const Mask<T> outside = live & !(now <= goal);
+  if (any(outside)) {
+    sweep_rows(p, outside);
+    now = row_residual(p);
+  }
+  const Mask<T> worse = live & !(now < before);
+  if (any(worse)) {
+    for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(worse, p.keep[r], p.lam[r]);
+    refresh_gradient(p, worse);
+  }
+  p.residual = select(live & !worse, now, p.residual);
+}
+
+// the tangent of the solution: one Newton step at the solution, of which only the tangent part is
+// taken
+template <class T>
+inline void implicit_tangent(RowProblem<T>& p) {
+  if constexpr (requires(T t) { t.d; }) {
+    // a row held at a bound moves with it
+    for (int r = 0; r < p.nrow; ++r) {
+      const T x = p.lam[r] + p.n[r], held = select(x > p.lo[r], p.hi[r], p.lo[r]);
+      p.lam[r].d = select(row_free(p, r), T(0), held).d;
+    }
+    for (int r = 0; r < p.nrow; ++r)
+      if (p.cone[r]) p.lam[r + 1].d = p.lam[r + 2].d = decltype(p.lam[r].d)(0);
+    refresh_gradient(p, Mask<T>(true));
+    for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
+    newton_step(p, Mask<T>(true));
+    for (int r = 0; r < p.nrow; ++r) p.lam[r].v = p.keep[r].v;
+  }
+}
+
+// (N.3)  solve to the tolerance: sweeps in growing runs, each followed by Newton rounds; where the
+// cap is reached, plain sweeps from zero
+template <class T>
+inline void solve_rows(RowProblem<T>& p, Mask<T> active) {
+  T scale = T(0);
+  for (int r = 0; r < p.nrow; ++r) {
+    p.lam[r] = T(0);
+    scale = max(scale, abs(p.b[r]));
+  }
+  prepare_rows(p);
+  const T goal = scale * p.tolerance;
+  p.sweeps = T(0);
+  p.residual = row_residual(p);
+  Mask<T> live = active & (p.residual > goal);
+  for (int run = 4, done = 0; any(live) && done < p.max_sweeps; run *= 2) {
+    for (int k = 0; k < run && done < p.max_sweeps; ++k, ++done) {
+      sweep_rows(p, live);
+      p.sweeps = p.sweeps + select(live, T(1), T(0));
+    }
+    p.residual = select(live, row_residual(p), p.residual);
+    live = live & (p.residual > goal);
+    for (int k = 0; k < 3 && p.exact_finish && any(live); ++k) {
+      newton_round(p, live, goal);
+      live = live & (p.residual > goal);
+    }
+  }
+  p.unconverged = live;
+  if (any(live) && p.exact_finish) {
+    // the answer of an unfinished solve is that of plain sweeps, which the unrolled adjoint
+    // reverses
+    for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(live, T(0), p.lam[r]);
+    refresh_gradient(p, live);
+    for (int k = 0; k < p.max_sweeps; ++k) sweep_rows(p, live);
+    p.residual = select(live, row_residual(p), p.residual);
+  }
+  implicit_tangent(p);
+}
+
+// (N.4)  implicit adjoint at the solution in p (scaled A, lam, n, D): G' y = lam_bar; z holds b_bar
+// = -z, A_bar = -z lam'; mu_bar (at normal rows), lo_bar and hi_bar are added to where not null
+template <class T>
+inline void solve_rows_adjoint(RowProblem<T>& p, const T* lam_bar, T* z, T* mu_bar, T* lo_bar,
+                               T* hi_bar) {
+  const T* A = p.A;
+  for (int k = 0; k < p.nisland; ++k) {
+    const int first = p.island_row[k], n = p.island_row[k + 1] - first;
+    for (int i = 0; i < n; ++i) p.order[i] = i;
+    newton_matrix(p, A, first, n, p.order, n, p.lu);
+    T* y = p.rhs;
+    for (int i = 0; i < n; ++i) y[i] = lam_bar[first + i];
+    lu_factor(p.lu, n);
+    lu_solve_transposed(p.lu, n, y);
+    for (int i = 0; i < n;) {
+      const int r = first + i;
+      const Mask<T> free = row_free(p, r);
+      const T x = p.lam[r] + p.n[r];
+      z[r] = select(free, y[i] / p.D[r], T(0));
+      if (lo_bar) lo_bar[r] += select(free | (x > p.lo[r]), T(0), y[i]);
+      if (hi_bar) hi_bar[r] += select(free | !(x > p.lo[r]), T(0), y[i]);
+      if (p.cone[r]) tangent_rows_adjoint(p, r, free, y[i + 1], y[i + 2], z, mu_bar);
+      i += p.cone[r] ? 3 : 1;
+    }
+    A += n * n;
+  }
+}
+// (N.5)  z_t = y / D where sticking, f P y / D where sliding on the cone; mu_bar = lam_n e . y
+// where sliding
+template <class T>
+FB_INLINE void tangent_rows_adjoint(const RowProblem<T>& p, int r, Mask<T> free, T y1, T y2, T* z,
+                                    T* mu_bar) {
+  const TangentState<T> t = tangent_state(p, r);
+  const T zero = T(0);
+  T s1 = zero, s2 = zero;
+  if (!p.box_friction) {
+    const T along = t.e1 * y1 + t.e2 * y2;
+    s1 = (y1 - t.e1 * along) * t.f;
+    s2 = (y2 - t.e2 * along) * t.f;
+  }
+  z[r + 1] = select(free, select(t.slide1, s1, y1) / p.D[r + 1], zero);
+  z[r + 2] = select(free, select(t.slide2, s2, y2) / p.D[r + 2], zero);
+  if (!mu_bar) return;
+  const T slip = select(t.slide1, t.e1 * y1, zero) + select(t.slide2, t.e2 * y2, zero);
+  mu_bar[r] += select(free, slip * p.lam[r], zero);
+}
+
+}  // namespace fb::FB_ISA

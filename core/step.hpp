@@ -1,0 +1,167 @@
+// One step on one page, and its adjoint on the next.  Proof: docs/derivations/step.md.
+#pragma once
+#include "actuation.hpp"
+#include "contact.hpp"
+#include "integrate.hpp"
+#include "solver_newton.hpp"
+
+namespace fb::FB_ISA {
+
+// free motion: v* = v + h a with Mh a + c = tau; leaves kinematics and the factorisation of Mh in w
+template <class T, class P>
+inline void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
+  kinematics(m, q, v, w);
+  actuation(m, q, v, u, w);
+  articulated_body(m, w.tau, w);
+  for (int d = 0; d < m.s.nv; ++d) w.vs[d] = mul_add(w.qdd[d], T(m.theta.dt[0]), v[d]);
+  for (int l = 1; l < m.s.nlink; ++l) {
+    Motion<T> a = w.link[m.s.link_parent[l]].vs;
+    const int first = m.s.link_dof[l];
+    for (int d = first; d < first + m.s.link_ndof[l]; ++d) a = mul_add(w.dof[d].S, w.vs[d], a);
+    w.link[l].vs = a;
+  }
+}
+
+template <class T, class P>
+inline RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, Work<T>& w) {
+  RowProblem<T> p;
+  p.nrow = w.nrow;
+  p.nisland = w.nisland;
+  p.island_row = w.island_row;
+  p.cone = w.cone;
+  p.A = w.A;
+  p.b = w.b;
+  p.lo = w.lo;
+  p.hi = w.hi;
+  p.mu = w.mu;
+  p.lam = w.lam;
+  p.n = w.n;
+  p.D = w.D;
+  p.lu = w.lu;
+  p.rhs = w.rhs;
+  p.keep = w.keep;
+  p.order = w.order;
+  p.tolerance = o.tolerance;
+  p.max_sweeps = o.max_sweeps;
+  p.box_friction = o.box_friction;
+  p.exact_finish = o.exact_finish;
+  return p;
+}
+
+// (q, v, u) -> (q+, v+); rows are built only in the lanes of `alive`
+template <class T, class P>
+inline void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
+                 const T* u, Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
+  free_motion(m, q, v, u, w);
+  build_rows(m, o, q, alive, w);
+  w.unconverged = Mask<T>(false);
+  w.residual = w.sweeps = T(0);
+  for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.vs[d];
+  if (w.nrow > 0) {
+    RowProblem<T> p = row_problem(m, o, w);
+    solve_rows(p, alive);
+    w.unconverged = p.unconverged;
+    w.residual = p.residual;
+    w.sweeps = p.sweeps;
+    apply_impulses(m.s, w, w.lam, w.dv, w.twist);
+    for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
+  }
+  integrate(m.s, q, v_next, m.theta.dt[0], q_next);
+}
+
+// bars of one contact's rows: wrenches move <lam, J w> - <z, J v+>, and the gap moves -z beta
+template <class T, class P>
+inline Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                               const RowSeeds<T>& e, Work<T>& w) {
+  const Block& k = w.block[index];
+  ContactBars<T> bars;
+  for (int side = 0; side < 2; ++side) {
+    LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
+    for (int i = 0; i < k.rows; ++i) {
+      const T lam = w.lam[k.row + i], z = w.z[k.row + i];
+      b.w_bar = mul_add(e.F[side][i], lam, b.w_bar);
+      b.y_bar = mul_add(e.F[side][i], -z, b.y_bar);
+      bars.F[side][i] = b.w * lam - b.y * z;
+    }
+  }
+  bars.beta = -w.z[k.row];
+  TouchBar<T> touch_bar{T(0), zero3<T>(), zero3<T>()};
+  contact_seeds_adjoint(m, o, k, w.touch[index], w, bars, touch_bar);
+  return touch_adjoint(m, k, w.touch[index].on, touch_bar, w);
+}
+
+// (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w1, z in w.z
+template <class T, class P>
+inline void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* q,
+                         const T* v1_bar, Work<T>& w) {
+  solve_inertia(m.s, w, v1_bar, w.w1, w.wrench, w.twist);
+  if (w.nrow == 0) return;
+  for (int i = 0; i < w.nblock; ++i) {
+    const Block& k = w.block[i];
+    RowSeeds<T> e;
+    block_seeds(m, o, i, q, w, e);
+    for (int r = 0; r < k.rows; ++r)
+      w.keep[k.row + r] = row_velocity(e, r, w.twist[k.linkA], w.twist[k.linkB], w.w1);
+  }
+  RowProblem<T> p = row_problem(m, o, w);
+  p.keep = nullptr;
+  solve_rows_adjoint<T>(p, w.keep, w.z, nullptr, nullptr, nullptr);
+  apply_impulses(m.s, w, w.z, w.dv, w.twist);
+  for (int d = 0; d < m.s.nv; ++d) w.w1[d] -= w.dv[d];
+}
+
+// (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to q_bar
+// (ambient), v_bar, u_bar. v1 is the step's new velocity; t holds 4 nv numbers of scratch.  Returns
+// the lanes whose gradient is not to be had: an unfinished solve, or something in the step without
+// an adjoint.
+template <class T, class P>
+inline Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
+                            const T* u, const T* v1, const T* q1_bar, const T* v1_bar_in,
+                            Work<T>& w, T* t, T* q_bar, T* v_bar, T* u_bar) {
+  const Layout& s = m.s;
+  const T h = T(m.theta.dt[0]);
+  T *v1_bar = t, *q_tan = t + s.nv, *tau_bar = t + 2 * s.nv, *hD_bar = t + 3 * s.nv, h_bar = T(0);
+  for (int d = 0; d < s.nv; ++d) {
+    v1_bar[d] = v1_bar_in[d];
+    q_tan[d] = T(0);
+    w.a_eff[d] = (v1[d] - v[d]) / h;
+  }
+  integrate_adjoint(s, q, v1, m.theta.dt[0], q1_bar, q_bar, v1_bar, h_bar);
+  paired_rates(m, o, q, v1_bar, w);
+
+  // fields: twists of w and of v+, accelerations at the effective a
+  link_twists(s, w, w.w1, w.twist);
+  for (int l = 0; l < s.nlink; ++l) w.bar[l].w = w.twist[l];
+  link_twists(s, w, v1, w.twist);
+  for (int l = 0; l < s.nlink; ++l) w.bar[l].y = w.twist[l];
+  inverse_dynamics(m, w.a_eff, tau_bar, w, w.wrench);
+  w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
+  newton_euler_bars(m, -h, w);
+
+  // rows
+  Mask<T> missing = w.unconverged;
+  for (int i = 0; i < w.nblock; ++i) {
+    const Block& k = w.block[i];
+    RowSeeds<T> e;
+    block_seeds(m, o, i, q, w, e);
+    missing = missing | (k.kind == kBlockContact
+                             ? contact_adjoint(m, o, i, e, w)
+                             : joint_seeds_adjoint(m, o, k, w.touch[i], -w.z[k.row], q_tan));
+  }
+  sweep_bars(m, v, w.a_eff, w.w1, v1, w, q_tan, v_bar);
+
+  // v* = v + ...: v_bar += Mh w, with M w from the swept accelerations; then springs, damping and
+  // actuators
+  for (int d = 0; d < s.nv; ++d) {
+    const T Mw = -(dot(w.dof[d].S, w.bar[s.dof_link[d]].a_bar) / h);
+    v_bar[d] += mul_add(w.hD[d], w.w1[d], Mw);
+    tau_bar[d] = w.w1[d] * h;
+    hD_bar[d] = -(tau_bar[d] * w.a_eff[d]);
+  }
+  if (!actuation_adjoint(m, q, v, u, tau_bar, hD_bar, w, q_tan, v_bar, u_bar))
+    missing = Mask<T>(true);
+  lift_tangent(s, q, q_tan, q_bar);
+  return missing;
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,160 @@
+// Scratch of one group of worlds: carved once from one buffer, reused by every step; nothing in it
+// outlives a step.
+#pragma once
+#include <initializer_list>
+
+#include "layout.hpp"
+#include "spatial.hpp"
+
+namespace fb::FB_ISA {
+
+// numerical options of a Simulator
+template <class R>
+struct Options {
+  R margin;          // rows are built below this gap [m or rad]
+  R v_recover;       // largest speed of recovery from penetration [m/s]
+  R v_rest;          // approach speed below which restitution is zero [m/s]
+  R tolerance;       // solver residual, relative to the largest row velocity
+  R regularisation;  // default compliance, as a share of the row's diagonal
+  int max_sweeps;
+  int box_friction;  // 1: each tangent is bounded by itself
+  int exact_finish;  // 1: Newton steps on the active set finish the solve
+};
+
+enum StatusBit : unsigned {
+  kNonFinite = 1u,
+  kContactOverflow = 2u,
+  kUnconverged = 4u,
+  kNoGradient = 8u,
+};
+
+template <class T>
+struct LinkWork {
+  Mat3<T> R;     // orientation in the world
+  Vec3<T> r;     // origin, relative to the tree's origin
+  Motion<T> v;   // twist
+  Motion<T> c;   // velocity-product acceleration
+  Motion<T> a;   // acceleration, gravity as an upward acceleration of the world
+  Motion<T> vs;  // twist after the free motion
+  Force<T> p;    // bias force of the articulated body
+  Inertia<T> I;
+  Sym6<T> IA;
+};
+template <class T>
+struct DofWork {
+  Motion<T> S;
+  Force<T> U;
+  T Dinv, u;
+};
+
+// cotangents of one link's fields.  w: twist of the joint rates paired with the equation of motion;
+// y: twist of the new velocity
+template <class T>
+struct LinkBar {
+  Motion<T> w, y;
+  Force<T> w_bar, y_bar, v_bar, a_bar;
+  Force<T> pose;  // wrench about the tree's origin, paired with the world twist that moves the link
+};
+
+// one group of rows with a common structure: a contact (1 or 3), a limit, a dry friction, an
+// equality (3, 3 + 3 or 1)
+enum BlockKind : int {
+  kBlockContact,
+  kBlockLimit,
+  kBlockBallLimit,
+  kBlockFriction,
+  kBlockConnect,
+  kBlockWeldTurn,
+  kBlockJoint
+};
+struct Block {
+  int kind, rows, row;    // row: first row in the solver's order
+  int linkA, linkB;       // bodies of a contact or equality; for joint rows the joints' links
+  int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
+  int source, side;       // pair, joint or equality; -1 | +1 for the lower and upper limit
+};
+template <class T>
+struct BlockWork {
+  T phi;  // gap
+  Vec3<T> n,
+      p;  // normal from A to B; point relative to the origin of B's tree (of A's when B is static)
+  Mask<T> on;
+};
+
+template <class T>
+struct Work {
+  LinkWork<T>* link;
+  DofWork<T>* dof;
+  Vec3<T>* origin;   // of each tree, in the world
+  Motion<T>* twist;  // scratch, one per link
+  Force<T>* wrench;  // scratch, one per link
+  LinkBar<T>* bar;   // adjoint only
+  T *tau, *hD, *qdd, *vs, *dv;
+  T *w1, *y1, *a_eff;  // adjoint only
+  Block* block;
+  BlockWork<T>* touch;
+  T* g;  // half-solved rows, per row two segments of the longest tree
+  T *A, *b, *lo, *hi, *mu, *lam;
+  T *n, *D, *lu, *rhs, *keep, *R, *z;
+  int *tree_island, *island_row, *cone, *order, *sorted;
+  int nblock, nrow, nisland, max_block, max_row, max_tree;
+  Mask<T> overflow, unconverged;
+  T residual, sweeps;
+};
+
+// rows and blocks a model can have at once
+inline int block_capacity(const Layout& s) {
+  int n = s.max_contacts + 2 * s.nlimit + s.nfriction;
+  for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
+  return n;
+}
+inline int row_capacity(const Layout& s) {
+  int n = 3 * s.max_contacts + 2 * s.nlimit + s.nfriction;
+  for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 6 : s.eq_type[e] == kConnect ? 3 : 1;
+  return n;
+}
+
+// hand out consecutive, aligned pieces of a buffer; with a null base it only counts
+struct Carver {
+  char* base;
+  size_t at;
+  template <class X>
+  X* take(size_t n) {
+    at = (at + 63) / 64 * 64;
+    X* x = base ? reinterpret_cast<X*>(base + at) : nullptr;
+    at += n * sizeof(X);
+    return x;
+  }
+};
+
+template <class T>
+inline size_t carve(const Layout& s, char* base, Work<T>& w) {
+  Carver c{base, 0};
+  w.max_block = block_capacity(s);
+  w.max_row = row_capacity(s);
+  w.max_tree = 1;
+  for (int t = 0; t < s.ntree; ++t)
+    w.max_tree = s.tree_ndof[t] > w.max_tree ? s.tree_ndof[t] : w.max_tree;
+  const size_t rows = w.max_row > 0 ? w.max_row : 1;
+  w.link = c.take<LinkWork<T>>(s.nlink);
+  w.dof = c.take<DofWork<T>>(s.nv);
+  w.origin = c.take<Vec3<T>>(s.ntree + 1);
+  w.twist = c.take<Motion<T>>(s.nlink);
+  w.wrench = c.take<Force<T>>(s.nlink);
+  w.bar = c.take<LinkBar<T>>(s.nlink);
+  for (T** x : {&w.w1, &w.y1, &w.a_eff}) *x = c.take<T>(s.nv);
+  for (T** x : {&w.tau, &w.hD, &w.qdd, &w.vs, &w.dv}) *x = c.take<T>(s.nv);
+  w.block = c.take<Block>(w.max_block);
+  w.touch = c.take<BlockWork<T>>(w.max_block);
+  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.D, &w.rhs, &w.keep, &w.R, &w.z})
+    *x = c.take<T>(rows);
+  for (int** x : {&w.cone, &w.order, &w.sorted}) *x = c.take<int>(rows);
+  w.tree_island = c.take<int>(s.ntree + 1);
+  w.island_row = c.take<int>(s.ntree + 2);
+  w.g = c.take<T>(2 * rows * w.max_tree);
+  w.A = c.take<T>(rows * rows);
+  w.lu = c.take<T>(rows * rows);
+  return c.at;
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,74 @@
+"""Featherstone dynamics with backpropagation.
+
+`import featherback` imports NumPy and the extension; everything else is imported on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from featherback._core import isa
+
+if TYPE_CHECKING:
+    from featherback import errors, models
+    from featherback.errors import (
+        FeatherbackError,
+        ModelError,
+        ParameterError,
+        ShapeError,
+        WorldError,
+    )
+    from featherback.model import Model, load
+    from featherback.sim import Rollout, Simulator
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FeatherbackError",
+    "Model",
+    "ModelError",
+    "ParameterError",
+    "Rollout",
+    "ShapeError",
+    "Simulator",
+    "WorldError",
+    "__version__",
+    "errors",
+    "isa",
+    "load",
+    "models",
+]
+
+# public name -> (module, attribute); an empty attribute is the module itself
+_LAZY: dict[str, tuple[str, str]] = {
+    "FeatherbackError": ("featherback.errors", "FeatherbackError"),
+    "Model": ("featherback.model", "Model"),
+    "ModelError": ("featherback.errors", "ModelError"),
+    "ParameterError": ("featherback.errors", "ParameterError"),
+    "Rollout": ("featherback.sim", "Rollout"),
+    "ShapeError": ("featherback.errors", "ShapeError"),
+    "Simulator": ("featherback.sim", "Simulator"),
+    "WorldError": ("featherback.errors", "WorldError"),
+    "errors": ("featherback.errors", ""),
+    "load": ("featherback.model", "load"),
+    "models": ("featherback.models", ""),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    if name not in _LAZY:
+        raise AttributeError(
+            f"module 'featherback' has no attribute {name!r}; see dir(featherback)"
+        )
+    module_name, attribute = _LAZY[name]
+    module = importlib.import_module(module_name)
+    value = getattr(module, attribute) if attribute else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

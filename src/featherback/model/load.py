@@ -1,0 +1,222 @@
+"""The way in: a file or a string becomes a checked, compiled model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from featherback.errors import ModelError, ParameterError
+from featherback.model import mjcf, pairs, physics, refuse, settings, urdf, xmltree
+from featherback.model.compiler import Locator, compile_spec, quiet, read_spec
+from featherback.model.model import Model, Parsed
+from featherback.model.report import Findings, unsupported_message
+from featherback.model.specedit import edit_spec
+from featherback.model.xmltree import STRING, Element
+
+if TYPE_CHECKING:
+    import mujoco
+
+Format = Literal["mjcf", "urdf"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model as text, and where it came from.
+
+    Attributes:
+        data: the content.
+        shown: its name in messages.
+        folder: folder from which it names other files.
+        filename: its path, or None for a string.
+    """
+
+    data: bytes | str
+    shown: str
+    folder: Path
+    filename: str | None
+
+
+def load(
+    source: str | os.PathLike[str],
+    *,
+    on_unsupported: Literal["error", "drop"] = "error",
+    format: Format | None = None,
+    free_root: bool = False,
+    motors: bool = False,
+    name: str | None = None,
+) -> Model:
+    """Load a robot from MJCF or URDF.
+
+    Args:
+        source: a path, or the XML itself (then it starts with "<").
+        on_unsupported: "error" refuses a model with anything this library does not have; "drop"
+            goes on without it and lists it in `Model.report()`.
+        format: "mjcf" or "urdf"; None looks at the root element.
+        free_root: let the root link of a URDF move freely instead of fixing it in the world.
+        motors: give every joint of a URDF a motor with gear 1, limited by the joint's effort.
+        name: name of the model; by default the file's own.
+
+    Returns:
+        The model.
+
+    Raises:
+        ModelError: if the file cannot be read, makes no physical sense or is not supported.
+        ParameterError: if an argument has a value that is not known.
+    """
+    from featherback.model.structure import build_structure
+
+    parsed = parse(
+        source,
+        on_unsupported=on_unsupported,
+        format=format,
+        free_root=free_root,
+        motors=motors,
+        name=name,
+    )
+    return Model(parsed, build_structure(parsed))
+
+
+def parse(
+    source: str | os.PathLike[str],
+    *,
+    on_unsupported: Literal["error", "drop"] = "error",
+    format: Format | None = None,
+    free_root: bool = False,
+    motors: bool = False,
+    name: str | None = None,
+) -> Parsed:
+    """Read, check and compile a model without building the engine's structure.
+
+    Arguments, result and exceptions are those of `load`, except that it returns `Parsed`.
+    """
+    _check_choice("on_unsupported", on_unsupported, ("error", "drop"))
+    _check_choice("format", format, (None, "mjcf", "urdf"))
+    text = _read(source)
+    mended: list[str] = []
+    root = xmltree.parse(text.data, text.shown, mended)
+    kind = _format(root, format)
+    if kind == "mjcf" and (free_root or motors):
+        option = "free_root" if free_root else "motors"
+        raise ParameterError(
+            f"load(): {option}=True concerns URDF, and {text.shown} is MJCF; add a <freejoint/> "
+            "or actuators to the file."
+        )
+    findings = Findings()
+    for sentence in mended:
+        findings.note("repaired", f"{text.shown}:1", sentence)
+    try:
+        if kind == "mjcf":
+            spec, locator = _read_mjcf(root, text, findings)
+        else:
+            options = urdf.Options(free_root=free_root, motors=motors)
+            spec, locator = urdf.read(root, text.folder, options, findings)
+        parsed = finish(spec, locator, findings)
+    except ModelError as error:
+        # what is not supported is the likelier cause of a failure behind it
+        if findings.problems and on_unsupported == "error":
+            raise ModelError(unsupported_message(findings.problems, text.shown)) from None
+        raise error from None
+    notices = findings.settle(on_unsupported, text.shown)
+    return replace(parsed, notices=notices, name=name or parsed.name, filename=text.filename)
+
+
+def _check_choice(argument: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Refuse an option that is not among those allowed."""
+    if value not in allowed:
+        listed = ", ".join(repr(choice) for choice in allowed)
+        raise ParameterError(f"load(): {argument} is {value!r}; it must be one of {listed}.")
+
+
+def _read(source: str | os.PathLike[str]) -> Source:
+    """Return the text of a path, or of a string that is XML."""
+    if not isinstance(source, str | os.PathLike):
+        kind = type(source).__name__
+        raise ParameterError(f"load(): source is of type {kind}; pass a path or XML.")
+    given = os.fsdecode(source)
+    if isinstance(source, str) and given.lstrip("\ufeff \t\r\n").startswith("<"):
+        return Source(given.lstrip("\ufeff"), STRING, Path.cwd(), None)
+    path = Path(given)
+    data = xmltree.read_bytes(path, xmltree.clip(given, 200))
+    return Source(data, path.name, Path(os.path.abspath(path)).parent, given)
+
+
+def _format(root: Element, given: Format | None) -> Format:
+    """Return the format of a model, from its root element."""
+    found: dict[str, Format] = {"mujoco": "mjcf", "robot": "urdf"}
+    kind = found.get(root.tag)
+    if kind is None or (given is not None and given != kind):
+        wanted = {"mjcf": "<mujoco>", "urdf": "<robot>"}.get(given or "", "<mujoco> or <robot>")
+        raise ModelError(
+            f"{root.file}:{root.line}: the root element is <{xmltree.clip(root.tag)}>; it must be "
+            f"{wanted}."
+        )
+    return kind
+
+
+def _read_mjcf(root: Element, text: Source, findings: Findings) -> tuple[mujoco.MjSpec, Locator]:
+    """Check an MJCF tree and hand it to MuJoCo's reader."""
+    xmltree.expand_includes(root, text.folder)
+    physics.check_mjcf(root)
+    mjcf.prepare(root, text.folder, findings)
+    locator = Locator(text.shown)
+    option = root.find("option")
+    if option is not None:
+        locator.named["option", ""] = option
+    with quiet(findings, text.shown):
+        spec = read_spec(root, locator)
+    if not spec.modelname or spec.modelname == "MuJoCo Model":
+        spec.modelname = root.get("model") or Path(text.shown.strip("<>")).stem
+    return spec, locator
+
+
+def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
+    """Compile a spec, find what is not supported and the pairs that may touch.
+
+    Args:
+        spec: MuJoCo's editable model.
+        locator: finds places in the user's file.
+        findings: receives what is not supported.
+
+    Returns:
+        The model without what is not supported, and without notices.
+
+    Raises:
+        ModelError: if the model cannot be compiled.
+    """
+    with quiet(findings, locator.shown):
+        gone = edit_spec(spec, locator, findings)
+        model = compile_spec(spec, locator)
+        dead = {int(actuator.id) for actuator in gone}
+    physics.check_compiled(model, locator.shown)
+    if model.nv == 0:
+        raise ModelError(
+            f"{locator.shown}: nothing in the model can move; add a joint to the file, or pass "
+            "free_root=True if it is URDF."
+        )
+    settings.apply_flags(model)
+    settings.site_equalities_to_bodies(model)
+    refuse.refuse_fields(model, locator, findings)
+    refuse.refuse_options(model, locator.option, findings)
+    refuse.refuse_tendons(model, locator, findings)
+    keep_actuator = refuse.refuse_actuators(model, dead, locator, findings)
+    keep_equality = refuse.refuse_equalities(model, locator, findings)
+    found = refuse.refuse_pairs(model, pairs.candidate_pairs(model), locator, findings)
+    return Parsed(
+        mujoco=model,
+        pairs=found.frozen(),
+        keep_equality=_locked(keep_equality),
+        keep_actuator=_locked(keep_actuator),
+        notices=(),
+        name=spec.modelname,
+        filename=None,
+    )
+
+
+def _locked(mask: np.ndarray) -> np.ndarray:
+    """Return the mask, read-only."""
+    mask.flags.writeable = False
+    return mask

@@ -1,0 +1,228 @@
+"""MJCF before MuJoCo sees it: files it names, elements that are refused or mean nothing here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from featherback.errors import ModelError
+from featherback.model import schema
+from featherback.model.physics import numbers
+from featherback.model.report import Findings
+from featherback.model.xmltree import MAX_RISE, Element, clip, is_confined
+
+MAX_FILE_BYTES = 512 * 1024 * 1024
+"""Largest mesh or texture file."""
+
+# attribute of <size> -> largest value; larger ones only exhaust memory
+_SIZE_LIMITS = {"nkey": 10_000, "nuserdata": 1_000_000, "njmax": 1_000_000, "nconmax": 1_000_000}
+
+# element key -> (what is not supported, heading in docs/support.md)
+_REFUSED_ELEMENTS: dict[str, tuple[str, str]] = {
+    "extension": ("engine plugins are not supported", "plugin"),
+    "asset/model": ("models attached from other files are not supported", "attach"),
+    "asset/mesh/plugin": ("engine plugins are not supported", "plugin"),
+    "body/attach": ("models attached from other files are not supported", "attach"),
+    "body/plugin": ("engine plugins are not supported", "plugin"),
+    "body/geom/plugin": ("engine plugins are not supported", "plugin"),
+    "body/flexcomp": ("deformable bodies are not supported", "flex"),
+    "body/composite": ("composite bodies are not supported", "composite"),
+    "deformable/flex": ("deformable bodies are not supported", "flex"),
+    "equality/flex": ("equality constraints on deformable bodies are not supported", "flex"),
+    "equality/flexvert": ("equality constraints on deformable bodies are not supported", "flex"),
+    "equality/flexstrain": ("equality constraints on deformable bodies are not supported", "flex"),
+    "equality/distance": ("equality constraints of type distance are not supported", "equality"),
+    "actuator/plugin": ("engine plugins are not supported", "plugin"),
+}
+
+_FILE_ATTRIBUTES = "file fileright fileleft fileup filedown filefront fileback".split()
+
+
+def prepare(root: Element, folder: Path, findings: Findings) -> None:
+    """Check an MJCF tree against the tables and make it fit for MuJoCo, in place.
+
+    Args:
+        root: the tree, with includes expanded.
+        folder: folder of the main file.
+        findings: receives what is not supported and what has no meaning.
+
+    Raises:
+        ModelError: if a file is out of reach or a size absurd.
+    """
+    note_meanings(root, findings)
+    _check_sizes(root)
+    _remove_refused(root, findings)
+    _resolve_files(root, folder, findings)
+
+
+def note_meanings(root: Element, findings: Findings) -> None:
+    """List what is in the file and has no meaning here, once per element and attribute."""
+    ignored: dict[tuple[str, str], list[Element]] = {}
+    visual: dict[str, Element] = {}
+    for element, key in schema.keyed(root):
+        whole = schema.subtree_meaning(key)
+        if whole == "visual":
+            visual.setdefault(f"<{element.tag}>", element)
+        elif whole == "no meaning":
+            section = key.partition("/")[0]
+            if element.tag != section or element.attributes:
+                ignored.setdefault((section, ""), []).append(element)
+        elif whole is None:
+            for attribute in element.attributes:
+                meaning = schema.attribute_meaning(key, attribute)
+                if meaning == "visual":
+                    visual.setdefault(attribute, element)
+                elif meaning == "no meaning":
+                    ignored.setdefault((element.tag, attribute), []).append(element)
+    for (tag, attribute), elements in ignored.items():
+        _note_ignored(tag, attribute, elements, findings)
+    if visual:
+        names = ", ".join(sorted(visual))
+        findings.note("ignored", root.file, f"visual only: {names}.")
+
+
+def _note_ignored(tag: str, attribute: str, elements: list[Element], findings: Findings) -> None:
+    """Say once that an attribute, or a section, has no meaning."""
+    count = "" if len(elements) == 1 else f" ({len(elements)} times)"
+    what = f"{attribute} of <{tag}>" if attribute else f"<{tag}>"
+    reason = schema.REASONS.get(attribute or tag)
+    because = f": {reason}" if reason else ""
+    findings.note("ignored", elements[0].where, f"{what} has no meaning here{count}{because}.")
+
+
+def _check_sizes(root: Element) -> None:
+    """Refuse sizes that would only exhaust memory."""
+    for element in root.findall("size"):
+        for attribute, limit in _SIZE_LIMITS.items():
+            values = numbers(element, attribute)
+            if values and values[0] > limit:
+                raise ModelError(
+                    f"{element.where}: {attribute} is {values[0]:.12g}; at most {limit} is allowed."
+                )
+        for attribute in [a for a in element.attributes if a.startswith("nuser_")]:
+            values = numbers(element, attribute)
+            if values and values[0] > 1000:
+                raise ModelError(
+                    f"{element.where}: {attribute} is {values[0]:.12g}; at most 1000 is allowed."
+                )
+    for element in root.walk():
+        if element.tag in ("texture", "hfield"):
+            for attribute in ("width", "height", "nrow", "ncol"):
+                values = numbers(element, attribute)
+                if values and values[0] > 16384:
+                    raise ModelError(
+                        f"{element.where}: {attribute} is {values[0]:.12g}; at most 16384 is "
+                        "allowed."
+                    )
+
+
+def _remove_refused(root: Element, findings: Findings) -> None:
+    """Refuse elements that cannot even be compiled, and take them out of the tree."""
+    for element, key in list(schema.keyed(root)):
+        if key not in _REFUSED_ELEMENTS or _is_detached(element, root):
+            continue
+        what, anchor = _REFUSED_ELEMENTS[key]
+        victim = element
+        # a shape made by a plugin has no other shape to fall back on
+        if key in ("body/geom/plugin", "asset/mesh/plugin") and element.parent is not None:
+            victim = element.parent
+        findings.refuse(element.where, what, anchor, drop=f"<{victim.tag}> is left out.")
+        victim.remove()
+    for element in [e for e in root.findall("sensor") for e in e.findall("plugin")]:
+        element.remove()
+
+
+def _is_detached(element: Element, root: Element) -> bool:
+    """Say whether an element was taken out of the tree together with an outer one."""
+    top = element
+    while top.parent is not None:
+        top = top.parent
+    return top is not root
+
+
+def _resolve_files(root: Element, folder: Path, findings: Findings) -> None:
+    """Write the files of assets as absolute paths, confined to the model's folders."""
+    settings: dict[str, str] = {}
+    for compiler in root.findall("compiler"):
+        settings.update(compiler.attributes)
+        for attribute in ("meshdir", "texturedir", "assetdir", "strippath"):
+            compiler.attributes.pop(attribute, None)
+    shared = settings.get("assetdir", "")
+    folders = {
+        "mesh": settings.get("meshdir", shared),
+        "skin": settings.get("meshdir", shared),
+        "hfield": settings.get("meshdir", shared),
+        "texture": settings.get("texturedir", shared),
+    }
+    strip = settings.get("strippath") == "true"
+    missing: list[Element] = []
+    for element in list(root.walk()):
+        if element.tag not in folders or element.parent is None:
+            continue
+        for attribute in _FILE_ATTRIBUTES:
+            name = element.get(attribute)
+            if not name:
+                continue
+            path = _asset_path(element, name, folders[element.tag], folder, strip)
+            element.attributes[attribute] = str(path)
+            if not path.is_file():
+                missing.append(element)
+                _refuse_missing(element, name, findings)
+                break
+    for element in missing:
+        _leave_out_asset(element, root)
+
+
+def _asset_path(element: Element, name: str, subfolder: str, folder: Path, strip: bool) -> Path:
+    """Return the absolute path of the file of an asset.
+
+    Raises:
+        ModelError: if the name is not a path or leads out of the model's folders.
+    """
+    if "\0" in name or len(name) > 1000:
+        raise ModelError(f"{element.where}: this is not a file name; name a file.")
+    if strip:
+        name = name.replace("\\", "/").rsplit("/", 1)[-1]
+    path = Path(os.path.normpath(folder / subfolder / name))
+    if not is_confined(path, folder):
+        raise ModelError(
+            f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
+            f"keep it at most {MAX_RISE} folders above the model."
+        )
+    if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
+        raise ModelError(
+            f'{element.where}: "{clip(name)}" has more than {MAX_FILE_BYTES} bytes; reduce it.'
+        )
+    return path
+
+
+def _refuse_missing(element: Element, name: str, findings: Findings) -> None:
+    """Add the problem of an asset whose file is not there."""
+    after = {
+        "mesh": "the mesh and the geoms that use it are left out.",
+        "texture": "a plain grey stands for the texture.",
+    }
+    findings.refuse(
+        element.where,
+        f'there is no file "{clip(name)}"',
+        "files",
+        drop=f'there is no file "{clip(name)}"; '
+        + after.get(element.tag, f"the <{element.tag}> is left out."),
+    )
+
+
+def _leave_out_asset(element: Element, root: Element) -> None:
+    """Take an asset without its file out of the tree, with what depends on it."""
+    if element.tag == "texture":
+        for attribute in _FILE_ATTRIBUTES:
+            given = element.attributes.pop(attribute, None)
+            if given and "name" not in element.attributes:
+                element.attributes["name"] = Path(given).stem
+        element.attributes.update(builtin="flat", width="8", height="8", rgb1="0.5 0.5 0.5")
+        return
+    name = element.get("name") or Path(element.get("file", "") or "").stem
+    element.remove()
+    if element.tag != "mesh":
+        return
+    for geom in [e for e in root.walk() if e.tag in ("geom", "site") and e.get("mesh") == name]:
+        geom.remove()

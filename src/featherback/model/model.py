@@ -1,0 +1,202 @@
+"""The model a simulator runs: a compiled MuJoCo model, what of it acts, and what was said."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback.errors import ParameterError
+from featherback.model.pairs import Pairs
+from featherback.model.report import Notice, format_report
+
+if TYPE_CHECKING:
+    import mujoco
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What reading a model file yields; the engine's structure is built from it.
+
+    Attributes:
+        mujoco: the compiled model; what is dropped has no effect in it either.
+        pairs: pairs of geoms that may touch.
+        keep_equality: bool[neq], which equality constraints act.
+        keep_actuator: bool[nu], which actuators act.
+        notices: what was ignored, dropped, approximated or repaired.
+        name: name of the model.
+        filename: the file it was read from, or None.
+    """
+
+    mujoco: mujoco.MjModel
+    pairs: Pairs
+    keep_equality: NDArray[np.bool_]
+    keep_actuator: NDArray[np.bool_]
+    notices: tuple[Notice, ...]
+    name: str
+    filename: str | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A robot, or several, ready to be simulated. Made by `featherback.load`; never changes.
+
+    Attributes:
+        parsed: what was read from the file.
+        structure: the arrays the engine runs on.
+    """
+
+    parsed: Parsed
+    structure: Any
+
+    def __repr__(self) -> str:
+        """Return name and sizes."""
+        return (
+            f'Model("{self.name}", nq={self.nq}, nv={self.nv}, nu={self.nu}, '
+            f"nbody={self.nbody}, ngeom={self.ngeom})"
+        )
+
+    @property
+    def mujoco(self) -> mujoco.MjModel:
+        """The compiled MuJoCo model behind this one."""
+        return self.parsed.mujoco
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.parsed.name
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What loading ignored, dropped, approximated or repaired."""
+        return self.parsed.notices
+
+    @property
+    def nq(self) -> int:
+        """Length of a configuration q."""
+        return int(self.mujoco.nq)
+
+    @property
+    def nv(self) -> int:
+        """Length of a velocity v."""
+        return int(self.mujoco.nv)
+
+    @property
+    def nu(self) -> int:
+        """Length of a control u."""
+        return int(self.mujoco.nu)
+
+    @property
+    def nbody(self) -> int:
+        """Number of bodies, the world included."""
+        return int(self.mujoco.nbody)
+
+    @property
+    def njnt(self) -> int:
+        """Number of joints."""
+        return int(self.mujoco.njnt)
+
+    @property
+    def ngeom(self) -> int:
+        """Number of geoms."""
+        return int(self.mujoco.ngeom)
+
+    @property
+    def nsite(self) -> int:
+        """Number of sites."""
+        return int(self.mujoco.nsite)
+
+    @cached_property
+    def q0(self) -> Array:
+        """float64[nq], the configuration in which the file is written."""
+        return _frozen(self.mujoco.qpos0)
+
+    @cached_property
+    def v0(self) -> Array:
+        """float64[nv], zero."""
+        return _frozen(np.zeros(self.nv))
+
+    @cached_property
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the bodies, the world first; "" where there is none."""
+        return tuple(self.mujoco.body(i).name for i in range(self.nbody))
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints; "" where there is none."""
+        return tuple(self.mujoco.joint(i).name for i in range(self.njnt))
+
+    @cached_property
+    def geom_names(self) -> tuple[str, ...]:
+        """Names of the geoms; "" where there is none."""
+        return tuple(self.mujoco.geom(i).name for i in range(self.ngeom))
+
+    @cached_property
+    def site_names(self) -> tuple[str, ...]:
+        """Names of the sites; "" where there is none."""
+        return tuple(self.mujoco.site(i).name for i in range(self.nsite))
+
+    @cached_property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the actuators; "" where there is none."""
+        return tuple(self.mujoco.actuator(i).name for i in range(self.nu))
+
+    @cached_property
+    def keyframe_names(self) -> tuple[str, ...]:
+        """Names of the keyframes; "" where there is none."""
+        return tuple(self.mujoco.key(i).name for i in range(int(self.mujoco.nkey)))
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """Physical parameters by MuJoCo's field names, read-only arrays."""
+        return self.structure.params
+
+    def keyframe(self, which: str | int) -> tuple[Array, Array]:
+        """Return the state of a keyframe.
+
+        Args:
+            which: its name or number.
+
+        Returns:
+            q float64[nq] and v float64[nv], read-only.
+
+        Raises:
+            ParameterError: if there is no such keyframe.
+        """
+        number = self._keyframe_number(which)
+        return _frozen(self.mujoco.key_qpos[number]), _frozen(self.mujoco.key_qvel[number])
+
+    def _keyframe_number(self, which: str | int) -> int:
+        """Return the number of a keyframe, or say what there is."""
+        names = self.keyframe_names
+        start = f'model "{self.name}"'
+        if not names:
+            raise ParameterError(f"{start} has no keyframes; add a <key> to the file or use q0.")
+        if isinstance(which, str):
+            if which in names and which:
+                return names.index(which)
+            near = difflib.get_close_matches(which, [n for n in names if n], 1, 0.0)
+            hint = f'; did you mean "{near[0]}"?' if near else "; use a number."
+            raise ParameterError(f'{start} has no keyframe "{which}"{hint}')
+        if not -len(names) <= which < len(names):
+            raise ParameterError(
+                f"{start} has no keyframe {which}; there are {len(names)}, numbered from 0."
+            )
+        return which
+
+    def report(self) -> str:
+        """Return, as text, what loading ignored, dropped, approximated or repaired."""
+        return format_report(f'model "{self.name}":', self.notices)
+
+
+def _frozen(values: NDArray[Any]) -> Array:
+    """Return a read-only float64 copy."""
+    copy = np.array(values, np.float64)
+    copy.flags.writeable = False
+    return copy

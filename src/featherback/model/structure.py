@@ -1,0 +1,276 @@
+"""The arrays the engine runs on: links, trees and integer tables, and the flat parameter vector.
+
+A link is one joint's moving frame; link 0 is the world. A body with k joints owns k links, of which
+the last carries it; a body without joints rides on its parent's link. The names of tables and
+parameters are the core's (`core/layout.hpp`), which says what each means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback._core import parameter_names, table_names
+
+if TYPE_CHECKING:
+    import mujoco
+
+    from featherback.model.model import Parsed
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+# MuJoCo's geom types, in the order in which a pair names them
+PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
+# (type, type) -> (kind in core/collision_shape.hpp, touches it can give)
+PAIR_KINDS: dict[tuple[int, int], tuple[int, int]] = {
+    (PLANE, SPHERE): (0, 1),
+    (PLANE, CAPSULE): (1, 2),
+    (PLANE, BOX): (2, 8),
+    (PLANE, CYLINDER): (3, 4),
+    (PLANE, ELLIPSOID): (4, 1),
+    (PLANE, MESH): (5, 4),
+    (SPHERE, SPHERE): (6, 1),
+    (SPHERE, CAPSULE): (7, 1),
+    (SPHERE, BOX): (8, 1),
+    (CAPSULE, CAPSULE): (9, 2),
+    (CAPSULE, BOX): (10, 3),
+    (BOX, BOX): (11, 8),
+}
+JOINT_DOFS = {0: 6, 1: 3, 2: 1, 3: 1}
+MAX_CONTACTS = 100
+NO_EQUALITY = -1
+EQUALITY_KINDS = {0: 0, 1: 1, 2: 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """What an engine is built from.
+
+    Attributes:
+        sizes: counts by name.
+        tables: int32 tables by name.
+        params: float64 parameters by name, read-only, in MuJoCo's shapes.
+        vert: float64[nvert, 3], hull vertices of the meshes in their geoms' frames.
+        touches: contact points that all pairs together can give.
+    """
+
+    sizes: dict[str, int]
+    tables: dict[str, Ints]
+    params: dict[str, Floats]
+    vert: Floats
+    touches: int
+
+
+def build_structure(parsed: Parsed) -> Structure:
+    """Build the engine's arrays from a parsed model."""
+    m = parsed.mujoco
+    tables: dict[str, Ints] = {}
+    _add_links(m, tables)
+    _add_trees(m, tables)
+    vert = _add_geoms(m, tables)
+    touches = _add_pairs(parsed, tables)
+    _add_equalities(parsed, tables)
+    _add_actuators(parsed, tables)
+    limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != 0))
+    tables["limit_jnt"] = limited.astype(np.int32)
+    tables["friction_dof"] = np.flatnonzero(m.dof_frictionloss > 0).astype(np.int32)
+    sizes = {
+        "nq": m.nq,
+        "nv": m.nv,
+        "nu": m.nu,
+        "nbody": m.nbody,
+        "njnt": m.njnt,
+        "nlink": len(tables["link_parent"]),
+        "ntree": len(tables["tree_link"]),
+        "ngeom": m.ngeom,
+        "nsite": m.nsite,
+        "npair": len(parsed.pairs),
+        "neq": m.neq,
+        "nlimit": len(limited),
+        "nfriction": len(tables["friction_dof"]),
+        "nvert": len(vert),
+        "max_contacts": min(touches, MAX_CONTACTS),
+    }
+    ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
+    return Structure({k: int(v) for k, v in sizes.items()}, ready, _params(parsed), vert, touches)
+
+
+def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
+    """Number the links and say which body, joint and dof belongs to which."""
+    parent, kind, qadr, dof, joint = [0], [0], [0], [0], [0]
+    last_dof = [-1]
+    body_link = np.zeros(m.nbody, np.int32)
+    jnt_link = np.zeros(m.njnt, np.int32)
+    for b in range(1, m.nbody):
+        link = int(body_link[m.body_parentid[b]])
+        for j in range(m.body_jntadr[b], m.body_jntadr[b] + m.body_jntnum[b]):
+            parent.append(link)
+            kind.append(int(m.jnt_type[j]))
+            qadr.append(int(m.jnt_qposadr[j]))
+            dof.append(int(m.jnt_dofadr[j]))
+            joint.append(j)
+            last_dof.append(int(m.jnt_dofadr[j]) + JOINT_DOFS[int(m.jnt_type[j])] - 1)
+            link = len(parent) - 1
+            jnt_link[j] = link
+        body_link[b] = link
+    ndof = [0] + [JOINT_DOFS[k] for k in kind[1:]]
+    dof_parent = np.arange(-1, m.nv - 1, dtype=np.int32)
+    for link in range(1, len(parent)):
+        dof_parent[dof[link]] = last_dof[parent[link]]
+    massive = np.zeros(len(parent), np.int32)
+    massive[body_link[1:]] = 1
+    tables.update(
+        body_parent=m.body_parentid,
+        body_link=body_link,
+        body_jntadr=m.body_jntadr,
+        body_jntnum=m.body_jntnum,
+        jnt_type=m.jnt_type,
+        jnt_qadr=m.jnt_qposadr,
+        jnt_dofadr=m.jnt_dofadr,
+        jnt_link=jnt_link,
+        jnt_forcelimited=m.jnt_actfrclimited.astype(np.int32) * (m.jnt_type >= 2),
+        link_parent=np.array(parent),
+        link_type=np.array(kind),
+        link_qadr=np.array(qadr),
+        link_dof=np.array(dof),
+        link_ndof=np.array(ndof),
+        link_jnt=np.array(joint),
+        link_massive=massive,
+        link_lastdof=np.array(last_dof),
+        dof_parent=dof_parent,
+        dof_link=jnt_link[m.dof_jntid] if m.nv else np.zeros(0, np.int32),
+        dof_jnt=m.dof_jntid,
+        site_body=m.site_bodyid,
+        site_link=body_link[m.site_bodyid] if m.nsite else np.zeros(0, np.int32),
+    )
+
+
+def _add_trees(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
+    """Group links into trees: one root on the world and everything below it."""
+    parent = tables["link_parent"]
+    tree = np.zeros(len(parent), np.int32)
+    roots: list[int] = []
+    for link in range(1, len(parent)):
+        if parent[link] == 0:
+            tree[link] = len(roots)
+            roots.append(link)
+        else:
+            tree[link] = tree[parent[link]]
+    dof_tree = tree[tables["dof_link"]] if m.nv else np.zeros(0, np.int32)
+    tables["link_tree"] = tree
+    tables["dof_tree"] = dof_tree
+    tables["tree_link"] = np.array(roots, np.int32)
+    tables["tree_ndof"] = np.bincount(dof_tree, minlength=len(roots)).astype(np.int32)
+    tables["tree_dof"] = tables["link_dof"][roots] if roots else np.zeros(0, np.int32)
+
+
+def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
+    """Say what each geom is and collect the hulls of the meshes."""
+    start = np.zeros(m.ngeom, np.int32)
+    count = np.zeros(m.ngeom, np.int32)
+    hulls: dict[int, tuple[int, int]] = {}
+    vert: list[Floats] = []
+    for g in range(m.ngeom):
+        if m.geom_type[g] != MESH or m.geom_dataid[g] < 0:
+            continue
+        mesh = int(m.geom_dataid[g])
+        if mesh not in hulls:
+            points = hull_vertices(m, mesh)
+            hulls[mesh] = (sum(len(v) for v in vert), len(points))
+            vert.append(points)
+        start[g], count[g] = hulls[mesh]
+    link = tables["body_link"]
+    tables.update(
+        geom_type=m.geom_type,
+        geom_body=m.geom_bodyid,
+        geom_link=link[m.geom_bodyid] if m.ngeom else np.zeros(0, np.int32),
+        geom_vert=start,
+        geom_nvert=count,
+    )
+    return np.concatenate(vert) if vert else np.zeros((0, 3))
+
+
+def hull_vertices(m: mujoco.MjModel, mesh: int) -> Floats:
+    """Return float64[n, 3], the vertices of a mesh's convex hull."""
+    first = m.mesh_vertadr[mesh]
+    points = m.mesh_vert[first : first + m.mesh_vertnum[mesh]].astype(np.float64)
+    graph = m.mesh_graphadr[mesh]
+    if graph < 0:
+        return points
+    n = int(m.mesh_graph[graph])
+    return points[m.mesh_graph[graph + 2 + n : graph + 2 + 2 * n]]
+
+
+def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
+    """Name each pair's kind and whose friction it takes; return the number of touches."""
+    m, pairs = parsed.mujoco, parsed.pairs
+    kind = np.zeros(len(pairs), np.int32)
+    rule = np.zeros(len(pairs), np.int32)
+    touches = 0
+    for k in range(len(pairs)):
+        a, b = int(pairs.geom1[k]), int(pairs.geom2[k])
+        kind[k], slots = PAIR_KINDS[int(m.geom_type[a]), int(m.geom_type[b])]
+        touches += slots
+        lead = int(m.geom_priority[a]) - int(m.geom_priority[b])
+        if np.isfinite(pairs.friction[k]):
+            rule[k] = 1
+        elif lead != 0:
+            rule[k] = 2 if lead > 0 else 3
+    tables.update(
+        pair_geom1=pairs.geom1,
+        pair_geom2=pairs.geom2,
+        pair_kind=kind,
+        pair_condim=pairs.condim,
+        pair_rule=rule,
+    )
+    return touches
+
+
+def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
+    """Name the equality constraints that act."""
+    m = parsed.mujoco
+    kind = np.full(m.neq, NO_EQUALITY, np.int32)
+    site = np.zeros(m.neq, np.int32)
+    for e in range(m.neq):
+        if parsed.keep_equality[e] and m.eq_active0[e]:
+            kind[e] = EQUALITY_KINDS[int(m.eq_type[e])]
+            site[e] = int(m.eq_objtype[e]) == 6
+    tables.update(eq_type=kind, eq_obj1=m.eq_obj1id, eq_obj2=m.eq_obj2id, eq_site=site)
+
+
+def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
+    """Name each actuator's joint, -1 for one that does not act, and its law."""
+    m = parsed.mujoco
+    joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
+    tables.update(
+        act_jnt=joint.astype(np.int32),
+        act_affine_gain=(m.actuator_gaintype == 1).astype(np.int32),
+        act_affine_bias=(m.actuator_biastype == 1).astype(np.int32),
+        act_ctrllimited=m.actuator_ctrllimited.astype(np.int32),
+        act_forcelimited=m.actuator_forcelimited.astype(np.int32),
+    )
+
+
+def _params(parsed: Parsed) -> dict[str, Floats]:
+    """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
+    m = parsed.mujoco
+    ours: dict[str, Any] = {
+        "dt": np.array([m.opt.timestep]),
+        "gravity": m.opt.gravity,
+        "geom_restitution": np.zeros(m.ngeom),
+        "contact_compliance": np.zeros(m.ngeom),
+        "pair_friction": np.nan_to_num(parsed.pairs.friction),
+        "actuator_gainprm": m.actuator_gainprm[:, :3],
+        "actuator_biasprm": m.actuator_biasprm[:, :3],
+        "eq_data": m.eq_data[:, :11],
+    }
+    params: dict[str, Floats] = {}
+    for name in parameter_names():
+        value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
+        value.setflags(write=False)
+        params[name] = value
+    return params

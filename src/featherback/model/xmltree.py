@@ -1,0 +1,362 @@
+"""Reading XML: elements that know their file and line, with limits a hostile file cannot pass."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+from xml.parsers import expat
+
+from featherback.errors import ModelError
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Largest XML file that is read."""
+MAX_DEPTH = 2500
+"""Deepest nesting of elements."""
+MAX_ELEMENTS = 400_000
+"""Largest number of elements in a model, includes counted."""
+MAX_INCLUDES = 1000
+"""Largest number of included files."""
+MAX_RISE = 4
+"""How many folders above the model's own a file it names may lie."""
+
+STRING = "<string>"
+"""What stands for the file name of a model that is given as a string."""
+
+
+_DECLARATION = re.compile(rb"<\?xml[^>]*\?>")
+
+
+@dataclass(eq=False)
+class Element:
+    """One XML element and where it stands.
+
+    Attributes:
+        tag: name of the element.
+        attributes: its attributes as written.
+        file: name of its file as shown to the user.
+        line: line of its start tag, from 1.
+        parent: the element around it.
+        children: the elements inside it, in order.
+        text: the character data inside it.
+    """
+
+    tag: str
+    attributes: dict[str, str]
+    file: str
+    line: int
+    parent: Element | None = None
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return an attribute, or the default."""
+        return self.attributes.get(name, default)
+
+    def walk(self) -> Iterator[Element]:
+        """Yield this element and all elements inside it, in document order."""
+        stack: list[Element] = [self]
+        while stack:
+            element = stack.pop()
+            yield element
+            stack.extend(reversed(element.children))
+
+    def find(self, tag: str) -> Element | None:
+        """Return the first child of that tag, or None."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def findall(self, tag: str) -> list[Element]:
+        """Return the children of that tag."""
+        return [child for child in self.children if child.tag == tag]
+
+    def remove(self) -> None:
+        """Take this element out of its parent."""
+        if self.parent is not None:
+            self.parent.children.remove(self)
+            self.parent = None
+
+    def add(self, tag: str, **attributes: str) -> Element:
+        """Add a child at the end and return it; it shares this element's place in the file."""
+        child = Element(tag, dict(attributes), self.file, self.line, self)
+        self.children.append(child)
+        return child
+
+    @property
+    def where(self) -> str:
+        """File, line and element, as in `ant.xml:12: <joint name="hip">`."""
+        label = _label(self)
+        owner = self.parent if "name" not in self.attributes else None
+        while owner is not None and owner.parent is not None:
+            if "name" in owner.attributes:
+                label = f"{label} in {_label(owner)}"
+                break
+            owner = owner.parent
+        return f"{self.file}:{self.line}: {label}"
+
+
+def _label(element: Element) -> str:
+    """Return `<tag name="...">`."""
+    name = element.attributes.get("name")
+    return f"<{element.tag}>" if name is None else f'<{element.tag} name="{clip(name)}">'
+
+
+def clip(text: str, limit: int = 80) -> str:
+    """Return text fit for a message: printable and short."""
+    shown = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 3] + "..."
+
+
+class _Reader:
+    """Builds the tree of one file from expat's events."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.root: Element | None = None
+        self.stack: list[Element] = []
+        self.count = 0
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.EntityDeclHandler = self._doctype
+
+    def read(self, data: bytes) -> Element:
+        """Return the root element of a text."""
+        try:
+            self.parser.Parse(data, True)
+        except expat.ExpatError as error:
+            reason = expat.ErrorString(error.code)
+            raise ModelError(
+                f"{self.shown}:{error.lineno}: this is not well-formed XML ({reason}); "
+                "correct the file at this line."
+            ) from None
+        except (LookupError, UnicodeError, ValueError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(
+                f"{self.shown}:1: the text encoding of this file cannot be read; save it as UTF-8."
+            ) from None
+        assert self.root is not None
+        return self.root
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        line = self.parser.CurrentLineNumber
+        parent = self.stack[-1] if self.stack else None
+        element = Element(tag, attributes, self.shown, line, parent)
+        self.count += 1
+        if self.count > MAX_ELEMENTS:
+            raise ModelError(
+                f"{self.shown}:{line}: the file has more than {MAX_ELEMENTS} elements; "
+                "split the model or simplify it."
+            )
+        if len(self.stack) >= MAX_DEPTH:
+            raise ModelError(
+                f"{self.shown}:{line}: elements are nested more than {MAX_DEPTH} deep; "
+                "simplify the model."
+            )
+        if parent is None:
+            self.root = element
+        else:
+            parent.children.append(element)
+        self.stack.append(element)
+
+    def _end(self, tag: str) -> None:
+        self.stack.pop()
+
+    def _text(self, data: str) -> None:
+        if self.stack and len(self.stack[-1].text) < 1000:
+            self.stack[-1].text += data
+
+    def _doctype(self, *_: object) -> NoReturn:
+        line = self.parser.CurrentLineNumber
+        raise ModelError(
+            f"{self.shown}:{line}: <!DOCTYPE> and entity declarations are not allowed; remove them."
+        )
+
+
+def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Element:
+    """Read XML.
+
+    Args:
+        data: the content of the file.
+        shown: its name in messages.
+        mended: receives a sentence if a misplaced declaration or bytes after the end had to be
+            left out; None forbids it.
+
+    Returns:
+        The root element.
+
+    Raises:
+        ModelError: if the XML is malformed, too large, too deep, or declares entities.
+    """
+    if len(data) > MAX_BYTES:
+        raise ModelError(
+            f"{shown}:1: the file has {len(data)} bytes; at most {MAX_BYTES} are read, so move "
+            "large arrays into mesh files."
+        )
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    try:
+        return _Reader(shown).read(raw)
+    except ModelError as error:
+        if mended is None or "well-formed" not in str(error):
+            raise
+        clean = _DECLARATION.sub(b"", raw).rstrip(b"\0\x1a \t\r\n")
+        if clean == raw.rstrip(b" \t\r\n"):
+            raise
+        root = _Reader(shown).read(clean)
+    mended.append("a misplaced XML declaration, or bytes after the end, are left out.")
+    return root
+
+
+def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        ModelError: if it is not a readable file or longer than the limit.
+    """
+    try:
+        if not path.is_file():
+            raise ModelError(f"{shown}: there is no such file; check the path.")
+        size = path.stat().st_size
+        if size > limit:
+            raise ModelError(
+                f"{shown}: the file has {size} bytes; at most {limit} are read, so reduce it."
+            )
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        reason = getattr(error, "strerror", None) or "the path is not valid"
+        raise ModelError(f"{shown}: the file cannot be read ({reason}).") from None
+
+
+def allowed_root(folder: Path, rise: int = MAX_RISE) -> Path:
+    """Return the highest folder from which a model in `folder` may name files."""
+    root = folder
+    for _ in range(rise):
+        if len(root.parent.parts) < 2:
+            break
+        root = root.parent
+    return root
+
+
+def is_confined(path: Path, folder: Path, rise: int = MAX_RISE) -> bool:
+    """Say whether a file lies where a model in `folder` may reach, links followed."""
+    try:
+        real, base = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
+    except (OSError, ValueError):
+        return False
+    return real.is_relative_to(allowed_root(base, rise))
+
+
+def expand_includes(root: Element, folder: Path) -> None:
+    """Replace every <include> by the content of its file, as MuJoCo does.
+
+    Args:
+        root: root of the main file; changed in place.
+        folder: folder of the main file.
+
+    Raises:
+        ModelError: if a file is missing, out of reach, included twice, or too much.
+    """
+    seen: set[Path] = set()
+    pending = [(element, folder) for element in root.walk() if element.tag == "include"]
+    while pending:
+        element, base = pending.pop(0)
+        path = _include_path(element, folder, base)
+        if path in seen:
+            raise ModelError(
+                f"{element.where}: {clip(path.name)} is included twice; a file may be included "
+                "once."
+            )
+        seen.add(path)
+        if len(seen) > MAX_INCLUDES:
+            raise ModelError(f"{element.where}: more than {MAX_INCLUDES} files are included.")
+        shown = os.path.relpath(path, folder).replace(os.sep, "/")
+        inner = parse(read_bytes(path, shown), shown)
+        _splice(element, inner)
+        new = [e for child in inner.children for e in child.walk() if e.tag == "include"]
+        pending.extend((e, path.parent) for e in new)
+    _check_size(root)
+
+
+def _check_size(root: Element) -> None:
+    """Refuse a tree that its includes made too deep or too large."""
+    stack, count = [(root, 1)], 0
+    while stack:
+        element, depth = stack.pop()
+        count += 1
+        if depth > MAX_DEPTH:
+            raise ModelError(f"{element.where}: elements are nested more than {MAX_DEPTH} deep.")
+        if count > MAX_ELEMENTS:
+            raise ModelError(
+                f"{root.file}:1: the model has more than {MAX_ELEMENTS} elements with its "
+                "includes; split it or simplify it."
+            )
+        stack.extend((child, depth + 1) for child in element.children)
+
+
+def _include_path(element: Element, folder: Path, base: Path) -> Path:
+    """Return the file an <include> names: beside the main file, or beside the including one."""
+    name = element.get("file")
+    if not name:
+        raise ModelError(f'{element.where}: <include> needs file="..."; name the file.')
+    if "\0" in name or len(name) > 1000:
+        raise ModelError(f"{element.where}: this is not a file name; name an XML file.")
+    candidates = [Path(os.path.normpath(folder / name)), Path(os.path.normpath(base / name))]
+    for path in candidates:
+        if not is_confined(path, folder):
+            raise ModelError(
+                f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
+                f"keep it at most {MAX_RISE} folders above the model."
+            )
+        if path.is_file():
+            return path
+    raise ModelError(f'{element.where}: there is no file "{clip(name)}"; check the path.')
+
+
+def _splice(element: Element, inner: Element) -> None:
+    """Put the children of an included root in the place of the <include>."""
+    parent = element.parent
+    if parent is None:
+        raise ModelError(f"{element.where}: <include> cannot be the root of a model.")
+    place = parent.children.index(element)
+    parent.children[place : place + 1] = inner.children
+    for child in inner.children:
+        child.parent = parent
+
+
+def write(root: Element) -> tuple[str, list[Element]]:
+    """Return the tree as XML with one tag per line, and the element of each line.
+
+    Line k of the text (from 1) belongs to entry k - 1 of the list, so that a line number in a
+    message of MuJoCo's leads back to the file the user wrote.
+    """
+    lines: list[str] = []
+    owners: list[Element] = []
+    stack: list[tuple[Element, bool]] = [(root, False)]
+    while stack:
+        element, closing = stack.pop()
+        owners.append(element)
+        if closing:
+            lines.append(f"</{element.tag}>")
+            continue
+        inside = "".join(f' {k}="{_escape(v)}"' for k, v in element.attributes.items())
+        if element.children:
+            lines.append(f"<{element.tag}{inside}>")
+            stack.append((element, True))
+            stack.extend((child, False) for child in reversed(element.children))
+        else:
+            lines.append(f"<{element.tag}{inside}/>")
+    return "\n".join(lines), owners
+
+
+def _escape(value: str) -> str:
+    """Return an attribute value fit for a quoted attribute on one line."""
+    value = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    value = value.replace('"', "&quot;")
+    return "".join(" " if c in "\n\r\t" else c for c in value if c >= " " or c in "\n\r\t")

@@ -1,0 +1,33 @@
+"""Our own robots, as functions that write MJCF and load it; ``*_xml`` return the text itself."""
+
+from featherback.models.laikago import laikago, laikago_xml
+from featherback.models.quadruped import quadruped, quadruped_xml
+from featherback.models.simple import (
+    ball,
+    ball_xml,
+    box,
+    box_xml,
+    cartpole,
+    cartpole_xml,
+    chain,
+    chain_xml,
+    pendulum,
+    pendulum_xml,
+)
+
+__all__ = [
+    "ball",
+    "ball_xml",
+    "box",
+    "box_xml",
+    "cartpole",
+    "cartpole_xml",
+    "chain",
+    "chain_xml",
+    "laikago",
+    "laikago_xml",
+    "pendulum",
+    "pendulum_xml",
+    "quadruped",
+    "quadruped_xml",
+]

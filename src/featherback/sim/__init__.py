@@ -1,0 +1,8 @@
+"""Simulation: the Simulator, what it returns, and what may go wrong in a world."""
+
+from featherback.sim.contacts import Contacts
+from featherback.sim.rollout import Gradient, Rollout
+from featherback.sim.simulator import Simulator
+from featherback.sim.status import Status
+
+__all__ = ["Contacts", "Gradient", "Rollout", "Simulator", "Status"]

@@ -1,0 +1,151 @@
+"""Checks of what callers pass in: shapes, types, names; every refusal is one sentence."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback.errors import ParameterError, ShapeError
+from featherback.model.structure import Structure
+
+Real = NDArray[np.floating]
+
+
+def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
+    """Return `value` as a contiguous real array; refuse what is not numbers."""
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise ShapeError(f"{where}: {name} is not an array of numbers: {error}.") from error
+    if array.dtype.kind not in "fiu":
+        raise ShapeError(
+            f"{where}: {name} has dtype {array.dtype}; expected real numbers ({dtype.name})."
+        )
+    return np.ascontiguousarray(array, dtype)
+
+
+def rows(where: str, name: str, array: Real, n: int, model: str) -> tuple[Real, bool]:
+    """Return `array` as (worlds, n) and whether it had a world axis."""
+    if array.ndim == 1 and array.shape[0] == n:
+        return array[None], False
+    if array.ndim == 2 and array.shape[1] == n:
+        return array, True
+    raise ShapeError(
+        f"{where}: {name} has shape {array.shape}; expected ({n},) or (worlds, {n}) "
+        f'for model "{model}".'
+    )
+
+
+def same_worlds(where: str, first: str, worlds: int, name: str, other: int) -> None:
+    """Refuse arrays that speak of different numbers of worlds."""
+    if worlds != other:
+        raise ShapeError(
+            f"{where}: {first} has {worlds} worlds and {name} has {other}; they must agree."
+        )
+
+
+def broadcast_worlds(
+    where: str, named: dict[str, tuple[Real, bool]]
+) -> tuple[dict[str, Real], bool]:
+    """Give all arrays the same number of worlds; those without a world axis are repeated."""
+    counts = {name: len(a) for name, (a, batched) in named.items() if batched}
+    if not counts:
+        return {name: a for name, (a, _) in named.items()}, False
+    first, worlds = next(iter(counts.items()))
+    for name, count in counts.items():
+        same_worlds(where, first, worlds, name, count)
+    out = {
+        name: a if batched else np.ascontiguousarray(np.broadcast_to(a, (worlds, a.shape[1])))
+        for name, (a, batched) in named.items()
+    }
+    return out, True
+
+
+def pack_theta(
+    where: str,
+    structure: Structure,
+    base: dict[str, Real],
+    params: dict[str, Any],
+    worlds: int | None,
+) -> Real:
+    """Return float64 (ntheta,) or (worlds, ntheta): the model's parameters with some replaced.
+
+    A parameter has its own shape, shared by all worlds, or a leading world axis.
+    """
+    merged: dict[str, Real] = dict(base)
+    per_world = False
+    for name, value in params.items():
+        if name not in base:
+            near = difflib.get_close_matches(name, list(base), n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(base)}."
+            raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
+        shape = base[name].shape
+        array = as_real(where, f'params["{name}"]', value, np.dtype(np.float64))
+        if array.shape == () and shape == (1,):
+            array = array.reshape(1)
+        if array.shape == shape:
+            merged[name] = array
+        elif worlds is not None and array.shape == (worlds, *shape):
+            merged[name] = array
+            per_world = True
+        else:
+            batch = f" or ({worlds}, {', '.join(map(str, shape))})" if worlds is not None else ""
+            raise ShapeError(
+                f'{where}: params["{name}"] has shape {array.shape}; expected {shape}{batch}.'
+            )
+        _check_value(where, name, merged[name], structure)
+    if not per_world:
+        return np.concatenate([a.reshape(-1) for a in merged.values()])
+    assert worlds is not None
+    columns = [
+        a.reshape(worlds, -1)
+        if a.shape == (worlds, *base[name].shape) and a.shape != base[name].shape
+        else np.broadcast_to(a.reshape(-1), (worlds, a.size))
+        for name, a in merged.items()
+    ]
+    return np.concatenate(columns, axis=1)
+
+
+# parameters that must not be negative, with their units
+_NOT_NEGATIVE = {
+    "body_mass": "kg",
+    "body_inertia": "kg·m²",
+    "jnt_stiffness": "N·m/rad or N/m",
+    "dof_damping": "N·m·s/rad or N·s/m",
+    "dof_armature": "kg·m² or kg",
+    "dof_frictionloss": "N·m or N",
+    "geom_friction": "no unit",
+    "geom_restitution": "no unit",
+    "contact_compliance": "m/N",
+    "pair_friction": "no unit",
+    "geom_size": "m",
+}
+
+
+def _check_value(where: str, name: str, array: Real, structure: Structure) -> None:
+    """Refuse values that have no physical meaning."""
+    if not np.all(np.isfinite(array)):
+        raise ParameterError(
+            f'{where}: params["{name}"] holds a NaN or infinity; give finite numbers.'
+        )
+    if name in _NOT_NEGATIVE and np.any(array < 0):
+        raise ParameterError(
+            f'{where}: params["{name}"] holds {array.min():g} {_NOT_NEGATIVE[name]}; '
+            "it must be >= 0."
+        )
+    if name == "dt" and np.any(array <= 0):
+        raise ParameterError(f'{where}: params["dt"] is {array.min():g} s; it must be > 0.')
+    if name == "dof_frictionloss":
+        rowless = np.ones(array.shape[-1], bool)
+        rowless[structure.tables["friction_dof"]] = False
+        if np.any(array[..., rowless] > 0):
+            d = int(
+                np.flatnonzero(rowless & np.any(array.reshape(-1, array.shape[-1]) > 0, axis=0))[0]
+            )
+            raise ParameterError(
+                f'{where}: params["dof_frictionloss"][{d}] is > 0, but the model was loaded with '
+                "none there, so it has no friction row; give it a small frictionloss in the file."
+            )

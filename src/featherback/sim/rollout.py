@@ -1,0 +1,91 @@
+"""What a rollout returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from featherback.errors import WorldError
+from featherback.sim.status import describe
+
+Real = NDArray[np.floating]
+# (q, v, u, q_bar, v_bar) -> gradient, bound by the simulator to its engine and parameters
+Backward = Callable[["Rollout", ArrayLike | None, ArrayLike | None], "Gradient"]
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Gradient of a loss on a trajectory. World axes are those of the rollout.
+
+    Attributes:
+        q: real[(worlds,) nq], with respect to the initial configuration, ambient: it includes the
+            normalisation of quaternions, so plain finite differences in q agree with it.
+        v: real[(worlds,) nv], with respect to the initial velocity.
+        u: real[(worlds,) steps, nu], with respect to the controls; one for each world.
+    """
+
+    q: Real
+    v: Real
+    u: Real
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """A trajectory. The leading world axis is there only if the input had one.
+
+    Attributes:
+        q: real[(worlds,) steps + 1, nq], the first row is the initial configuration.
+        v: real[(worlds,) steps + 1, nv].
+        u: real[(worlds,) steps, nu], the controls; without a world axis where all worlds share them.
+        status: uint32[worlds], bits of `Status`; a scalar array for one world.
+        status_step: int32[worlds], step at which the first bit was set, -1 for none.
+        residual: real[worlds], largest residual of the contact solve, relative to its tolerance's
+            scale [m/s].
+        sweeps: real[worlds], largest number of Gauss-Seidel sweeps in one step.
+        dt: step [s].
+        backward: what `vjp` calls.
+    """
+
+    q: Real
+    v: Real
+    u: Real
+    status: NDArray[np.uint32]
+    status_step: NDArray[np.int32]
+    residual: Real
+    sweeps: Real
+    dt: float
+    backward: Backward = field(repr=False)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return int(self.q.shape[-2]) - 1
+
+    @property
+    def ok(self) -> bool:
+        """Whether no world has a status bit set."""
+        return not np.any(self.status)
+
+    def describe_status(self) -> str:
+        """Return a text that names each world that is not OK, and what to do."""
+        return describe(np.atleast_1d(self.status), np.atleast_1d(self.status_step))
+
+    def raise_if_bad(self) -> None:
+        """Raise WorldError if any world has a status bit set."""
+        if not self.ok:
+            raise WorldError(f"rollout(): {self.describe_status()}")
+
+    def vjp(self, q_bar: ArrayLike | None = None, v_bar: ArrayLike | None = None) -> Gradient:
+        """Return the gradient of a loss with respect to the initial state and the controls.
+
+        Args:
+            q_bar: derivative of the loss with respect to `q`, same shape; zero when None.
+            v_bar: derivative of the loss with respect to `v`, same shape; zero when None.
+
+        Raises:
+            WorldError: where a step has no gradient, or a world left the finite numbers.
+        """
+        return self.backward(self, q_bar, v_bar)

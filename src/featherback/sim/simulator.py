@@ -1,0 +1,471 @@
+"""The Simulator: one model, one step size, one number type; steps, rollouts and dynamics outputs."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from featherback._core import CONTACT_NUMBERS, Engine, isa
+from featherback.errors import ParameterError, ShapeError, WorldError
+from featherback.model import Model
+from featherback.sim.contacts import Contacts
+from featherback.sim.inputs import as_real, broadcast_worlds, pack_theta, rows, same_worlds
+from featherback.sim.progress import progress_bar
+from featherback.sim.rollout import Gradient, Rollout
+from featherback.sim.status import describe
+
+Real = NDArray[np.floating]
+Params = dict[str, ArrayLike]
+
+REGULARISATION = {"float64": 1e-6, "float32": 1e-4}
+TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Numerical options of a Simulator; `sim.options` prints them with their values.
+
+    Attributes:
+        margin: contact and limit rows are built below this gap [m or rad].
+        v_recover: largest speed of recovery from penetration [m/s].
+        v_rest: approach speed below which restitution is zero [m/s].
+        tolerance: residual of the contact solve, relative to the largest row velocity.
+        max_sweeps: cap on Gauss-Seidel sweeps in one step.
+        max_contacts: contacts one world can hold.
+        friction: "cone" (true cone) or "box" (each tangent by itself).
+        solver: "newton" (sweeps, finished by Newton steps on the active set) or "pgs" (sweeps only).
+        regularisation: default compliance, as a share of a row's diagonal.
+    """
+
+    margin: float
+    v_recover: float
+    v_rest: float
+    tolerance: float
+    max_sweeps: int
+    max_contacts: int
+    friction: str
+    solver: str
+    regularisation: float
+
+    def core(self) -> dict[str, float | int]:
+        """Return the options in the core's terms."""
+        values: dict[str, float | int] = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("friction", "solver", "max_contacts")
+        }
+        values["box_friction"] = int(self.friction == "box")
+        values["exact_finish"] = int(self.solver == "newton")
+        return values
+
+
+class Simulator:
+    """Steps worlds of one model. Not shared between threads; make one Simulator per thread.
+
+    Args:
+        model: what `featherback.load` or `featherback.models` returned.
+        dt: step [s]; the model's own when None.
+        dtype: "float64" or "float32".
+        threads: worker threads for batches.
+        friction: "cone" or "box".
+        solver: "newton" or "pgs".
+        margin: contact and limit rows are built below this gap [m or rad].
+        v_recover: largest speed of recovery from penetration [m/s].
+        v_rest: approach speed below which restitution is zero [m/s].
+        tolerance: relative residual of the contact solve; None for the number type's default.
+        max_sweeps: cap on Gauss-Seidel sweeps in one step.
+        max_contacts: contacts one world can hold; None for the smaller of 100 and what the
+            model's pairs can give.
+        params: parameters that replace the model's, by name.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        dt: float | None = None,
+        dtype: Literal["float64", "float32"] = "float64",
+        threads: int = 1,
+        friction: Literal["cone", "box"] = "cone",
+        solver: Literal["newton", "pgs"] = "newton",
+        margin: float = 0.005,
+        v_recover: float = 0.5,
+        v_rest: float = 0.05,
+        tolerance: float | None = None,
+        max_sweeps: int = 200,
+        max_contacts: int | None = None,
+        params: Params | None = None,
+    ) -> None:
+        """Build the engine; see the class."""
+        where = "Simulator()"
+        _choose(where, "dtype", dtype, ("float64", "float32"))
+        _choose(where, "friction", friction, ("cone", "box"))
+        _choose(where, "solver", solver, ("newton", "pgs"))
+        structure = model.structure
+        capacity = structure.sizes["max_contacts"] if max_contacts is None else int(max_contacts)
+        self.options = Options(
+            margin=_positive(where, "margin", margin, zero=True),
+            v_recover=_positive(where, "v_recover", v_recover),
+            v_rest=_positive(where, "v_rest", v_rest, zero=True),
+            tolerance=_positive(
+                where, "tolerance", TOLERANCE[dtype] if tolerance is None else tolerance
+            ),
+            max_sweeps=int(_positive(where, "max_sweeps", max_sweeps)),
+            max_contacts=int(_positive(where, "max_contacts", capacity, zero=True)),
+            friction=friction,
+            solver=solver,
+            regularisation=REGULARISATION[dtype],
+        )
+        self.model = model
+        self.dtype = np.dtype(dtype)
+        self.threads = int(_positive(where, "threads", threads))
+        base = dict(structure.params)
+        given: dict[str, Any] = dict(params or {})
+        if dt is not None:
+            given["dt"] = np.array([_positive(where, "dt", dt)])
+        theta = pack_theta(where, structure, base, given, None)
+        self._base = _split(theta, base)
+        self.dt = float(self._base["dt"][0])
+        sizes = {**structure.sizes, "max_contacts": self.options.max_contacts}
+        self._engine = Engine(
+            sizes,
+            structure.tables,
+            theta.astype(self.dtype),
+            structure.vert.astype(self.dtype),
+            self.options.core(),
+            isa(),
+            self.threads,
+        )
+        self._step_one = self._engine.step_one
+
+    def __repr__(self) -> str:
+        """Return the model's name, step and options."""
+        return (
+            f'Simulator("{self.model.name}", dt={self.dt:g}, dtype={self.dtype.name}, '
+            f"threads={self.threads}, isa={isa()}, {self.options})"
+        )
+
+    @property
+    def params(self) -> dict[str, Real]:
+        """The parameters in force, by name, read-only."""
+        return dict(self._base)
+
+    def step(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        *,
+        params: Params | None = None,
+    ) -> tuple[Real, Real]:
+        """Advance by one step.
+
+        Args:
+            q: real[(worlds,) nq], configuration in MuJoCo's layout.
+            v: real[(worlds,) nv], velocity.
+            u: real[(worlds,) nu], control; zero when None.
+            params: parameters that replace the simulator's in this call.
+
+        Returns:
+            The next q and v. A world that goes wrong holds what it computed; `rollout` says why.
+        """
+        if params is None:
+            out = self._step_one(q, v, u)
+            if out is not None:
+                return out[0], out[1]
+        named, batched = self._worlds("step()", q, v, u, None)
+        if "u" in named:
+            named["u"] = named["u"][:, None]
+        roll = self._run("step()", named, 1, params, batched, None)
+        return roll.q[..., 1, :], roll.v[..., 1, :]
+
+    def rollout(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        *,
+        steps: int | None = None,
+        params: Params | None = None,
+        progress: bool = False,
+    ) -> Rollout:
+        """Advance by many steps and keep every state.
+
+        Args:
+            q: real[(worlds,) nq], initial configuration.
+            v: real[(worlds,) nv], initial velocity.
+            u: real[(worlds,) steps, nu], controls; without a world axis they are shared by all
+                worlds; real[nu] holds one control for all steps; zero when None.
+            steps: number of steps; needed when u does not say it.
+            params: parameters that replace the simulator's in this call.
+            progress: show a progress bar.
+
+        Returns:
+            The trajectory with a status for each world.
+        """
+        where = "rollout()"
+        named, batched = self._worlds(where, q, v, None, None)
+        worlds = len(named["q"])
+        controls, steps, u_batched = self._controls(where, u, steps, worlds if batched else None)
+        if u_batched and not batched:
+            named = {k: np.repeat(a, len(controls), axis=0) for k, a in named.items()}
+            batched = True
+        if self.model.nu:
+            named["u"] = controls
+        with progress_bar(steps) if progress else nullcontext() as report:
+            return self._run(where, named, steps, params, batched, report)
+
+    def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
+        """Return M(q), real[(worlds,) nv, nv], armature included."""
+        n = self.model.nv
+        return self._evaluate("mass_matrix", q, None, None, n * n, params, (n, n))
+
+    def bias(self, q: ArrayLike, v: ArrayLike, *, params: Params | None = None) -> Real:
+        """Return c(q, v), real[(worlds,) nv]: gravity, Coriolis and centrifugal terms."""
+        return self._evaluate("bias", q, v, None, self.model.nv, params)
+
+    def forward_dynamics(
+        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, params: Params | None = None
+    ) -> Real:
+        """Return the acceleration a of M a + c = tau, without springs, damping and contact."""
+        return self._evaluate("forward_dynamics", q, v, tau, self.model.nv, params, name="tau")
+
+    def inverse_dynamics(
+        self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, params: Params | None = None
+    ) -> Real:
+        """Return tau = M a + c, real[(worlds,) nv]."""
+        return self._evaluate("inverse_dynamics", q, v, a, self.model.nv, params, name="a")
+
+    def body_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
+        """Return positions real[(worlds,) nbody, 3] and rotation matrices real[..., 3, 3]."""
+        return self._poses("body_poses()", q, params, 0, self.model.nbody)
+
+    def site_positions(self, q: ArrayLike, *, params: Params | None = None) -> Real:
+        """Return the positions of all sites in the world, real[(worlds,) nsite, 3]."""
+        return self._poses("site_positions()", q, params, self.model.nbody, self.model.nsite)[0]
+
+    def site_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
+        """Return positions real[(worlds,) nsite, 3] and rotation matrices real[..., 3, 3]."""
+        return self._poses("site_poses()", q, params, self.model.nbody, self.model.nsite)
+
+    def contacts(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        *,
+        params: Params | None = None,
+    ) -> Contacts:
+        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps."""
+        where = "contacts()"
+        named, batched = self._worlds(where, q, v, u, None)
+        worlds, capacity = len(named["q"]), self.options.max_contacts
+        numbers = np.zeros((worlds, capacity, CONTACT_NUMBERS), self.dtype)
+        pair = np.full((worlds, capacity), -1, np.int32)
+        count = np.zeros(worlds, np.int32)
+        theta = self._theta(where, params, worlds if batched else None)
+        if worlds and capacity:
+            self._engine.contacts(
+                named["q"], named["v"], named.get("u"), theta, numbers, pair, count
+            )
+        tables = self.model.structure.tables
+        known = np.clip(pair, 0, None)
+        geoms = [
+            np.where(pair < 0, -1, tables[name][known]).astype(np.int32)
+            if len(tables[name])
+            else pair
+            for name in ("pair_geom1", "pair_geom2")
+        ]
+        out = (
+            count,
+            *geoms,
+            numbers[..., 0],
+            numbers[..., 1:4],
+            numbers[..., 4:7],
+            numbers[..., 7:],
+        )
+        return Contacts(*(a if batched else a[0] for a in out))
+
+    def _worlds(
+        self, where: str, q: ArrayLike, v: ArrayLike | None, u: ArrayLike | None, x: Any
+    ) -> tuple[dict[str, Real], bool]:
+        """Check q, v and u and bring them to (worlds, n)."""
+        m = self.model
+        wanted: dict[str, tuple[Any, int]] = {"q": (q, m.nq)}
+        if v is not None:
+            wanted["v"] = (v, m.nv)
+        if u is not None:
+            wanted["u"] = (u, m.nu)
+        elif m.nu and where in ("step()", "contacts()"):
+            wanted["u"] = (np.zeros(m.nu), m.nu)
+        if x is not None:
+            wanted[x[0]] = (x[1], m.nv)
+        named = {
+            name: rows(where, name, as_real(where, name, value, self.dtype), n, m.name)
+            for name, (value, n) in wanted.items()
+        }
+        return broadcast_worlds(where, named)
+
+    def _controls(
+        self, where: str, u: ArrayLike | None, steps: int | None, worlds: int | None
+    ) -> tuple[Real, int, bool]:
+        """Check the controls of a rollout; return them, the number of steps, and if per world."""
+        nu = self.model.nu
+        if steps is not None and (not isinstance(steps, (int, np.integer)) or steps < 0):
+            raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+        if u is None:
+            if steps is None:
+                raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
+            return np.zeros((int(steps), nu), self.dtype), int(steps), False
+        array = as_real(where, "u", u, self.dtype)
+        if array.ndim == 1 and array.shape == (nu,) and steps is not None:
+            array = np.ascontiguousarray(np.broadcast_to(array, (steps, nu)))
+        if array.ndim not in (2, 3) or array.shape[-1] != nu:
+            raise ShapeError(
+                f"{where}: u has shape {array.shape}; expected (steps, {nu}), "
+                f"(worlds, steps, {nu}) or, with steps=, ({nu},) "
+                f'for model "{self.model.name}".'
+            )
+        if steps is not None and array.shape[-2] != steps:
+            raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
+        if array.ndim == 3 and worlds is not None:
+            same_worlds(where, "q", worlds, "u", len(array))
+        return array, int(array.shape[-2]), array.ndim == 3
+
+    def _run(
+        self,
+        where: str,
+        named: dict[str, Real],
+        steps: int,
+        params: Params | None,
+        batched: bool,
+        report: Any,
+    ) -> Rollout:
+        """Roll out checked arrays."""
+        worlds = len(named["q"])
+        q = np.empty((worlds, steps + 1, self.model.nq), self.dtype)
+        v = np.empty((worlds, steps + 1, self.model.nv), self.dtype)
+        q[:, 0], v[:, 0] = named["q"], named["v"]
+        status = np.zeros(worlds, np.uint32)
+        status_step = np.full(worlds, -1, np.int32)
+        residual, sweeps = np.zeros(worlds, self.dtype), np.zeros(worlds, self.dtype)
+        theta = self._theta(where, params, worlds if batched else None)
+        u = named.get("u", np.zeros((steps, 0), self.dtype))
+        if worlds and steps:
+            self._engine.rollout(
+                q,
+                v,
+                u if u.shape[-1] else None,
+                theta,
+                status,
+                status_step,
+                residual,
+                sweeps,
+                report,
+            )
+
+        def back(roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None) -> Gradient:
+            return self._vjp(roll, q_bar, v_bar, theta)
+
+        if batched:
+            return Rollout(q, v, u, status, status_step, residual, sweeps, self.dt, back)
+        u = u[0] if u.ndim == 3 else u
+        one = (status[0], status_step[0], residual[0], sweeps[0])
+        return Rollout(q[0], v[0], u, *(np.asarray(a) for a in one), self.dt, back)
+
+    def _vjp(
+        self, roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None, theta: Real | None
+    ) -> Gradient:
+        """Run the adjoint of a rollout backwards over its steps."""
+        where = "vjp()"
+        bars: dict[str, Real] = {}
+        for name, value, like in (("q_bar", q_bar, roll.q), ("v_bar", v_bar, roll.v)):
+            bar = np.zeros_like(like) if value is None else as_real(where, name, value, self.dtype)
+            if bar.shape != like.shape:
+                raise ShapeError(
+                    f"{where}: {name} has shape {bar.shape}; expected {like.shape}, that of "
+                    f"the rollout's {name[0]}."
+                )
+            bars[name] = np.array(bar, order="C").reshape(-1, *like.shape[-2:])
+        batched = roll.q.ndim == 3
+        q, v = (a.reshape(-1, *a.shape[-2:]) for a in (roll.q, roll.v))
+        worlds, steps = len(q), roll.steps
+        u_bar = np.zeros((worlds, steps, self.model.nu), self.dtype)
+        status, step = np.zeros(worlds, np.uint32), np.full(worlds, -1, np.int32)
+        u = np.ascontiguousarray(roll.u) if roll.u.shape[-1] else None
+        if worlds and steps:
+            self._engine.vjp(q, v, u, theta, bars["q_bar"], bars["v_bar"], u_bar, status, step)
+        if np.any(status):
+            raise WorldError(f"{where}: {describe(status, step)}")
+        out = (bars["q_bar"][:, 0].copy(), bars["v_bar"][:, 0].copy(), u_bar)
+        return Gradient(*(a if batched else a[0] for a in out))
+
+    def _theta(self, where: str, params: Params | None, worlds: int | None) -> Real | None:
+        """Return the flat parameters with some replaced, or None for the simulator's own."""
+        if not params:
+            return None
+        theta = pack_theta(where, self.model.structure, self._base, dict(params), worlds)
+        return np.ascontiguousarray(theta, self.dtype)
+
+    def _evaluate(
+        self,
+        job: str,
+        q: ArrayLike,
+        v: ArrayLike | None,
+        x: ArrayLike | None,
+        n: int,
+        params: Params | None,
+        shape: tuple[int, ...] | None = None,
+        name: str = "x",
+    ) -> Real:
+        """Run one dynamics output over the worlds of q."""
+        where = f"{job}()"
+        named, batched = self._worlds(where, q, v, None, None if x is None else (name, x))
+        worlds = len(named["q"])
+        y = np.empty((worlds, n), self.dtype)
+        theta = self._theta(where, params, worlds if batched else None)
+        if worlds:
+            self._engine.evaluate(job, named["q"], named.get("v"), named.get(name), y, theta)
+        y = y.reshape(worlds, *(shape or (n,)))
+        return y if batched else y[0]
+
+    def _poses(
+        self, where: str, q: ArrayLike, params: Params | None, first: int, count: int
+    ) -> tuple[Real, Real]:
+        """Return positions and rotations of bodies or sites."""
+        n = self.model.nbody + self.model.nsite
+        y = self._evaluate("poses", q, None, None, 12 * n, params, (n, 12))[
+            ..., first : first + count, :
+        ]
+        return y[..., :3].copy(), y[..., 3:].reshape(*y.shape[:-1], 3, 3).copy()
+
+
+def _choose(where: str, name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ParameterError(
+            f"{where}: {name} is {value!r}; it must be one of {', '.join(allowed)}."
+        )
+
+
+def _positive(where: str, name: str, value: float, zero: bool = False) -> float:
+    if not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
+        raise ParameterError(f"{where}: {name} is {value!r}; it must be a finite number.")
+    if value < 0 or (value == 0 and not zero):
+        raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
+    return float(value)
+
+
+def _split(theta: Real, like: dict[str, Real]) -> dict[str, Real]:
+    """Cut a flat parameter vector into named, read-only arrays."""
+    out: dict[str, Real] = {}
+    at = 0
+    for name, shape in ((k, a.shape) for k, a in like.items()):
+        size = int(np.prod(shape))
+        out[name] = theta[at : at + size].reshape(shape)
+        out[name].setflags(write=False)
+        at += size
+    return out

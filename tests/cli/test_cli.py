@@ -1,0 +1,71 @@
+"""Tests of the command line."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import featherback as fb
+from featherback.cli import demo, doctor
+from featherback.cli.main import main
+
+
+def test_doctor_prints_versions_and_isa(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print our version, the instruction set and every package, installed or not."""
+    main(["doctor"])
+    printed = capsys.readouterr().out
+    rows = dict(doctor.doctor_rows())
+    assert rows["featherback"] == fb.__version__
+    assert rows["instruction set"].split()[0] == fb.isa()
+    assert rows["numpy"] == np.__version__
+    assert rows["cores"] == f"{doctor.usable_cores()} usable of {os.cpu_count()}"
+    for what in rows:
+        assert what in printed
+
+
+def test_missing_package_is_no_error() -> None:
+    """Return None for a package that is not installed."""
+    assert doctor.package_version("a-package-that-does-not-exist") is None
+
+
+def test_demo_stands_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stand on four feet that carry the weight, print it, and write the picture."""
+    main(["demo", "--out", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert "4 points carry force" in printed
+    assert "steps/s" in printed
+    assert (tmp_path / "laikago.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_drop_carries_the_weight() -> None:
+    """Come to rest with contact forces that sum to the weight within 0.1 %."""
+    drop = demo.drop_laikago(fb.models.laikago())
+    assert drop.contacts == 4
+    assert abs(drop.force - drop.weight) < 1e-3 * drop.weight
+    assert drop.height[0] - drop.height[1] > 0.9 * demo.DROP
+
+
+def test_our_errors_become_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Print the sentence of an error of ours to stderr and leave with status 1."""
+
+    def fail(out: Path) -> None:
+        raise fb.FeatherbackError(f"demo: {out} is not a folder; name one.")
+
+    monkeypatch.setattr(demo, "run_demo", fail)
+    with pytest.raises(SystemExit) as caught:
+        main(["demo", "--out", "x"])
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == "featherback: demo: x is not a folder; name one.\n"
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """List both commands in --help."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    assert "demo" in printed
+    assert "doctor" in printed

@@ -1,0 +1,180 @@
+"""What is not supported is refused by name, and left out and listed on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mujoco
+import numpy as np
+import pytest
+
+from featherback.model.model import Parsed
+from tests.model.helpers import message, mjcf, notes, read
+from tests.model.refusals import FLOOR, REFUSALS, TENDON, Refusal
+
+ADVICE = '; change it, or pass on_unsupported="drop" to go on without it.'
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: " ".join(case.covers) or "sdf")
+def test_refused_by_name(case: Refusal) -> None:
+    """Refuse the one thing that is not supported, with file, line, element and advice."""
+    assert message(case.text) == case.problem + ADVICE
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: " ".join(case.covers) or "sdf")
+def test_left_out_on_request(case: Refusal) -> None:
+    """Go on without it, list it, and leave a model of MuJoCo's that steps."""
+    parsed = read(case.text, on_unsupported="drop")
+    assert notes(parsed, case.kind) == [case.notice]
+    assert parsed.mujoco.nu == parsed.mujoco.nactuator == len(parsed.keep_actuator)
+    data = mujoco.MjData(parsed.mujoco)
+    mujoco.mj_step(parsed.mujoco, data)
+    assert np.isfinite(data.qpos).all()
+
+
+def test_dropped_actuator_keeps_its_place_without_force() -> None:
+    """Mask a refused actuator and take its gain, so that controls keep their numbers."""
+    text = mjcf(
+        '<site name="s"/>',
+        after='<actuator><motor site="s"/><motor joint="j"/><muscle joint="j"/></actuator>',
+    )
+    parsed = read(text, on_unsupported="drop")
+    assert parsed.keep_actuator.tolist() == [False, True, False]
+    data = mujoco.MjData(parsed.mujoco)
+    data.ctrl[:] = 1.0
+    mujoco.mj_forward(parsed.mujoco, data)
+    assert data.actuator_force.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_many_problems_are_listed_ten_at_a_time_and_of_every_sort() -> None:
+    """Name ten of many problems, the first of each sort before the others, and count the rest."""
+    cylinders = "".join(f'<geom name="c{i}" type="cylinder" size="1 1"/>' for i in range(12))
+    text = mjcf(world=cylinders, after='<actuator><motor name="m" jointinparent="j"/></actuator>')
+    lines = message(text).splitlines()
+    assert lines[0] == (
+        '<string>: 13 things are not supported; change them, or pass on_unsupported="drop" to go '
+        "on without them:"
+    )
+    assert lines[1] == (
+        '  <string>:8: <motor name="m">: an actuator with jointinparent transmission is not '
+        "supported (see docs/support.md#transmission)"
+    )
+    assert lines[2] == (
+        '  <string>:4: <geom name="g">: sphere "g" against cylinder "c0" has no collision routine '
+        "yet (see docs/support.md#pairs)"
+    )
+    assert len(lines) == 12
+    assert lines[-1] == "  and 3 more."
+
+
+def test_unnamed_geoms_are_called_by_their_body() -> None:
+    """Name an unnamed geom by its number and body."""
+    text = mjcf(world='<geom type="cylinder" size="1 1"/>')
+    assert message(text) == (
+        '<string>:4: <geom name="g">: sphere "g" against cylinder geom 0 of body "world" has no '
+        "collision routine yet (see docs/support.md#pairs)" + ADVICE
+    )
+
+
+def test_idle_tendon_is_listed() -> None:
+    """List a tendon that exerts no force and load the model."""
+    assert notes(read(mjcf(after=TENDON)), "ignored") == [
+        '<string>:8: <fixed name="t">: the tendon exerts no force of its own.'
+    ]
+
+
+def test_inactive_equality_is_listed_and_masked() -> None:
+    """Mask an equality that is not active."""
+    text = mjcf(
+        after='<equality><connect name="e" body1="b" anchor="0 0 0" active="false"/>'
+        '<joint joint1="j"/></equality>'
+    )
+    parsed = read(text)
+    assert parsed.keep_equality.tolist() == [False, True]
+    assert notes(parsed, "ignored") == [
+        '<string>:8: <connect name="e">: the constraint is not active and stays so.'
+    ]
+
+
+def test_disabled_actuator_group_is_honoured() -> None:
+    """Mask the actuators of a group that the file switches off."""
+    text = mjcf(
+        before='<option actuatorgroupdisable="1"/>',
+        after='<actuator><motor name="m" joint="j" group="1"/><motor joint="j"/></actuator>',
+    )
+    parsed = read(text)
+    assert parsed.keep_actuator.tolist() == [False, True]
+    assert notes(parsed, "ignored") == [
+        '<string>:8: <motor name="m">: its group is switched off by actuatorgroupdisable; its '
+        "control is ignored."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "check"),
+    [
+        ("gravity", lambda p: not p.mujoco.opt.gravity.any()),
+        ("contact", lambda p: len(p.pairs) == 0),
+        ("constraint", lambda p: len(p.pairs) == 0 and not p.mujoco.jnt_limited.any()),
+        ("constraint", lambda p: not p.keep_equality.any()),
+        ("limit", lambda p: not p.mujoco.jnt_limited.any()),
+        ("equality", lambda p: not p.keep_equality.any()),
+        ("frictionloss", lambda p: not p.mujoco.dof_frictionloss.any()),
+        ("spring", lambda p: not p.mujoco.jnt_stiffness.any()),
+        ("damper", lambda p: not p.mujoco.dof_damping.any()),
+        ("clampctrl", lambda p: not p.mujoco.actuator_ctrllimited.any()),
+        ("actuation", lambda p: not p.mujoco.actuator_gainprm.any()),
+    ],
+)
+def test_disabled_flags_are_written_into_the_arrays(
+    flag: str, check: Callable[[Parsed], bool]
+) -> None:
+    """Honour a flag that switches something off, and find it on without the flag."""
+    text = mjcf(
+        '<joint name="k" range="-1 1" damping="1" stiffness="1" frictionloss="1"/>',
+        before="<option><flag {}/></option>",
+        world=FLOOR,
+        after='<actuator><motor joint="j" ctrlrange="0 1"/></actuator>'
+        '<equality><joint joint1="j"/></equality>',
+    )
+    assert check(read(text.format(f'{flag}="disable"')))
+    assert not check(read(text.format("")))
+
+
+def test_settings_without_meaning_are_listed_once_with_a_reason() -> None:
+    """List what has no meaning, with its place, how often it occurs and why."""
+    text = mjcf(
+        '<geom size="1" solref="0.1 1"/><geom size="1" solref="0.1 1" rgba="1 0 0 1"/>',
+        before='<option integrator="RK4"/><visual><map fogend="1"/></visual>',
+        after='<sensor><jointpos joint="j"/></sensor>',
+    )
+    assert notes(read(text), "ignored") == [
+        "<string>:2: <option>: integrator of <option> has no meaning here: the step has its own "
+        "integrator.",
+        '<string>:5: <geom> in <body name="b">: solref of <geom> has no meaning here (2 times): '
+        "contacts, limits and equalities follow the contact law of this library.",
+        "<string>:8: <jointpos>: <sensor> has no meaning here: there are no sensors.",
+        "<string>: visual only: <map>, <visual>, rgba.",
+    ]
+
+
+def test_equalities_between_sites_become_equalities_between_bodies() -> None:
+    """Rewrite site constraints without changing what MuJoCo makes of them."""
+    text = mjcf(
+        '<site name="s" pos="0.1 0.2 0.3" quat="1 2 3 4"/>'
+        '<body name="c"><joint type="ball"/><geom size="0.1" contype="0"/>'
+        '<site name="r" pos="0.3 0 0.1" quat="1 0 1 0"/></body>',
+        world='<site name="w" pos="0.5 0 0.1"/>',
+        after='<equality><weld site1="s" site2="r"/><connect site1="r" site2="w"/></equality>',
+    )
+    ours, theirs = read(text).mujoco, mujoco.MjModel.from_xml_string(text)
+    results = []
+    for model in (ours, theirs):
+        data = mujoco.MjData(model)
+        data.qpos[:] = [0.3, 0.5, 0.5, 0.5, 0.5]
+        data.qvel[:] = [0.1, 0.2, 0.3, 0.4]
+        mujoco.mj_forward(model, data)
+        parts = data.efc_pos[:3], data.efc_pos[3:6], data.efc_pos[6:9]
+        results.append([np.linalg.norm(part) for part in parts])
+    assert ours.eq_objtype.tolist() == [int(mujoco.mjtObj.mjOBJ_BODY)] * 2
+    assert results[0] == pytest.approx(results[1], rel=1e-9)
