@@ -1,4 +1,4 @@
-"""MuJoCo as the peer: its fastest setting that converges, rollouts without Python, what it solved."""
+"""MuJoCo as the peer: its fastest setting that converges, rollouts, what it solved."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Setting:
         return f"{self.solver}, {self.cone}, {self.jacobian}, {self.integrator}, {islands}"
 
     def apply(self, model: mujoco.MjModel) -> mujoco.MjModel:
-        """Return a copy of the model with this setting; tolerance and iterations stay as they are."""
+        """Return a copy of the model with this setting; tolerance and iterations stay."""
         out = copy.copy(model)
         out.opt.solver = SOLVERS[self.solver]
         out.opt.cone = CONES[self.cone]

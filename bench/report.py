@@ -74,7 +74,7 @@ def figure(value: float, unit: str) -> str:
 
 
 def spread(timing: Timing, count: float, unit: str = "us") -> str:
-    """Return the time of one of `count` parts of a call, with half the distance of the quartiles."""
+    """Return the time of one of `count` parts of a call, and half the distance of quartiles."""
     return f"{timing.seconds / count * 1e6:.3g} {unit} ±{50 * timing.spread:.0f}%"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -63,7 +63,7 @@ def summarise(samples: list[tuple[float, float]], threads: int = 1) -> Timing:
 
 
 def interleave(
-    jobs: dict[str, Callable[[], object]],
+    jobs: Mapping[str, Callable[[], object]],
     rounds: int,
     *,
     patience: float = 0.0,
@@ -124,7 +124,7 @@ def quietest_core() -> int | None:
 
 
 @contextmanager
-def one_core() -> Iterator[int | None]:
+def one_core() -> Generator[int | None]:
     """Keep this process on its quietest core; threads started inside stay there too."""
     core = quietest_core()
     if core is None:

@@ -1,4 +1,4 @@
-"""What bench/count.py counts: each kernel runs between two calls of a function callgrind watches."""
+"""What bench/count.py counts: each kernel runs between two calls that callgrind watches."""
 
 from __future__ import annotations
 

@@ -68,6 +68,15 @@ NB_MODULE(_ops, m) {
         return OpSet{model_table(make_box(sizes, tables, input(theta), input(vert), options))};
       },
       "Ops of one model, from the arrays an Engine is built from.");
+  m.def(
+      "rows",
+      [](nb::dict sizes, nb::dict tables, Vector theta, Vector vert, nb::dict options, Vector x) {
+        const RowDump d =
+            dump_rows(make_box(sizes, tables, input(theta), input(vert), options), input(x));
+        return nb::make_tuple(output(d.A), output(d.b), output(d.lo), output(d.hi), output(d.mu),
+                              d.cone, d.island);
+      },
+      "The row problem of the step from x = (q, v, u): A by islands, b, lo, hi, mu, cone, island.");
   m.attr("LANES") = kOpLanes;
 }
 

@@ -199,6 +199,35 @@ inline Box make_box(nb::dict sizes, nb::dict tables, const Numbers& theta, const
   return box;
 }
 
+// the row problem of a step, before it is solved: A of each island, b, lo, hi, mu, and where cones
+// and islands start
+struct RowDump {
+  Numbers A, b, lo, hi, mu;
+  std::vector<int> cone, island;
+};
+inline RowDump dump_rows(const Box& box, const Numbers& x) {
+  const auto m = box->model<double>();
+  const int nq = m.s.nq, nv = m.s.nv;
+  Scratch<double> k(m.s);
+  core::free_motion(m, x.data(), x.data() + nq, x.data() + nq + nv, k.w);
+  core::build_rows(m, box->opts<double>(), x.data(), true, k.w);
+  const int n = k.w.nrow;
+  RowDump d;
+  d.island.assign(k.w.island_row, k.w.island_row + k.w.nisland + 1);
+  size_t size = 0;
+  for (int i = 0; i < k.w.nisland; ++i) {
+    const size_t rows = d.island[i + 1] - d.island[i];
+    size += rows * rows;
+  }
+  d.A.assign(k.w.A, k.w.A + size);
+  d.b.assign(k.w.b, k.w.b + n);
+  d.lo.assign(k.w.lo, k.w.lo + n);
+  d.hi.assign(k.w.hi, k.w.hi + n);
+  d.mu.assign(k.w.mu, k.w.mu + n);
+  d.cone.assign(k.w.cone, k.w.cone + n);
+  return d;
+}
+
 inline OpTable model_table(const Box& box) {
   const size_t nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
   const char* step =

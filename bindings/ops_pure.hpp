@@ -134,29 +134,28 @@ struct SolveRowsOp {
       mu[3] = x[n * n + n + 1];
       hi[6] = x[n * n + n + 2];
       lo[6] = -hi[6];
-      p = {n,
-           1,
-           island,
-           cone,
-           A,
-           b,
-           lo,
-           hi,
-           mu,
-           lam,
-           nn,
-           D,
-           lu,
-           rhs,
-           keep,
-           order,
-           R(core::kIsDouble<T> ? 1e-13 : 1e-6),
-           2000,
-           box,
-           1,
-           T(0),
-           T(0),
-           core::Mask<T>(false)};
+      p = {};
+      p.nrow = n;
+      p.nisland = 1;
+      p.island_row = island;
+      p.cone = cone;
+      p.A = A;
+      p.b = b;
+      p.lo = lo;
+      p.hi = hi;
+      p.mu = mu;
+      p.lam = lam;
+      p.n = nn;
+      p.D = D;
+      p.lu = lu;
+      p.rhs = rhs;
+      p.keep = keep;
+      p.order = order;
+      p.tolerance = R(core::kIsDouble<T> ? 1e-13 : 1e-6);
+      p.reach = R(1);
+      p.max_sweeps = 2000;
+      p.box_friction = box;
+      p.exact_finish = 1;
       core::solve_rows(p, core::Mask<T>(true));
     }
   };

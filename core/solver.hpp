@@ -17,7 +17,7 @@ struct RowProblem {
   T *lam, *n, *D;         // impulse; -(A lam + b) / D; diagonal of the fixed point
   T *lu, *rhs, *keep;
   int* order;
-  Real<T> tolerance;
+  Real<T> tolerance, reach;  // reach: the Newton step looks at lam + reach n
   int max_sweeps, box_friction, exact_finish;
   T residual, sweeps;
   Mask<T> unconverged;

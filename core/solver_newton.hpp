@@ -15,7 +15,8 @@ struct TangentState {
 template <class T>
 FB_INLINE TangentState<T> tangent_state(const RowProblem<T>& p, int r) {
   TangentState<T> t;
-  const T x1 = p.lam[r + 1] + p.n[r + 1], x2 = p.lam[r + 2] + p.n[r + 2];
+  const T x1 = mul_add(p.n[r + 1], T(p.reach), p.lam[r + 1]);
+  const T x2 = mul_add(p.n[r + 2], T(p.reach), p.lam[r + 2]);
   const T radius = p.mu[r] * p.lam[r];
   if (p.box_friction) {
     t.slide1 = abs(x1) > radius;
@@ -36,7 +37,7 @@ FB_INLINE TangentState<T> tangent_state(const RowProblem<T>& p, int r) {
 // rows strictly between their bounds; a contact whose normal is held is held whole
 template <class T>
 FB_INLINE Mask<T> row_free(const RowProblem<T>& p, int r) {
-  const T x = p.lam[r] + p.n[r];
+  const T x = mul_add(p.n[r], T(p.reach), p.lam[r]);
   return (x > p.lo[r]) & (x < p.hi[r]);
 }
 
@@ -54,7 +55,7 @@ inline void newton_tangent_rows(const RowProblem<T>& p, const T* A, int first, i
   const bool box = p.box_friction;
   for (int c = 0; c < size; ++c) {
     const int j = order[c];
-    const T a1 = A[j * n + i + 1], a2 = A[j * n + i + 2];
+    const T a1 = A[j * n + i + 1] * p.reach, a2 = A[j * n + i + 2] * p.reach;
     // sliding on the cone: d lam_t - mu e d lam_n - f P (d lam_t - D^-1 A d lam)
     const T one1 = T(j == i + 1 ? 1 : 0), one2 = T(j == i + 2 ? 1 : 0);
     const T m = j == i ? p.mu[r] : T(0);
@@ -132,9 +133,33 @@ inline void lu_solve_transposed(const T* G, int n, T* x) {
     for (int j = i + 1; j < n; ++j) x[i] = sub_mul(x[i], G[j * n + i], x[j]);
 }
 
+// held rows go to their bound first, so that the linear system is one of free rows only
+template <class T>
+inline void settle_held_rows(RowProblem<T>& p, Mask<T> live) {
+  Mask<T> moved(false);
+  const auto settle = [&](int r, Mask<T> held, T bound) {
+    const Mask<T> off = live & held & !(p.lam[r] == bound);
+    moved = moved | off;
+    p.lam[r] = select(off, bound, p.lam[r]);
+  };
+  for (int r = 0; r < p.nrow;) {
+    const Mask<T> held = !row_free(p, r);
+    const T x = mul_add(p.n[r], T(p.reach), p.lam[r]);
+    settle(r, held, select(x > p.lo[r], p.hi[r], p.lo[r]));
+    // a held normal is zero, and so is its friction
+    if (p.cone[r]) {
+      settle(r + 1, held, T(0));
+      settle(r + 2, held, T(0));
+    }
+    r += p.cone[r] ? 3 : 1;
+  }
+  if (any(moved)) refresh_gradient(p, moved);
+}
+
 // (N.2)  lam += G^-1 (P(lam + n) - lam) on the rows that are not held
 template <class T>
 inline void newton_step(RowProblem<T>& p, Mask<T> live) {
+  settle_held_rows(p, live);
   const T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
     const int first = p.island_row[k], n = p.island_row[k + 1] - first;
@@ -148,10 +173,13 @@ inline void newton_step(RowProblem<T>& p, Mask<T> live) {
         c += 1;
         continue;
       }
-      T t1, t2;
-      project_tangents(p, r, p.mu[r] * p.lam[r], t1, t2);
-      p.rhs[c + 1] = select(free, t1 - p.lam[r + 1], T(0));
-      p.rhs[c + 2] = select(free, t2 - p.lam[r + 2], T(0));
+      // P(x) - lam: reach n where sticking, the rim of the disc where sliding
+      const TangentState<T> t = tangent_state(p, r);
+      const T radius = p.mu[r] * p.lam[r];
+      p.rhs[c + 1] =
+          select(free, select(t.slide1, t.e1 * radius - p.lam[r + 1], p.n[r + 1] * p.reach), T(0));
+      p.rhs[c + 2] =
+          select(free, select(t.slide2, t.e2 * radius - p.lam[r + 2], p.n[r + 2] * p.reach), T(0));
       c += 3;
     }
     lu_factor(p.lu, size);
@@ -165,25 +193,23 @@ inline void newton_step(RowProblem<T>& p, Mask<T> live) {
   refresh_gradient(p, live);
 }
 
-// a Newton step and one sweep, kept where the residual fell
+// up to kNewtonSteps full steps; the steps need not descend, so the best point is kept where none
+// reaches the goal
+inline constexpr int kNewtonSteps = 10;
 template <class T>
-inline void newton_round(RowProblem<T>& p, Mask<T> live, T goal) {
+inline void newton_rounds(RowProblem<T>& p, Mask<T> live, T goal) {
   for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
-  const T before = p.residual;
-  newton_step(p, live);
-  T now = row_residual(p);
-  // a sweep brings a step that left the bounds back inside
-  const Mask<T> outside = live & !(now <= goal);
-  if (any(outside)) {
-    sweep_rows(p, outside);
-    now = row_residual(p);
+  for (int k = 0; k < kNewtonSteps && any(live); ++k) {
+    newton_step(p, live);
+    const T now = row_residual(p);
+    const Mask<T> better = live & (now < p.residual);
+    p.residual = select(better, now, p.residual);
+    live = live & !(now <= goal);
+    for (int r = 0; r < p.nrow; ++r) p.keep[r] = select(better, p.lam[r], p.keep[r]);
   }
-  const Mask<T> worse = live & !(now < before);
-  if (any(worse)) {
-    for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(worse, p.keep[r], p.lam[r]);
-    refresh_gradient(p, worse);
-  }
-  p.residual = select(live & !worse, now, p.residual);
+  if (!any(live)) return;
+  for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(live, p.keep[r], p.lam[r]);
+  refresh_gradient(p, live);
 }
 
 // the tangent of the solution: one Newton step at the solution, of which only the tangent part is
@@ -219,6 +245,8 @@ inline void solve_rows(RowProblem<T>& p, Mask<T> active) {
   p.sweeps = T(0);
   p.residual = row_residual(p);
   Mask<T> live = active & (p.residual > goal);
+  const Real<T> kReach[5] = {Real<T>(1), Real<T>(5), Real<T>(0.2), Real<T>(20), Real<T>(0.05)};
+  int round = 0;
   for (int run = 4, done = 0; any(live) && done < p.max_sweeps; run *= 2) {
     for (int k = 0; k < run && done < p.max_sweeps; ++k, ++done) {
       sweep_rows(p, live);
@@ -226,10 +254,12 @@ inline void solve_rows(RowProblem<T>& p, Mask<T> active) {
     }
     p.residual = select(live, row_residual(p), p.residual);
     live = live & (p.residual > goal);
-    for (int k = 0; k < 3 && p.exact_finish && any(live); ++k) {
-      newton_round(p, live, goal);
-      live = live & (p.residual > goal);
-    }
+    if (!p.exact_finish || !any(live)) continue;
+    // a step that runs in circles at one reach often ends at another; the solution is the same for
+    // all
+    p.reach = kReach[round++ % 5];
+    newton_rounds(p, live, goal);
+    live = live & (p.residual > goal);
   }
   p.unconverged = live;
   if (any(live) && p.exact_finish) {
@@ -240,6 +270,7 @@ inline void solve_rows(RowProblem<T>& p, Mask<T> active) {
     for (int k = 0; k < p.max_sweeps; ++k) sweep_rows(p, live);
     p.residual = select(live, row_residual(p), p.residual);
   }
+  p.reach = Real<T>(1);
   implicit_tangent(p);
 }
 

@@ -42,6 +42,7 @@ inline RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, 
   p.keep = w.keep;
   p.order = w.order;
   p.tolerance = o.tolerance;
+  p.reach = Real<T>(1);
   p.max_sweeps = o.max_sweeps;
   p.box_friction = o.box_friction;
   p.exact_finish = o.exact_finish;

@@ -10,7 +10,7 @@ from tests.physics.helpers import Vector, slope
 
 RADIUS = 0.1
 DROPS = 64
-# share of a contact's diagonal that is added to it when no compliance is given
+# share of a body's inverse weight that is a contact's compliance when none is given
 REGULARISATION = 1e-6
 
 
@@ -42,7 +42,7 @@ def drop_heights() -> Vector:
 def test_no_restitution_stays() -> None:
     """Stay on the floor after the first touch when e = 0.
 
-    The gap after a touch is -h R lam with R = 1e-6 A and A lam the velocity that the contact takes
+    The gap after a touch is -h R lam with R = 1e-6 / m and lam / m the velocity that the contact takes
     away, at most the approach speed sqrt(2 g H) plus g h.
     """
     heights, dt = drop_heights(), 1e-3

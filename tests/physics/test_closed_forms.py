@@ -1,4 +1,4 @@
-"""Motions with a closed form: the equation is in each docstring, the tolerance in order and step."""
+"""Motions with a closed form, each with its equation; tolerances are orders of the step."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_spring_oscillation() -> None:
     """
     k, m, dt = 40.0, 0.8, 0.01
     model = scene(
-        f'<body><joint type="slide" axis="1 0 0" stiffness="{k}"/><geom size="0.1" mass="{m}"/></body>'
+        f'<body><joint type="slide" axis="1 0 0" stiffness="{k}"/>'
+        f'<geom size="0.1" mass="{m}"/></body>'
     )
     roll = fb.Simulator(model, dt=dt).rollout([0.3], [0.0], steps=1000)
     x = k / m * dt**2
@@ -103,7 +104,7 @@ def symmetric_top() -> fb.Model:
 
 
 def test_torque_free_top() -> None:
-    """Precess in the body with rate (I3 - I1) / I1 w3, and in space about L with rate |L| / I1.
+    """Turn in the body with rate (I3 - I1) / I1 w3, and in space about L with rate |L| / I1.
 
     Body rates: w1 + i w2 turns by exp(i Omega t), Omega = (I3 - I1) / I1 w3, and w3 is constant.
     The axis e3 keeps its angle to L. All at first order: errors halve with h (slope 1 +- 0.1).

@@ -44,7 +44,7 @@ def momentum(model: fb.Model, q: Vector, v: Vector) -> tuple[Vector, Vector]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_energy_error_is_first_order(seed: int) -> None:
-    """Keep T + V of a passive mechanism to O(h): the error after a fixed time has slope 1 +- 0.1."""
+    """Keep T + V of a passive mechanism to O(h): the error at a fixed time has slope 1 +- 0.1."""
     model, q, v = passive_tree(seed)
     errors = []
     for dt in STEPS:
@@ -128,8 +128,8 @@ def test_linear_momentum_of_a_floating_body_on_slides_is_exact() -> None:
         '<mujoco><option gravity="0 0 0"/><worldbody><body>'
         '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/>'
         '<joint type="slide" axis="0 0 1"/><geom size="0.1" mass="3"/>'
-        '<body><joint name="s" type="slide" axis="1 2 0.5" stiffness="30"/><geom size="0.1" mass="1"/>'
-        "</body></body></worldbody></mujoco>"
+        '<body><joint name="s" type="slide" axis="1 2 0.5" stiffness="30"/>'
+        '<geom size="0.1" mass="1"/></body></body></worldbody></mujoco>'
     )
     sim = fb.Simulator(model, dt=0.002)
     v = np.array([0.3, -0.2, 0.5, 2.0])

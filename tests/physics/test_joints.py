@@ -1,4 +1,4 @@
-"""Joint limits, dry friction, equalities, compliance and moved bodies against their own equations."""
+"""Limits, dry friction, equalities, compliance and mocap bodies against their equations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.physics.helpers import EPS, G, floor, scene, slope
 from tests.property.random_models import rotation
 
 DT = 0.002
-# share of a row's diagonal that is added to it when no compliance is given
+# share of a joint's inverse weight that is a row's compliance when none is given
 REGULARISATION = 1e-6
 
 
@@ -95,9 +95,11 @@ def test_dry_friction_stops_motion() -> None:
 
 
 FOUR_BAR = """
-<body name="a"><joint name="a" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 0.3" size="0.02"/>
+<body name="a"><joint name="a" axis="0 1 0"/>
+  <geom type="capsule" fromto="0 0 0 0 0 0.3" size="0.02"/>
   <body name="b" pos="0 0 0.3"><joint name="b" axis="0 1 0"/>
-    <geom type="capsule" fromto="0 0 0 0.4 0 0" size="0.02"/><site name="b" pos="0.4 0 0"/></body></body>
+    <geom type="capsule" fromto="0 0 0 0.4 0 0" size="0.02"/><site name="b" pos="0.4 0 0"/>
+  </body></body>
 <body name="c" pos="0.4 0 -0.15"><joint name="c" axis="0 1 0"/>
   <geom type="capsule" fromto="0 0 0 0 0 0.45" size="0.02"/><site name="c" pos="0 0 0.45"/></body>
 """
@@ -131,9 +133,10 @@ def test_connect_closes_a_four_bar() -> None:
 def test_weld_holds_two_bodies() -> None:
     """Hold two free bodies as one: they spin together and keep their relative pose to O(h^2)."""
     model = scene(
-        '<body name="a" pos="0 0 5"><freejoint/><geom type="box" size="0.1 0.05 0.05" mass="1"/></body>'
-        '<body name="b" pos="0.3 0 5"><freejoint/><geom type="box" size="0.1 0.05 0.02" mass="0.4"/>'
-        "</body>",
+        '<body name="a" pos="0 0 5"><freejoint/>'
+        '<geom type="box" size="0.1 0.05 0.05" mass="1"/></body>'
+        '<body name="b" pos="0.3 0 5"><freejoint/>'
+        '<geom type="box" size="0.1 0.05 0.02" mass="0.4"/></body>',
         after='<equality><weld body1="a" body2="b"/></equality>',
     )
     v = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 0.5, 0.0, 0.0, 0.0, 1.0, 2.0, 0.5])
@@ -153,8 +156,8 @@ def test_joint_equality_keeps_its_ratio() -> None:
     """Mimic q1 = c0 + c1 q2: linear, so it holds to the regularisation, h R lam."""
     model = scene(
         '<body><joint name="one" axis="0 1 0"/><geom size="0.05" pos="0.2 0 0" mass="1"/></body>'
-        '<body pos="0 1 0"><joint name="two" axis="0 1 0"/><geom size="0.05" pos="0.1 0 0" mass="2"/>'
-        "</body>",
+        '<body pos="0 1 0"><joint name="two" axis="0 1 0"/>'
+        '<geom size="0.05" pos="0.1 0 0" mass="2"/></body>',
         after='<equality><joint joint1="one" joint2="two" polycoef="0.1 -2 0 0 0"/></equality>',
     )
     roll = fb.Simulator(model, dt=DT).rollout([0.1, 0.0], [0.0, 0.0], steps=1000)
@@ -173,8 +176,8 @@ def test_quadratic_joint_equality() -> None:
     """Follow q1 = x + x^2 / 2 of q2, curvature left at O(h^2 v^2)."""
     model = scene(
         '<body><joint name="one" type="slide" axis="1 0 0"/><geom size="0.05" mass="1"/></body>'
-        '<body pos="0 1 0"><joint name="two" type="slide" axis="1 0 0"/><geom size="0.05" mass="2"/>'
-        "</body>",
+        '<body pos="0 1 0"><joint name="two" type="slide" axis="1 0 0"/>'
+        '<geom size="0.05" mass="2"/></body>',
         after='<equality><joint joint1="one" joint2="two" polycoef="0 1 0.5 0 0"/></equality>',
     )
     roll = fb.Simulator(model, dt=DT).rollout([0.0, 0.0], [0.5, 0.5], steps=500)
@@ -265,10 +268,11 @@ def test_deep_overlap_recovers_at_a_bounded_speed() -> None:
     assert roll.q[-1, 2] == pytest.approx(0.1, abs=1e-9)
 
 
-def test_floor_material_is_combined() -> None:
-    """Combine friction and restitution by the larger and compliance by the sum of both geoms."""
+def test_larger_friction_counts() -> None:
+    """Take the larger friction of two geoms: v_x+ = v_x - max(mu_1, mu_2) g h."""
     model = scene(
-        f'{floor(0.2)}<body pos="0 0 0.1"><freejoint/><geom type="box" size=".1 .1 .1" mass="1" friction="0.7 0 0"/></body>'
+        f'{floor(0.2)}<body pos="0 0 0.1"><freejoint/>'
+        '<geom type="box" size="0.1 0.1 0.1" mass="1" friction="0.7 0 0"/></body>'
     )
     v = np.array([2.0, 0, 0, 0, 0, 0])
     after = fb.Simulator(model, dt=DT).step(model.q0, v)[1]

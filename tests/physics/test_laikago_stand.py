@@ -62,17 +62,29 @@ def drop() -> Drop:
     return Drop(sim, ours, np.array(theirs), our_force, mujoco_force(compiled, data), weight)
 
 
-def test_flight_is_the_same(drop: Drop) -> None:
-    """Fly as MuJoCo does until a foot nears the floor: same model, same scheme, 1e-10.
+def test_flight_is_the_same() -> None:
+    """Fly as MuJoCo does while the servos swing the legs: same model, same scheme, 1e-10.
 
-    Both engines step M + h D implicitly in damping and move with the new velocity; servos and
-    joint damping act during the fall, so this compares actuation and dynamics, not gravity only.
-    The feet fall 5 cm less MuJoCo's contact margin in 0.1 s, 50 steps.
+    Both engines step M + h D implicitly in damping and move with the new velocity. The robot falls
+    from 0.5 m for 100 steps with targets up to 0.3 rad off, so actuation and dynamics are compared
+    where no contact law has a say.
     """
-    steps = int(np.sqrt(2 * (DROP - 0.005) / G) / DT)
-    error = np.abs(drop.ours.q[: steps + 1] - drop.theirs[: steps + 1]).max()
-    print(f"{steps} steps in flight, apart by {error:.1e}")
-    assert error <= 1e-10
+    print("seed 3")
+    rng = np.random.default_rng(3)
+    model = fb.models.laikago()
+    q, v = model.keyframe("stand")
+    q = q + 0.5 * np.eye(model.nq)[2]
+    u = q[7:] + rng.uniform(-0.3, 0.3, model.nu)
+    ours = fb.Simulator(model, dt=DT).rollout(q, v, u, steps=100)
+    compiled = model.mujoco
+    compiled.opt.timestep = DT
+    data = mujoco.MjData(compiled)
+    data.qpos[:], data.qvel[:], data.ctrl[:] = q, v, u
+    mujoco.mj_step(compiled, data, 100)
+    error = np.abs(ours.q[-1] - data.qpos).max(), np.abs(ours.v[-1] - data.qvel).max()
+    print(f"after 100 steps apart by {error[0]:.1e} in q, {error[1]:.1e} in v")
+    assert np.abs(ours.q[-1, 7:] - q[7:]).max() > 0.1
+    assert max(error) <= 1e-10
 
 
 def test_standing_height(drop: Drop) -> None:
@@ -104,7 +116,7 @@ def test_contact_forces_carry_the_weight(drop: Drop) -> None:
 
 
 def test_feet_do_not_sink(drop: Drop) -> None:
-    """Keep the feet on the floor: no gap below -1e-8 m after the first touch, and four feet down."""
+    """Keep the feet on the floor: no gap below -1e-7 m, and four feet down at the end."""
     contacts = drop.sim.contacts(drop.ours.q[-1], drop.ours.v[-1], drop.ours.u[-1])
     names = [drop.sim.model.geom_names[g] for g in contacts.geom2[: contacts.count]]
     assert sorted(names) == ["FL_foot", "FR_foot", "RL_foot", "RR_foot"]

@@ -13,11 +13,12 @@ from tests.property.random_models import random_state
 
 SIZES = (1, 2, 3, 7, 8, 9, 64, 1000)
 THREADS = (1, 2, 3, 8)
-STEPS = 40
+STEPS = 25
 
 PILE = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="0 0 1"/>
 <body pos="0 0 0.1"><freejoint/><geom type="box" size="0.1 0.1 0.1" mass="1"/></body>
-<body pos="0.02 0 0.26"><freejoint/><geom type="capsule" size="0.05 0.1" euler="0 90 10" mass="0.5"/></body>
+<body pos="0.02 0 0.26"><freejoint/>
+<geom type="capsule" size="0.05 0.1" euler="0 90 10" mass="0.5"/></body>
 <body pos="0 0.01 0.42"><freejoint/><geom type="box" size="0.12 0.08 0.09" mass="2"/></body>
 <body pos="0.4 0 0.2"><freejoint/><geom type="capsule" size="0.06 0.1" mass="1"/></body>
 <body pos="0.52 0 0.1"><freejoint/><geom type="sphere" size="0.09" mass="1"/></body>

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar of `steps` steps on standard error; yields a function that takes the steps done."""
+    """Show a bar of `steps` steps on standard error; yields a function to tell the steps done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

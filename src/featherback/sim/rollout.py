@@ -39,7 +39,7 @@ class Rollout:
     Attributes:
         q: real[(worlds,) steps + 1, nq], the first row is the initial configuration.
         v: real[(worlds,) steps + 1, nv].
-        u: real[(worlds,) steps, nu], the controls; without a world axis where all worlds share them.
+        u: real[(worlds,) steps, nu], the controls; no world axis where all worlds share them.
         status: uint32[worlds], bits of `Status`; a scalar array for one world.
         status_step: int32[worlds], step at which the first bit was set, -1 for none.
         residual: real[worlds], largest residual of the contact solve, relative to its tolerance's

@@ -1,4 +1,4 @@
-"""The Simulator: one model, one step size, one number type; steps, rollouts and dynamics outputs."""
+"""The Simulator: one model, one step, one number type; steps, rollouts and dynamics outputs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Options:
         max_sweeps: cap on Gauss-Seidel sweeps in one step.
         max_contacts: contacts one world can hold.
         friction: "cone" (true cone) or "box" (each tangent by itself).
-        solver: "newton" (sweeps, finished by Newton steps on the active set) or "pgs" (sweeps only).
-        regularisation: default compliance, as a share of a row's diagonal.
+        solver: "newton" (sweeps, then Newton steps on the active set) or "pgs" (sweeps only).
+        regularisation: default compliance, as a share of the bodies' inverse weights.
     """
 
     margin: float
@@ -177,7 +177,7 @@ class Simulator:
             out = self._step_one(q, v, u)
             if out is not None:
                 return out[0], out[1]
-        named, batched = self._worlds("step()", q, v, u, None)
+        named, batched = self._worlds("step()", {"q": q, "v": v, "u": u})
         if "u" in named:
             named["u"] = named["u"][:, None]
         roll = self._run("step()", named, 1, params, batched, None)
@@ -208,7 +208,7 @@ class Simulator:
             The trajectory with a status for each world.
         """
         where = "rollout()"
-        named, batched = self._worlds(where, q, v, None, None)
+        named, batched = self._worlds(where, {"q": q, "v": v})
         worlds = len(named["q"])
         controls, steps, u_batched = self._controls(where, u, steps, worlds if batched else None)
         if u_batched and not batched:
@@ -222,23 +222,25 @@ class Simulator:
     def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
         """Return M(q), real[(worlds,) nv, nv], armature included."""
         n = self.model.nv
-        return self._evaluate("mass_matrix", q, None, None, n * n, params, (n, n))
+        return self._evaluate("mass_matrix", {"q": q}, (n, n), params)
 
     def bias(self, q: ArrayLike, v: ArrayLike, *, params: Params | None = None) -> Real:
         """Return c(q, v), real[(worlds,) nv]: gravity, Coriolis and centrifugal terms."""
-        return self._evaluate("bias", q, v, None, self.model.nv, params)
+        return self._evaluate("bias", {"q": q, "v": v}, (self.model.nv,), params)
 
     def forward_dynamics(
         self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, params: Params | None = None
     ) -> Real:
         """Return the acceleration a of M a + c = tau, without springs, damping and contact."""
-        return self._evaluate("forward_dynamics", q, v, tau, self.model.nv, params, name="tau")
+        shape = (self.model.nv,)
+        return self._evaluate("forward_dynamics", {"q": q, "v": v, "tau": tau}, shape, params)
 
     def inverse_dynamics(
         self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, params: Params | None = None
     ) -> Real:
         """Return tau = M a + c, real[(worlds,) nv]."""
-        return self._evaluate("inverse_dynamics", q, v, a, self.model.nv, params, name="a")
+        shape = (self.model.nv,)
+        return self._evaluate("inverse_dynamics", {"q": q, "v": v, "a": a}, shape, params)
 
     def body_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
         """Return positions real[(worlds,) nbody, 3] and rotation matrices real[..., 3, 3]."""
@@ -262,7 +264,7 @@ class Simulator:
     ) -> Contacts:
         """Return the contacts that the step from (q, v, u) sees, with their forces and gaps."""
         where = "contacts()"
-        named, batched = self._worlds(where, q, v, u, None)
+        named, batched = self._worlds(where, {"q": q, "v": v, "u": u})
         worlds, capacity = len(named["q"]), self.options.max_contacts
         numbers = np.zeros((worlds, capacity, CONTACT_NUMBERS), self.dtype)
         pair = np.full((worlds, capacity), -1, np.int32)
@@ -274,39 +276,37 @@ class Simulator:
             )
         tables = self.model.structure.tables
         known = np.clip(pair, 0, None)
-        geoms = [
-            np.where(pair < 0, -1, tables[name][known]).astype(np.int32)
-            if len(tables[name])
-            else pair
+        one: Any = ... if batched else 0
+        geom1, geom2 = (
+            np.where(pair < 0, -1, tables[name][known] if len(tables[name]) else -1).astype(
+                np.int32
+            )
             for name in ("pair_geom1", "pair_geom2")
-        ]
-        out = (
-            count,
-            *geoms,
-            numbers[..., 0],
-            numbers[..., 1:4],
-            numbers[..., 4:7],
-            numbers[..., 7:],
         )
-        return Contacts(*(a if batched else a[0] for a in out))
+        return Contacts(
+            count=np.asarray(count[one]),
+            geom1=geom1[one],
+            geom2=geom2[one],
+            gap=numbers[one][..., 0],
+            point=numbers[one][..., 1:4],
+            normal=numbers[one][..., 4:7],
+            force=numbers[one][..., 7:],
+        )
 
-    def _worlds(
-        self, where: str, q: ArrayLike, v: ArrayLike | None, u: ArrayLike | None, x: Any
-    ) -> tuple[dict[str, Real], bool]:
-        """Check q, v and u and bring them to (worlds, n)."""
+    def _worlds(self, where: str, inputs: dict[str, Any]) -> tuple[dict[str, Real], bool]:
+        """Check named inputs and bring them to (worlds, n); a control that is None is zero."""
         m = self.model
-        wanted: dict[str, tuple[Any, int]] = {"q": (q, m.nq)}
-        if v is not None:
-            wanted["v"] = (v, m.nv)
-        if u is not None:
-            wanted["u"] = (u, m.nu)
-        elif m.nu and where in ("step()", "contacts()"):
-            wanted["u"] = (np.zeros(m.nu), m.nu)
-        if x is not None:
-            wanted[x[0]] = (x[1], m.nv)
+        lengths = {"q": m.nq, "u": m.nu}
+        wanted = {k: x for k, x in inputs.items() if k != "u" or x is not None or m.nu}
         named = {
-            name: rows(where, name, as_real(where, name, value, self.dtype), n, m.name)
-            for name, (value, n) in wanted.items()
+            name: rows(
+                where,
+                name,
+                as_real(where, name, np.zeros(m.nu) if value is None else value, self.dtype),
+                lengths.get(name, m.nv),
+                m.name,
+            )
+            for name, value in wanted.items()
         }
         return broadcast_worlds(where, named)
 
@@ -371,11 +371,18 @@ class Simulator:
         def back(roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None) -> Gradient:
             return self._vjp(roll, q_bar, v_bar, theta)
 
-        if batched:
-            return Rollout(q, v, u, status, status_step, residual, sweeps, self.dt, back)
-        u = u[0] if u.ndim == 3 else u
-        one = (status[0], status_step[0], residual[0], sweeps[0])
-        return Rollout(q[0], v[0], u, *(np.asarray(a) for a in one), self.dt, back)
+        one: Any = ... if batched else 0
+        return Rollout(
+            q=q[one],
+            v=v[one],
+            u=u[0] if u.ndim == 3 and not batched else u,
+            status=np.asarray(status[one]),
+            status_step=np.asarray(status_step[one]),
+            residual=np.asarray(residual[one]),
+            sweeps=np.asarray(sweeps[one]),
+            dt=self.dt,
+            backward=back,
+        )
 
     def _vjp(
         self, roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None, theta: Real | None
@@ -412,25 +419,17 @@ class Simulator:
         return np.ascontiguousarray(theta, self.dtype)
 
     def _evaluate(
-        self,
-        job: str,
-        q: ArrayLike,
-        v: ArrayLike | None,
-        x: ArrayLike | None,
-        n: int,
-        params: Params | None,
-        shape: tuple[int, ...] | None = None,
-        name: str = "x",
+        self, job: str, inputs: dict[str, Any], shape: tuple[int, ...], params: Params | None
     ) -> Real:
-        """Run one dynamics output over the worlds of q."""
+        """Run one dynamics output over the worlds of q; the third input is the job's own."""
         where = f"{job}()"
-        named, batched = self._worlds(where, q, v, None, None if x is None else (name, x))
+        named, batched = self._worlds(where, inputs)
         worlds = len(named["q"])
-        y = np.empty((worlds, n), self.dtype)
+        y = np.empty((worlds, *shape), self.dtype)
         theta = self._theta(where, params, worlds if batched else None)
+        own = next((named[k] for k in named if k not in ("q", "v")), None)
         if worlds:
-            self._engine.evaluate(job, named["q"], named.get("v"), named.get(name), y, theta)
-        y = y.reshape(worlds, *(shape or (n,)))
+            self._engine.evaluate(job, named["q"], named.get("v"), own, y, theta)
         return y if batched else y[0]
 
     def _poses(
@@ -438,9 +437,7 @@ class Simulator:
     ) -> tuple[Real, Real]:
         """Return positions and rotations of bodies or sites."""
         n = self.model.nbody + self.model.nsite
-        y = self._evaluate("poses", q, None, None, 12 * n, params, (n, 12))[
-            ..., first : first + count, :
-        ]
+        y = self._evaluate("poses", {"q": q}, (n, 12), params)[..., first : first + count, :]
         return y[..., :3].copy(), y[..., 3:].reshape(*y.shape[:-1], 3, 3).copy()
 
 
