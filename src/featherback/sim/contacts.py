@@ -22,7 +22,7 @@ class Contacts:
         gap: real[..., max_contacts], [m], negative where the geoms overlap.
         point: real[..., max_contacts, 3], contact point in the world [m].
         normal: real[..., max_contacts, 3], unit normal from A to B.
-        force: real[..., max_contacts, 3], force on B in the world [N]: impulse over the step, by dt.
+        force: real[..., max_contacts, 3], force on B in the world [N], the impulse over dt.
     """
 
     count: NDArray[np.int32]
