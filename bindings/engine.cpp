@@ -25,7 +25,7 @@ struct Guard {
   std::atomic<bool>& flag_;
 };
 
-long rows_of(const AnyArray& a) { return long(a.shape(0)); }
+long rows_of(const ReadArray& a) { return long(a.shape(0)); }
 
 // work(from, to) over all steps in pieces of about 50 ms, so that an interrupt is answered and
 // progress is shown
@@ -46,11 +46,13 @@ void in_pieces(long steps, nb::object progress, F&& work) {
   }
 }
 
-void* data_of(nb::object o) { return o.is_none() ? nullptr : nb::cast<AnyArray>(o).data(); }
+const void* data_of(nb::object o) {
+  return o.is_none() ? nullptr : nb::cast<ReadArray>(o).data();
+}
 
 }  // namespace
 
-Engine::Engine(nb::dict sizes, nb::dict tables, AnyArray theta, AnyArray vert, nb::dict options,
+Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,
                const std::string& isa, int threads)
     : pool_(threads), scratch_(threads), scratch_bytes_(threads, 0) {
 #define FB_X(name) layout_.name = nb::cast<int>(sizes[#name]);
@@ -78,7 +80,7 @@ Engine::Engine(nb::dict sizes, nb::dict tables, AnyArray theta, AnyArray vert, n
               nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"])};
   ntheta_ = host::theta_size(layout_);
   if (long(theta.size()) != ntheta_) throw std::invalid_argument("theta has a wrong length");
-  const auto copy = [](const AnyArray& a) {
+  const auto copy = [](const ReadArray& a) {
     Buffer b = aligned_buffer(a.nbytes());
     if (a.nbytes() > 0) std::memcpy(b.get(), a.data(), a.nbytes());
     return b;
@@ -99,7 +101,7 @@ Task Engine::blank_task(long worlds, nb::object theta) {
   t.vert = vert_.get();
   t.worlds = worlds;
   if (!theta.is_none()) {
-    AnyArray a = nb::cast<AnyArray>(theta);
+    ReadArray a = nb::cast<ReadArray>(theta);
     t.theta = a.data();
     t.theta_per_world = a.ndim() == 2;
     if (!t.theta_per_world) {
@@ -147,7 +149,7 @@ void Engine::run(Job job, const Task& task) {
 }
 
 nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
-  using In = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using In = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   In qa, va, ua;
   const auto dtype = real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>();
   const auto fits = [&](nb::handle h, In& a, int n) {
@@ -186,17 +188,17 @@ nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
   return nb::make_tuple(q1, v1, status);
 }
 
-Task Engine::rollout_task(AnyArray q, AnyArray v, nb::object u, nb::object theta) {
+Task Engine::rollout_task(const ReadArray& q, const ReadArray& v, nb::object u, nb::object theta) {
   const long steps = long(q.shape(1)) - 1;
   Task t = blank_task(rows_of(q), theta);
-  t.q = t.q_out = q.data();
-  t.v = t.v_out = v.data();
+  t.q = q.data();
+  t.v = v.data();
   t.q_step = layout_.nq;
   t.v_step = layout_.nv;
   t.q_world = (steps + 1) * t.q_step;
   t.v_world = (steps + 1) * t.v_step;
   if (!u.is_none()) {
-    AnyArray a = nb::cast<AnyArray>(u);
+    ReadArray a = nb::cast<ReadArray>(u);
     t.u = a.data();
     t.u_step = layout_.nu;
     t.u_world = a.ndim() == 3 ? steps * layout_.nu : 0;
@@ -209,7 +211,9 @@ void Engine::rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, Any
                      nb::object progress) {
   Guard use(in_use_);
   const long steps = long(q.shape(1)) - 1;
-  Task t = rollout_task(q, v, u, theta);
+  Task t = rollout_task(ReadArray(q), ReadArray(v), u, theta);
+  t.q_out = q.data();
+  t.v_out = v.data();
   t.status = static_cast<uint32_t*>(status.data());
   t.status_step = static_cast<int32_t*>(status_step.data());
   t.residual = residual.data();
@@ -222,7 +226,7 @@ void Engine::rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, Any
   });
 }
 
-void Engine::vjp(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray q_bar,
+void Engine::vjp(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray q_bar,
                  AnyArray v_bar, AnyArray u_bar, AnyArray status, AnyArray status_step) {
   Guard use(in_use_);
   Task t = rollout_task(q, v, u, theta);
@@ -241,7 +245,7 @@ void Engine::vjp(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArra
   });
 }
 
-void Engine::evaluate(const std::string& job, AnyArray q, nb::object v, nb::object x, AnyArray y,
+void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
                       nb::object theta) {
   static const std::map<std::string, Job> jobs = {{"mass_matrix", Job::mass_matrix},
                                                   {"inverse_dynamics", Job::inverse_dynamics},
@@ -259,7 +263,7 @@ void Engine::evaluate(const std::string& job, AnyArray q, nb::object v, nb::obje
   run(which, t);
 }
 
-void Engine::contacts(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray numbers,
+void Engine::contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,
                       AnyArray ids, AnyArray count) {
   Guard use(in_use_);
   Task t = blank_task(rows_of(q), theta);

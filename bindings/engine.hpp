@@ -18,7 +18,8 @@ namespace fb {
 namespace nb = nanobind;
 
 using IntArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using AnyArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
+using AnyArray = nb::ndarray<nb::c_contig, nb::device::cpu>;          // written to
+using ReadArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;  // only read
 
 struct AlignedDelete {
   void operator()(char* p) const { ::operator delete[](p, std::align_val_t(64)); }
@@ -28,7 +29,7 @@ Buffer aligned_buffer(size_t bytes);
 
 class Engine {
  public:
-  Engine(nb::dict sizes, nb::dict tables, AnyArray theta, AnyArray vert, nb::dict options,
+  Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,
          const std::string& isa, int threads);
 
   int real_bytes() const { return one_->real_bytes; }
@@ -39,16 +40,16 @@ class Engine {
   void rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray status,
                AnyArray status_step, AnyArray residual, AnyArray sweeps, nb::object progress);
   // q_bar and v_bar hold cotangents of all states and receive the gradient in their first row
-  void vjp(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray q_bar, AnyArray v_bar,
+  void vjp(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray q_bar, AnyArray v_bar,
            AnyArray u_bar, AnyArray status, AnyArray status_step);
-  void evaluate(const std::string& job, AnyArray q, nb::object v, nb::object x, AnyArray y,
+  void evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
                 nb::object theta);
-  void contacts(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray numbers,
+  void contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,
                 AnyArray ids, AnyArray count);
 
  private:
   Task blank_task(long worlds, nb::object theta);
-  Task rollout_task(AnyArray q, AnyArray v, nb::object u, nb::object theta);
+  Task rollout_task(const ReadArray& q, const ReadArray& v, nb::object u, nb::object theta);
   void run(Job job, const Task& task);
   const Kernel* kernel_for(long worlds, bool per_world) const;
   char* workspace(int thread, size_t bytes);

@@ -60,11 +60,11 @@ NB_MODULE(_core, m) {
   m.attr("CONTACT_NUMBERS") = fb::kContactNumbers;
 
   nb::class_<fb::Engine>(m, "Engine", "One model compiled for stepping; see featherback.Simulator.")
-      .def(nb::init<nb::dict, nb::dict, fb::AnyArray, fb::AnyArray, nb::dict, const std::string&,
+      .def(nb::init<nb::dict, nb::dict, fb::ReadArray, fb::ReadArray, nb::dict, const std::string&,
                     int>(),
            "sizes"_a, "tables"_a, "theta"_a, "vert"_a, "options"_a, "isa"_a, "threads"_a)
       .def_prop_ro("theta_numbers", &fb::Engine::theta_numbers)
-      .def("step_one", &fb::Engine::step_one, "q"_a, "v"_a, "u"_a.none())
+      .def("step_one", &fb::Engine::step_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
       .def("rollout", &fb::Engine::rollout, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),
            "status"_a, "status_step"_a, "residual"_a, "sweeps"_a, "progress"_a.none())
       .def("vjp", &fb::Engine::vjp, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "q_bar"_a,

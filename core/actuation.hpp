@@ -183,7 +183,7 @@ inline bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, cons
     const int da = s.jnt_dofadr[j];
     if (s.jnt_type[j] >= kSlide)
       q_bar[da] -= tau_bar[da] * m.theta.jnt_stiffness[j];
-    else if (any(T(m.theta.jnt_stiffness[j]) > T(0)))
+    else if (!all(T(m.theta.jnt_stiffness[j]) == T(0)))
       complete = false;
   }
   if (s.nu == 0) return complete;

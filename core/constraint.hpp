@@ -215,7 +215,7 @@ inline Vec3<T> rotation_error(const Mat3<T>& R1, const Mat3<T>& R2) {
     for (int c = 0; c < 3; ++c)
       E.a[3 * r + c] = R1.a[3 * r] * R2.a[3 * c] + R1.a[3 * r + 1] * R2.a[3 * c + 1] +
                        R1.a[3 * r + 2] * R2.a[3 * c + 2];
-  // axis times 2 sin(angle), and 1 + 2 cos(angle); exact up to a half turn, where the direction is
+  // axis times 2 sin(angle), and 2 cos(angle); exact up to a half turn, where the direction is
   // lost
   const Vec3<T> a{E.a[7] - E.a[5], E.a[2] - E.a[6], E.a[3] - E.a[1]};
   const T c = E.a[0] + E.a[4] + E.a[8] - T(1);

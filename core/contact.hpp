@@ -56,8 +56,7 @@ FB_INLINE Force<T> point_force(Vec3<T> p, Vec3<T> d) {
   return {cross(p, d), d};
 }
 
-// (T.2)  two unit tangents, right-handed with n; smooth wherever the least aligned world axis does
-// not change
+// (T.2)  two unit tangents, right-handed with n: from the world's x, or its y where n is near x
 template <class T>
 FB_INLINE void tangents(Vec3<T> n, Vec3<T>& t1, Vec3<T>& t2) {
   const Mask<T> use_x = abs(n.x) < T(Real<T>(0.57735));
@@ -120,6 +119,26 @@ inline void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pa
   }
 }
 
+// the normal's beta, and whether it answers to the gap or to the velocity before the step
+template <class T>
+struct NormalTerm {
+  T beta;
+  Mask<T> follows_gap, bounces;
+};
+template <class T, class P>
+FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
+                                    T phi, T before, T after) {
+  const P h = m.theta.dt[0], e = m.derived.pair_restitution[pair];
+  // a given compliance softens the recovery by itself, and must carry any weight
+  const T full = phi / T(h);
+  const Mask<T> hard = T(m.derived.pair_compliance[pair]) <= T(0);
+  const Mask<T> bounded = hard & (full <= T(-o.v_recover));
+  const T beta = select(bounded, T(-o.v_recover), full);
+  const Mask<T> hit = (before < T(-o.v_rest)) & (phi + after * h < T(0)) & (T(e) > T(0));
+  const Mask<T> bounces = hit & (before * e < beta);
+  return {select(bounces, before * e, beta), !(bounces | bounded), bounces};
+}
+
 // (T.3)  b_n = J v* + beta, beta = max(phi / h, -v_recover); a hit with restitution replaces the
 // gap: beta = min(beta, e J v)
 template <class T, class P>
@@ -142,16 +161,13 @@ inline void contact_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const
     e.hi[i] = unbounded<T>();
     e.R[i] = share;
   }
-  const P h = m.theta.dt[0], restitution = m.derived.pair_restitution[k.source];
+  const P h = m.theta.dt[0];
   const T before = dot(A.v, e.F[0][0]) + dot(B.v, e.F[1][0]);
   const T after = dot(A.vs, e.F[0][0]) + dot(B.vs, e.F[1][0]);
-  const T beta = gap_velocity(o, x.phi, h);
-  const Mask<T> hit =
-      (before < T(-o.v_rest)) & (x.phi + after * h < T(0)) & (T(restitution) > T(0));
-  e.b[0] = select(hit, min(beta, before * restitution), beta);
+  const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
+  e.b[0] = normal_term(m, o, k.source, x.phi, before, after).beta;
   e.lo[0] = T(0);
   e.mu = T(m.derived.pair_mu[k.source]);
-  const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
   e.R[0] = select(soft > T(0), soft, e.R[0]);
 }
 
@@ -185,12 +201,9 @@ inline void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
     before += dot(v[q], point_force(p[q], d[0])) * sign[q];
     after += dot(vs[q], point_force(p[q], d[0])) * sign[q];
   }
-  const T beta = gap_velocity(o, x.phi, h);
-  const Mask<T> hit = (before < T(-o.v_rest)) & (x.phi + after * h < T(0)) & (T(e) > T(0));
-  const Mask<T> bounce = hit & (before * e < beta);
-  const Mask<T> bounded = !(x.phi / T(h) > T(-o.v_recover));
-  touch_bar.phi += select(bounce | bounded, T(0), bars.beta / T(h));
-  const T rate_bar = select(bounce, bars.beta * e, T(0));
+  const NormalTerm<T> term = normal_term(m, o, k.source, x.phi, before, after);
+  touch_bar.phi += select(term.follows_gap, bars.beta / T(h), T(0));
+  const T rate_bar = select(term.bounces, bars.beta * e, T(0));
   for (int q = 0; q < 2; ++q) {
     LinkBar<T>& link = w.bar[q == 0 ? k.linkA : k.linkB];
     link.v_bar += point_force(p[q], d[0]) * (rate_bar * sign[q]);

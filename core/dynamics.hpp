@@ -36,19 +36,35 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
   const Layout& s = m.s;
   LinkWork<T>& k = w.link[l];
   const int up = s.link_parent[l], first = s.link_dof[l];
+  link_inertia(m, l, w);
+  Force<T> p = cross(k.v, k.I * k.v);
+  Sym6<T> IA = dense(k.I);
+  // what the links above have handed down
+  if (w.fed[l]) {
+    add(IA, k.IA);
+    p += k.p;
+  }
   for (int d = first + s.link_ndof[l] - 1; d >= first; --d) {
     DofWork<T>& e = w.dof[d];
-    e.U = k.IA * e.S;
+    e.U = IA * e.S;
     e.Dinv = T(1) / (dot(e.S, e.U) + w.hD[d]);
-    e.u = tau[d] - dot(e.S, k.p);
+    e.u = tau[d] - dot(e.S, p);
     const Force<T> K = e.U * e.Dinv;
-    k.p = mul_add(K, e.u, k.p);
+    p = mul_add(K, e.u, p);
     // a root on the world leaves nothing to pass on after its first dof
-    if (d > first || up > 0) subtract_outer(k.IA, e.U, K);
+    if (d > first || up > 0) subtract_outer(IA, e.U, K);
   }
   if (up == 0) return;
-  w.link[up].p += k.p + k.IA * k.c;
-  add(w.link[up].IA, k.IA);
+  LinkWork<T>& j = w.link[up];
+  p += IA * k.c;
+  if (w.fed[up]) {
+    j.p += p;
+    add(j.IA, IA);
+  } else {
+    j.p = p;
+    j.IA = IA;
+    w.fed[up] = 1;
+  }
 }
 
 // (D.4)  root to leaves: qdd = (u - U'a) / D, a += S qdd
@@ -69,12 +85,7 @@ FB_INLINE void accelerate_link(const Model<T, P>& m, int l, Work<T>& w) {
 // Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use
 template <class T, class P>
 inline void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
-  for (int l = 1; l < m.s.nlink; ++l) {
-    LinkWork<T>& k = w.link[l];
-    link_inertia(m, l, w);
-    k.p = cross(k.v, k.I * k.v);
-    k.IA = dense(k.I);
-  }
+  for (int l = 0; l < m.s.nlink; ++l) w.fed[l] = 0;
   for (int l = m.s.nlink - 1; l > 0; --l) articulate_link(m, l, tau, w);
   w.link[0].a = gravity_acceleration<T>(m);
   for (int l = 1; l < m.s.nlink; ++l) accelerate_link(m, l, w);

@@ -56,11 +56,33 @@ FB_INLINE void half_solve_dof(const Layout& s, Work<T>& w, const Block& k, int d
   }
 }
 
+// one chain, no coefficients: the wrenches stay in registers
+template <int N, class T>
+FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const Block& k, int side,
+                                const Force<T>* seed) {
+  Force<T> F[N];
+  T* out[N];
+  for (int i = 0; i < N; ++i) {
+    F[i] = seed[i];
+    out[i] = row_segment(s, w, k, k.row + i, side);
+  }
+  for (int d = k.start[side]; d >= 0; d = s.dof_parent[d]) {
+    const DofWork<T>& f = w.dof[d];
+    T g[N];
+    for (int i = 0; i < N; ++i) {
+      g[i] = dot(f.S, F[i]);
+      out[i][d] = g[i];
+      g[i] = -(g[i] * f.Dinv);
+    }
+    for (int i = 0; i < N; ++i) F[i] = mul_add(f.U, g[i], F[i]);
+  }
+}
 // (R.1)  g = L^-1 J' for the rows of a block: walk both chains towards the root, joined where they
 // meet
 template <class T>
 inline void half_solve(const Layout& s, Work<T>& w, const Block& k, RowSeeds<T>& e) {
   int a = k.start[0], b = k.start[1];
+  if (e.ncoef == 0 && k.rows == 3 && a < 0) return half_solve_chain<3>(s, w, k, 1, e.F[1]);
   while (a >= 0 || b >= 0) {
     if (a == b) {
       for (int i = 0; i < k.rows; ++i) e.F[0][i] += e.F[1][i];
@@ -84,11 +106,31 @@ FB_INLINE T row_velocity(const RowSeeds<T>& e, int i, Motion<T> VA, Motion<T> VB
   return y;
 }
 
-// add the share of one tree to the block of A between two blocks of rows
+// add gx gy' / D over the dofs in the union of up to four paths to the root
+template <int NX, int NY, class T>
+FB_INLINE void delassus_paths(const Layout& s, const Work<T>& w, int* at, int n, const T* const* gx,
+                              const T* const* gy, T acc[3][3]) {
+  T sum[NX][NY];
+  for (int i = 0; i < NX; ++i)
+    for (int j = 0; j < NY; ++j) sum[i][j] = acc[i][j];
+  for (;;) {
+    int d = at[0];
+    for (int i = 1; i < n; ++i) d = at[i] > d ? at[i] : d;
+    if (d < 0) break;
+    const T inv = w.dof[d].Dinv;
+    for (int i = 0; i < NX; ++i) {
+      const T t = gx[i][d] * inv;
+      for (int j = 0; j < NY; ++j) sum[i][j] = mul_add(t, gy[j][d], sum[i][j]);
+    }
+    for (int i = 0; i < n; ++i)
+      if (at[i] == d) at[i] = s.dof_parent[d];
+  }
+  for (int i = 0; i < NX; ++i)
+    for (int j = 0; j < NY; ++j) acc[i][j] = sum[i][j];
+}
 template <class T>
 FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const Block& x, const Block& y,
                              int tree, T acc[3][3]) {
-  // the common dofs are the union of up to four paths to the root
   int at[4], n = 0;
   const T *gx[3], *gy[3];
   for (int a = 0; a < 2; ++a)
@@ -98,18 +140,10 @@ FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const Block& x, 
       for (int i = 0; i < x.rows; ++i) gx[i] = row_segment(s, w, x, x.row + i, a);
       for (int j = 0; j < y.rows; ++j) gy[j] = row_segment(s, w, y, y.row + j, b);
     }
-  for (;;) {
-    int d = at[0];
-    for (int i = 1; i < n; ++i) d = at[i] > d ? at[i] : d;
-    if (d < 0) return;
-    const T inv = w.dof[d].Dinv;
-    for (int i = 0; i < x.rows; ++i) {
-      const T t = gx[i][d] * inv;
-      for (int j = 0; j < y.rows; ++j) acc[i][j] = mul_add(t, gy[j][d], acc[i][j]);
-    }
-    for (int i = 0; i < n; ++i)
-      if (at[i] == d) at[i] = s.dof_parent[d];
-  }
+  if (x.rows == 3 && y.rows == 3) return delassus_paths<3, 3>(s, w, at, n, gx, gy, acc);
+  if (x.rows == 3) return delassus_paths<3, 1>(s, w, at, n, gx, gy, acc);
+  if (y.rows == 3) return delassus_paths<1, 3>(s, w, at, n, gx, gy, acc);
+  delassus_paths<1, 1>(s, w, at, n, gx, gy, acc);
 }
 
 // (R.2)  A = J Mh^-1 J' of one island, dense; rows of blocks [from, to) in sorted order start at

@@ -98,9 +98,10 @@ template <class T>
 FB_INLINE T abs(T a) {
   return select(a < T(0), -a, a);
 }
+// a NaN stays a NaN
 template <class T>
 FB_INLINE T clamp(T a, T lo, T hi) {
-  return min(max(a, lo), hi);
+  return select(a < lo, lo, select(a > hi, hi, a));
 }
 template <class T>
 FB_INLINE Mask<T> is_finite(T a) {

@@ -1,12 +1,12 @@
 // Newton steps on the active set of the row problem, and the adjoint of the solution by the
-// implicit function theorem. Proof: docs/derivations/solver_newton.md.
+// implicit function theorem. Proof: docs/derivations/solver.md.
 #pragma once
 #include "solver.hpp"
 
 namespace fb::FB_ISA {
 
-// state of one contact's tangents at the fixed point: direction e, factor f = radius / |x| where
-// sliding, 1 where sticking
+// state of one contact's tangents at the fixed point: where it slides, its direction e and the
+// factor f = radius / |x|.  A disc without radius is slid on in every direction, also at zero slip
 template <class T>
 struct TangentState {
   T e1, e2, f;
@@ -19,16 +19,16 @@ FB_INLINE TangentState<T> tangent_state(const RowProblem<T>& p, int r) {
   const T x2 = mul_add(p.n[r + 2], T(p.reach), p.lam[r + 2]);
   const T radius = p.mu[r] * p.lam[r];
   if (p.box_friction) {
-    t.slide1 = abs(x1) > radius;
-    t.slide2 = abs(x2) > radius;
+    t.slide1 = (abs(x1) > radius) | !(radius > T(0));
+    t.slide2 = (abs(x2) > radius) | !(radius > T(0));
     t.e1 = select(x1 < T(0), T(-1), T(1));
     t.e2 = select(x2 < T(0), T(-1), T(1));
     t.f = T(0);
     return t;
   }
   const T n2 = dot2(x1, x1, x2, x2);
-  t.slide1 = t.slide2 = n2 > radius * radius;
-  const T inv = T(1) / sqrt(select(t.slide1, n2, T(1)));
+  t.slide1 = t.slide2 = (n2 > radius * radius) | !(radius > T(0));
+  const T inv = T(1) / sqrt(select(t.slide1 & (n2 > T(0)), n2, T(1)));
   t.e1 = x1 * inv;
   t.e2 = x2 * inv;
   t.f = radius * inv;
@@ -212,6 +212,24 @@ inline void newton_rounds(RowProblem<T>& p, Mask<T> live, T goal) {
   refresh_gradient(p, live);
 }
 
+// impulses within tolerance of their bounds and cones are put on them
+template <class T>
+inline void project_solution(RowProblem<T>& p) {
+  for (int r = 0; r < p.nrow;) {
+    p.lam[r] = clamp(p.lam[r], p.lo[r], p.hi[r]);
+    if (p.cone[r] && !p.box_friction) {
+      const T f = disc_factor(p.lam[r + 1], p.lam[r + 2], p.mu[r] * p.lam[r]);
+      p.lam[r + 1] *= f;
+      p.lam[r + 2] *= f;
+    } else if (p.cone[r]) {
+      const T radius = p.mu[r] * p.lam[r];
+      p.lam[r + 1] = clamp(p.lam[r + 1], -radius, radius);
+      p.lam[r + 2] = clamp(p.lam[r + 2], -radius, radius);
+    }
+    r += p.cone[r] ? 3 : 1;
+  }
+}
+
 // the tangent of the solution: one Newton step at the solution, of which only the tangent part is
 // taken
 template <class T>
@@ -263,14 +281,15 @@ inline void solve_rows(RowProblem<T>& p, Mask<T> active) {
   }
   p.unconverged = live;
   if (any(live) && p.exact_finish) {
-    // the answer of an unfinished solve is that of plain sweeps, which the unrolled adjoint
-    // reverses
+    // the answer of an unfinished solve is that of plain sweeps: a function of its inputs that can
+    // be reversed sweep by sweep
     for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(live, T(0), p.lam[r]);
     refresh_gradient(p, live);
     for (int k = 0; k < p.max_sweeps; ++k) sweep_rows(p, live);
     p.residual = select(live, row_residual(p), p.residual);
   }
   p.reach = Real<T>(1);
+  project_solution(p);
   implicit_tangent(p);
 }
 

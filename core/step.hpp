@@ -145,9 +145,11 @@ inline Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, con
     const Block& k = w.block[i];
     RowSeeds<T> e;
     block_seeds(m, o, i, q, w, e);
-    missing = missing | (k.kind == kBlockContact
-                             ? contact_adjoint(m, o, i, e, w)
-                             : joint_seeds_adjoint(m, o, k, w.touch[i], -w.z[k.row], q_tan));
+    const Mask<T> without = k.kind == kBlockContact
+                                ? contact_adjoint(m, o, i, e, w)
+                                : joint_seeds_adjoint(m, o, k, w.touch[i], -w.z[k.row], q_tan);
+    // a row that is held at zero moves nothing, with or without an adjoint
+    missing = missing | (without & !((w.lam[k.row] == T(0)) & (w.z[k.row] == T(0))));
   }
   sweep_bars(m, v, w.a_eff, w.w1, v1, w, q_tan, v_bar);
 

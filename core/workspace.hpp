@@ -15,7 +15,7 @@ struct Options {
   R v_recover;       // largest speed of recovery from penetration [m/s]
   R v_rest;          // approach speed below which restitution is zero [m/s]
   R tolerance;       // solver residual, relative to the largest row velocity
-  R regularisation;  // default compliance, as a share of the row's diagonal
+  R regularisation;  // default compliance, as a share of the inverse weights at the reference pose
   int max_sweeps;
   int box_friction;  // 1: each tangent is bounded by itself
   int exact_finish;  // 1: Newton steps on the active set finish the solve
@@ -88,6 +88,7 @@ struct Work {
   Vec3<T>* origin;   // of each tree, in the world
   Motion<T>* twist;  // scratch, one per link
   Force<T>* wrench;  // scratch, one per link
+  int* fed;          // 1 where a link has received the articulated inertia of a link above it
   LinkBar<T>* bar;   // adjoint only
   T *tau, *hD, *qdd, *vs, *dv;
   T *w1, *y1, *a_eff;  // adjoint only
@@ -141,6 +142,7 @@ inline size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.origin = c.take<Vec3<T>>(s.ntree + 1);
   w.twist = c.take<Motion<T>>(s.nlink);
   w.wrench = c.take<Force<T>>(s.nlink);
+  w.fed = c.take<int>(s.nlink);
   w.bar = c.take<LinkBar<T>>(s.nlink);
   for (T** x : {&w.w1, &w.y1, &w.a_eff}) *x = c.take<T>(s.nv);
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.vs, &w.dv}) *x = c.take<T>(s.nv);

@@ -69,8 +69,8 @@ TREE = """
       <geom type="box" size="0.2 0.1 0.05" mass="3"/>
       <geom type="sphere" size="0.06" pos="0.1 0.05 -0.3" contype="1" conaffinity="1" mass="0.2"/>
       <body pos="0.2 0.1 0.1" euler="20 30 40">
-        <joint type="hinge" axis="1 2 3" pos="0.02 0 0.01" range="-30 40" stiffness="3" damping="0.2"
-               springref="10" armature="0.01" frictionloss="0.05" name="a"/>
+        <joint type="hinge" axis="1 2 3" pos="0.02 0 0.01" range="-30 40" stiffness="3"
+               damping="0.2" springref="10" armature="0.01" frictionloss="0.05" name="a"/>
         <joint type="slide" axis="0 1 1" range="-0.05 0.05" damping="1" name="b"/>
         <geom type="capsule" size="0.03 0.1" mass="0.7" pos="0.01 0.02 0.1"/>
         <body pos="0 0.1 0.2" euler="10 0 70">

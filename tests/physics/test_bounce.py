@@ -42,8 +42,8 @@ def drop_heights() -> Vector:
 def test_no_restitution_stays() -> None:
     """Stay on the floor after the first touch when e = 0.
 
-    The gap after a touch is -h R lam with R = 1e-6 / m and lam / m the velocity that the contact takes
-    away, at most the approach speed sqrt(2 g H) plus g h.
+    The gap after a touch is -h R lam with R = 1e-6 / m and lam / m the velocity that the contact
+    takes away, at most the approach speed sqrt(2 g H) plus g h.
     """
     heights, dt = drop_heights(), 1e-3
     roll = drop(0.0, dt, heights)

@@ -135,13 +135,13 @@ def test_outputs_refuse(
         ({"dt": -1e-3}, "dt is -0.001; it must be > 0."),
         ({"dt": "fast"}, "dt is 'fast'; it must be a finite number."),
         ({"dt": np.nan}, "dt is nan; it must be a finite number."),
-        ({"threads": 0}, "threads is 0; it must be > 0."),
+        ({"threads": 0}, "threads is 0; it must be a whole number >= 1."),
         ({"margin": -0.1}, "margin is -0.1; it must be >= 0."),
         ({"v_recover": 0}, "v_recover is 0; it must be > 0."),
         ({"v_rest": -1}, "v_rest is -1; it must be >= 0."),
         ({"tolerance": 0.0}, "tolerance is 0.0; it must be > 0."),
-        ({"max_sweeps": 0}, "max_sweeps is 0; it must be > 0."),
-        ({"max_contacts": -1}, "max_contacts is -1; it must be >= 0."),
+        ({"max_sweeps": 0}, "max_sweeps is 0; it must be a whole number >= 1."),
+        ({"max_contacts": -1}, "max_contacts is -1; it must be a whole number >= 0."),
     ],
 )
 def test_simulator_refuses(options: dict[str, Any], message: str) -> None:

@@ -88,8 +88,8 @@ def test_a_world_that_blows_up_is_flagged() -> None:
     """Flag a world that becomes infinite by itself, at the step where it happens; no reset."""
     model = fb.load(
         '<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/>'
-        '<geom size="0.1"/></body></worldbody><actuator><general joint="x" biastype="affine" biasprm="0 1e9 0"/></actuator>'
-        "</mujoco>"
+        '<geom size="0.1"/></body></worldbody><actuator>'
+        '<general joint="x" biastype="affine" biasprm="0 1e9 0"/></actuator></mujoco>'
     )
     sim = fb.Simulator(model, dt=0.1)
     roll = sim.rollout([[0.0], [1.0], [0.0]], np.zeros((3, 1)), steps=200)

@@ -47,7 +47,7 @@ def drop_laikago(model: fb.Model) -> Drop:
     seconds = time.perf_counter() - start
     contacts = sim.contacts(roll.q[-1], roll.v[-1], u)
     return Drop(
-        q=roll.q,
+        q=roll.q.astype(np.float64),
         dt=sim.dt,
         height=(float(roll.q[0, 2]), float(roll.q[-1, 2])),
         contacts=int(np.count_nonzero(contacts.force[:, 2] > 0.0)),

@@ -96,7 +96,8 @@ def build_structure(parsed: Parsed) -> Structure:
         "max_contacts": min(touches, MAX_CONTACTS),
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
-    return Structure({k: int(v) for k, v in sizes.items()}, ready, _params(parsed), vert, touches)
+    params = _params(parsed, ready["body_link"])
+    return Structure({k: int(v) for k, v in sizes.items()}, ready, params, vert, touches)
 
 
 def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
@@ -255,7 +256,7 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     )
 
 
-def _params(parsed: Parsed) -> dict[str, Floats]:
+def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
     """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
     m = parsed.mujoco
     ours: dict[str, Any] = {
@@ -264,6 +265,7 @@ def _params(parsed: Parsed) -> dict[str, Floats]:
         "geom_restitution": np.zeros(m.ngeom),
         "contact_compliance": np.zeros(m.ngeom),
         "pair_friction": np.nan_to_num(parsed.pairs.friction),
+        "body_invweight0": _inverse_weights(m, body_link),
         "actuator_gainprm": m.actuator_gainprm[:, :3],
         "actuator_biasprm": m.actuator_biasprm[:, :3],
         "eq_data": m.eq_data[:, :11],
@@ -274,3 +276,31 @@ def _params(parsed: Parsed) -> dict[str, Floats]:
         value.setflags(write=False)
         params[name] = value
     return params
+
+
+def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Floats:
+    """Return float64[nbody, 2]: mean of J M^-1 J' over the axes at the reference pose.
+
+    The first number is that of the centre of mass of everything that rides on the body's link, the
+    second that of its rotation; both are zero for what cannot move. MuJoCo's own figures are those
+    of each body by itself, so they would change when one body is cut into two welded ones.
+    """
+    import mujoco
+
+    data = mujoco.MjData(m)
+    for stage in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_crb, mujoco.mj_factorM):
+        stage(m, data)
+    weights = np.zeros((m.nbody, 2))
+    for link in range(1, int(body_link.max(initial=0)) + 1):
+        bodies = np.flatnonzero(body_link == link)
+        if len(bodies) == 0:
+            continue
+        mass = m.body_mass[bodies]
+        rows, solved = np.zeros((6, m.nv)), np.zeros((6, m.nv))
+        heavy = mass.sum() > 0
+        point = mass @ data.xipos[bodies] / mass.sum() if heavy else data.xpos[bodies[0]]
+        mujoco.mj_jac(m, data, rows[:3], rows[3:], point, int(bodies[0]))
+        mujoco.mj_solveM(m, data, solved, rows)
+        diagonal = np.einsum("ij,ij->i", rows, solved)
+        weights[bodies] = diagonal[:3].mean(), diagonal[3:].mean()
+    return weights

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(steps: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(steps: int) -> Generator[Callable[[int], None], None, None]:
     """Show a bar of `steps` steps on standard error; yields a function to tell the steps done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

@@ -42,8 +42,7 @@ class Rollout:
         u: real[(worlds,) steps, nu], the controls; no world axis where all worlds share them.
         status: uint32[worlds], bits of `Status`; a scalar array for one world.
         status_step: int32[worlds], step at which the first bit was set, -1 for none.
-        residual: real[worlds], largest residual of the contact solve, relative to its tolerance's
-            scale [m/s].
+        residual: real[worlds], largest residual of the contact solve in any step [m/s].
         sweeps: real[worlds], largest number of Gauss-Seidel sweeps in one step.
         dt: step [s].
         backward: what `vjp` calls.

@@ -106,7 +106,7 @@ class Simulator:
         _choose(where, "friction", friction, ("cone", "box"))
         _choose(where, "solver", solver, ("newton", "pgs"))
         structure = model.structure
-        capacity = structure.sizes["max_contacts"] if max_contacts is None else int(max_contacts)
+        capacity = structure.sizes["max_contacts"] if max_contacts is None else max_contacts
         self.options = Options(
             margin=_positive(where, "margin", margin, zero=True),
             v_recover=_positive(where, "v_recover", v_recover),
@@ -114,15 +114,15 @@ class Simulator:
             tolerance=_positive(
                 where, "tolerance", TOLERANCE[dtype] if tolerance is None else tolerance
             ),
-            max_sweeps=int(_positive(where, "max_sweeps", max_sweeps)),
-            max_contacts=int(_positive(where, "max_contacts", capacity, zero=True)),
+            max_sweeps=_whole(where, "max_sweeps", max_sweeps, 1),
+            max_contacts=_whole(where, "max_contacts", capacity, 0),
             friction=friction,
             solver=solver,
             regularisation=REGULARISATION[dtype],
         )
         self.model = model
         self.dtype = np.dtype(dtype)
-        self.threads = int(_positive(where, "threads", threads))
+        self.threads = _whole(where, "threads", threads, 1)
         base = dict(structure.params)
         given: dict[str, Any] = dict(params or {})
         if dt is not None:
@@ -174,7 +174,7 @@ class Simulator:
             The next q and v. A world that goes wrong holds what it computed; `rollout` says why.
         """
         if params is None:
-            out = self._step_one(q, v, u)
+            out: Any = self._step_one(q, v, u)
             if out is not None:
                 return out[0], out[1]
         named, batched = self._worlds("step()", {"q": q, "v": v, "u": u})
@@ -380,7 +380,7 @@ class Simulator:
             status_step=np.asarray(status_step[one]),
             residual=np.asarray(residual[one]),
             sweeps=np.asarray(sweeps[one]),
-            dt=self.dt,
+            dt=self.dt if theta is None or theta.ndim == 2 else float(theta[0]),
             backward=back,
         )
 
@@ -419,10 +419,15 @@ class Simulator:
         return np.ascontiguousarray(theta, self.dtype)
 
     def _evaluate(
-        self, job: str, inputs: dict[str, Any], shape: tuple[int, ...], params: Params | None
+        self,
+        job: str,
+        inputs: dict[str, Any],
+        shape: tuple[int, ...],
+        params: Params | None,
+        where: str | None = None,
     ) -> Real:
         """Run one dynamics output over the worlds of q; the third input is the job's own."""
-        where = f"{job}()"
+        where = where or f"{job}()"
         named, batched = self._worlds(where, inputs)
         worlds = len(named["q"])
         y = np.empty((worlds, *shape), self.dtype)
@@ -437,7 +442,8 @@ class Simulator:
     ) -> tuple[Real, Real]:
         """Return positions and rotations of bodies or sites."""
         n = self.model.nbody + self.model.nsite
-        y = self._evaluate("poses", {"q": q}, (n, 12), params)[..., first : first + count, :]
+        poses = self._evaluate("poses", {"q": q}, (n, 12), params, where)
+        y = poses[..., first : first + count, :]
         return y[..., :3].copy(), y[..., 3:].reshape(*y.shape[:-1], 3, 3).copy()
 
 
@@ -454,6 +460,12 @@ def _positive(where: str, name: str, value: float, zero: bool = False) -> float:
     if value < 0 or (value == 0 and not zero):
         raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
     return float(value)
+
+
+def _whole(where: str, name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ParameterError(f"{where}: {name} is {value!r}; it must be a whole number >= {least}.")
+    return int(value)
 
 
 def _split(theta: Real, like: dict[str, Real]) -> dict[str, Real]:
