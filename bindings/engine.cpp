@@ -46,9 +46,7 @@ void in_pieces(long steps, nb::object progress, F&& work) {
   }
 }
 
-const void* data_of(nb::object o) {
-  return o.is_none() ? nullptr : nb::cast<ReadArray>(o).data();
-}
+const void* data_of(nb::object o) { return o.is_none() ? nullptr : nb::cast<ReadArray>(o).data(); }
 
 }  // namespace
 

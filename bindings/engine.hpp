@@ -18,7 +18,7 @@ namespace fb {
 namespace nb = nanobind;
 
 using IntArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using AnyArray = nb::ndarray<nb::c_contig, nb::device::cpu>;          // written to
+using AnyArray = nb::ndarray<nb::c_contig, nb::device::cpu>;           // written to
 using ReadArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;  // only read
 
 struct AlignedDelete {
