@@ -8,7 +8,7 @@ namespace fb::FB_ISA {
 // (A.1)  tau = -k (q - q_spring) - d v, on the manifold for ball and free joints; hD = armature + h
 // d
 template <class T, class P>
-inline void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
+FB_FN void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
   const Layout& s = m.s;
   const P h = m.theta.dt[0];
   for (int d = 0; d < s.nv; ++d) {
@@ -125,7 +125,7 @@ FB_INLINE void actuator_adjoint(const Model<T, P>& m, int a, const T* q, const T
 
 // sums over the actuators of each dof before joint force limits: force and damping
 template <class T, class P>
-inline void actuator_sums(const Model<T, P>& m, const T* q, const T* v, const T* u, T* act, T* kv) {
+FB_FN void actuator_sums(const Model<T, P>& m, const T* q, const T* v, const T* u, T* act, T* kv) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) act[d] = kv[d] = T(0);
   for (int a = 0; a < s.nu; ++a) {
@@ -144,8 +144,8 @@ inline void actuator_sums(const Model<T, P>& m, const T* q, const T* v, const T*
 // (A.6)  tau += the sums within each joint's force limits; hD += h times the damping of those not
 // at a limit
 template <class T, class P>
-inline void actuate(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w, T* act,
-                    T* kv) {
+FB_FN void actuate(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w, T* act,
+                   T* kv) {
   const Layout& s = m.s;
   actuator_sums(m, q, v, u, act, kv);
   const P h = m.theta.dt[0];
@@ -164,7 +164,7 @@ inline void actuate(const Model<T, P>& m, const T* q, const T* v, const T* u, Wo
 
 // tau(q, v, u) and the diagonal that joins M in the step; w.qdd and w.vs serve as scratch
 template <class T, class P>
-inline void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
+FB_FN void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
   passive_forces(m, q, v, w);
   if (m.s.nu > 0) actuate(m, q, v, u, w, w.qdd, w.vs);
 }
@@ -173,9 +173,9 @@ inline void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, 
 // free joint carries a spring or an actuator with a position or velocity term, whose adjoint is not
 // written
 template <class T, class P>
-inline bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const T* u,
-                              const T* tau_bar, const T* hD_bar, Work<T>& w, T* q_bar, T* v_bar,
-                              T* u_bar) {
+FB_FN bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const T* u,
+                             const T* tau_bar, const T* hD_bar, Work<T>& w, T* q_bar, T* v_bar,
+                             T* u_bar) {
   const Layout& s = m.s;
   bool complete = true;
   for (int d = 0; d < s.nv; ++d) v_bar[d] -= tau_bar[d] * m.theta.dof_damping[d];

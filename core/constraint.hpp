@@ -32,8 +32,8 @@ FB_INLINE Block& push_block(Work<T>& w, int kind, int rows, int source) {
 // (L.2)  gap to the lower or upper end of a hinge or slide; active below the margin or when the
 // free motion crosses it
 template <class T, class P>
-inline void collect_limits(const Model<T, P>& m, const Options<Real<T>>& o, const T* q,
-                           Mask<T> alive, Work<T>& w) {
+FB_FN void collect_limits(const Model<T, P>& m, const Options<Real<T>>& o, const T* q,
+                          Mask<T> alive, Work<T>& w) {
   const Layout& s = m.s;
   const P h = m.theta.dt[0];
   for (int i = 0; i < s.nlimit; ++i) {
@@ -69,7 +69,7 @@ inline void collect_limits(const Model<T, P>& m, const Options<Real<T>>& o, cons
 
 // dry friction rows, equality rows: always there
 template <class T, class P>
-inline void collect_equalities(const Model<T, P>& m, Mask<T> alive, Work<T>& w) {
+FB_FN void collect_equalities(const Model<T, P>& m, Mask<T> alive, Work<T>& w) {
   const Layout& s = m.s;
   for (int e = 0; e < s.neq; ++e) {
     const int a = s.eq_obj1[e], b = s.eq_obj2[e], type = s.eq_type[e];
@@ -104,8 +104,8 @@ inline void collect_equalities(const Model<T, P>& m, Mask<T> alive, Work<T>& w) 
 
 // (L.3)  joint rows: a coefficient on one dof, on the three of a ball, or on two coupled joints
 template <class T, class P>
-inline void joint_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                        const BlockWork<T>& x, const T* q, RowSeeds<T>& e) {
+FB_FN void joint_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                       const BlockWork<T>& x, const T* q, RowSeeds<T>& e) {
   const Layout& s = m.s;
   const P h = m.theta.dt[0];
   e.lo[0] = T(0);
@@ -152,8 +152,8 @@ inline void joint_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const B
 // (L.6)  given the cotangent of b's gap term, add to q_bar (tangent); returns the lanes whose row
 // has no adjoint
 template <class T, class P>
-inline Mask<T> joint_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                                   const BlockWork<T>& x, T b_bar, T* q_bar) {
+FB_FN Mask<T> joint_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                                  const BlockWork<T>& x, T b_bar, T* q_bar) {
   if (k.kind == kBlockFriction) return Mask<T>(false);
   if (k.kind != kBlockLimit) return x.on;
   const P h = m.theta.dt[0];
@@ -179,8 +179,8 @@ FB_INLINE int equality_body(const Layout& s, int eq, int side) {
 
 // (L.4)  connect: p1 - p2 along the world's axes; weld adds the rotation vector of R1 R2'
 template <class T, class P>
-inline void equality_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                           const Work<T>& w, RowSeeds<T>& e) {
+FB_FN void equality_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                          const Work<T>& w, RowSeeds<T>& e) {
   const Layout& s = m.s;
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   const int eq = k.source;
@@ -209,7 +209,7 @@ inline void equality_seeds(const Model<T, P>& m, const Options<Real<T>>& o, cons
 
 // (L.5)  rotation vector of R1 R2', in the world, through the quaternion of the product
 template <class T>
-inline Vec3<T> rotation_error(const Mat3<T>& R1, const Mat3<T>& R2) {
+FB_FN Vec3<T> rotation_error(const Mat3<T>& R1, const Mat3<T>& R2) {
   Mat3<T> E;
   for (int r = 0; r < 3; ++r)
     for (int c = 0; c < 3; ++c)

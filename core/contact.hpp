@@ -86,8 +86,8 @@ FB_INLINE void tangents_adjoint(Vec3<T> n, Vec3<T> t1_bar, Vec3<T> t2_bar, Vec3<
 
 // add the touches of one pair that matter in this step
 template <class T, class P>
-inline void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
-                         int& contacts, Work<T>& w) {
+FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
+                        int& contacts, Work<T>& w) {
   const Layout& s = m.s;
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
@@ -142,8 +142,8 @@ FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>
 // (T.3)  b_n = J v* + beta, beta = max(phi / h, -v_recover); a hit with restitution replaces the
 // gap: beta = min(beta, e J v)
 template <class T, class P>
-inline void contact_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                          const BlockWork<T>& x, const Work<T>& w, RowSeeds<T>& e) {
+FB_FN void contact_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                         const BlockWork<T>& x, const Work<T>& w, RowSeeds<T>& e) {
   const Layout& s = m.s;
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
@@ -182,9 +182,9 @@ struct ContactBars {
 // (T.6)  from rows to the touch and to the velocity before the step; given bars of seeds, add to
 // touch_bar and to v_bar of both links
 template <class T, class P>
-inline void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                                  const BlockWork<T>& x, Work<T>& w, ContactBars<T> bars,
-                                  TouchBar<T>& touch_bar) {
+FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                                 const BlockWork<T>& x, Work<T>& w, ContactBars<T> bars,
+                                 TouchBar<T>& touch_bar) {
   const Layout& s = m.s;
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
@@ -224,8 +224,8 @@ inline void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
 // (T.7)  from a touch to the places of the two links; returns the lanes in which this pair has no
 // adjoint
 template <class T, class P>
-inline Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
-                             const TouchBar<T>& touch_bar, Work<T>& w) {
+FB_FN Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
+                            const TouchBar<T>& touch_bar, Work<T>& w) {
   const Layout& s = m.s;
   if (s.pair_kind[k.source] != kPlaneSphere) return on;
   const int g[2] = {s.pair_geom1[k.source], s.pair_geom2[k.source]}, link[2] = {k.linkA, k.linkB};
@@ -250,8 +250,8 @@ inline Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
 
 // seeds of any block; rows that are off in a lane become zero rows held at zero
 template <class T, class P>
-inline void block_seeds(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T* q,
-                        const Work<T>& w, RowSeeds<T>& e) {
+FB_FN void block_seeds(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T* q,
+                       const Work<T>& w, RowSeeds<T>& e) {
   const Block& k = w.block[index];
   const BlockWork<T>& x = w.touch[index];
   e.ncoef = 0;
@@ -277,8 +277,8 @@ inline void block_seeds(const Model<T, P>& m, const Options<Real<T>>& o, int ind
 
 // (T.4)  all rows of the step: collect, order, half solve, assemble
 template <class T, class P>
-inline void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Mask<T> alive,
-                       Work<T>& w) {
+FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Mask<T> alive,
+                      Work<T>& w) {
   const Layout& s = m.s;
   w.nblock = 0;
   w.overflow = Mask<T>(false);

@@ -84,7 +84,7 @@ FB_INLINE void accelerate_link(const Model<T, P>& m, int l, Work<T>& w) {
 
 // Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use
 template <class T, class P>
-inline void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
+FB_FN void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
   for (int l = 0; l < m.s.nlink; ++l) w.fed[l] = 0;
   for (int l = m.s.nlink - 1; l > 0; --l) articulate_link(m, l, tau, w);
   w.link[0].a = gravity_acceleration<T>(m);
@@ -94,8 +94,8 @@ inline void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
 // (D.5)  Mh x = f with the factorisation: force sweep down, motion sweep up; f and x may be the
 // same array
 template <class T>
-inline void solve_inertia(const Layout& s, const Work<T>& w, const T* f, T* x, Force<T>* F,
-                          Motion<T>* V) {
+FB_FN void solve_inertia(const Layout& s, const Work<T>& w, const T* f, T* x, Force<T>* F,
+                         Motion<T>* V) {
   for (int l = 0; l < s.nlink; ++l) F[l] = zero_force<T>();
   for (int l = s.nlink - 1; l > 0; --l) {
     const int first = s.link_dof[l];
@@ -111,7 +111,7 @@ inline void solve_inertia(const Layout& s, const Work<T>& w, const T* f, T* x, F
 // (D.6)  the second half: from u = L^-1 f to x = L^-T D^-1 u, in place; V receives the twists S x
 // of all links
 template <class T>
-inline void expand_solution(const Layout& s, const Work<T>& w, T* x, Motion<T>* V) {
+FB_FN void expand_solution(const Layout& s, const Work<T>& w, T* x, Motion<T>* V) {
   V[0] = zero_motion<T>();
   for (int l = 1; l < s.nlink; ++l) {
     Motion<T> a = V[s.link_parent[l]];
@@ -127,7 +127,7 @@ inline void expand_solution(const Layout& s, const Work<T>& w, T* x, Motion<T>* 
 
 // twists S x of all links for joint rates x
 template <class T>
-inline void link_twists(const Layout& s, const Work<T>& w, const T* x, Motion<T>* V) {
+FB_FN void link_twists(const Layout& s, const Work<T>& w, const T* x, Motion<T>* V) {
   V[0] = zero_motion<T>();
   for (int l = 1; l < s.nlink; ++l) {
     Motion<T> a = V[s.link_parent[l]];
@@ -139,7 +139,7 @@ inline void link_twists(const Layout& s, const Work<T>& w, const T* x, Motion<T>
 
 // (D.7)  tau = RNEA(q, v, a) + armature a, with kinematics and inertias in w; F is scratch of nlink
 template <class T, class P>
-inline void inverse_dynamics(const Model<T, P>& m, const T* a, T* tau, Work<T>& w, Force<T>* F) {
+FB_FN void inverse_dynamics(const Model<T, P>& m, const T* a, T* tau, Work<T>& w, Force<T>* F) {
   const Layout& s = m.s;
   w.link[0].a = gravity_acceleration<T>(m);
   F[0] = zero_force<T>();
@@ -169,7 +169,7 @@ FB_INLINE Force<T> inertia_pose_bar(const LinkWork<T>& k, Motion<T> w, Force<T> 
 
 // own bars of every link from scale * <w, RNEA>: sets w_bar, v_bar, a_bar, pose; y_bar becomes zero
 template <class T, class P>
-inline void newton_euler_bars(const Model<T, P>& m, T scale, Work<T>& w) {
+FB_FN void newton_euler_bars(const Model<T, P>& m, T scale, Work<T>& w) {
   for (int l = 1; l < m.s.nlink; ++l) {
     const LinkWork<T>& k = w.link[l];
     LinkBar<T>& b = w.bar[l];
@@ -196,8 +196,8 @@ FB_INLINE void dof_bars(const DofWork<T>& d, LinkBar<T>& b, T w, T y, T v, T a, 
 // (D.12)  leaves to root: bars of the fields through w_l = w_p + S w and so on; adds to q_bar
 // (tangent, nv) and v_bar
 template <class T, class P>
-inline void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rate_w,
-                       const T* rate_y, Work<T>& w, T* q_bar, T* v_bar) {
+FB_FN void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rate_w,
+                      const T* rate_y, Work<T>& w, T* q_bar, T* v_bar) {
   const Layout& s = m.s;
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
@@ -235,8 +235,8 @@ inline void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* ra
 // (D.8)  given tau_bar, add to q_bar (tangent, nv), v_bar and a_bar; kinematics, inertias and
 // accelerations of the forward in w
 template <class T, class P>
-inline void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* tau_bar,
-                                     Work<T>& w, T* q_bar, T* v_bar, T* a_bar) {
+FB_FN void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* tau_bar,
+                                    Work<T>& w, T* q_bar, T* v_bar, T* a_bar) {
   link_twists(m.s, w, tau_bar, w.twist);
   for (int l = 1; l < m.s.nlink; ++l) w.bar[l].w = w.twist[l];
   newton_euler_bars(m, T(1), w);
@@ -250,7 +250,7 @@ inline void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* 
 
 // (D.9)  joint-space inertia, dense nv x nv, armature included; Ic is scratch of nlink
 template <class T, class P>
-inline void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w, Sym6<T>* Ic) {
+FB_FN void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w, Sym6<T>* Ic) {
   const Layout& s = m.s;
   for (int i = 0; i < s.nv * s.nv; ++i) M[i] = T(0);
   for (int l = 1; l < s.nlink; ++l) {

@@ -82,7 +82,7 @@ FB_INLINE void integrate_quat_adjoint(const T* q, const T* w, P h, const T* out_
 
 // (I.3)  all joints
 template <class T, class P>
-inline void integrate(const Layout& s, const T* q, const T* v, P h, T* out) {
+FB_FN void integrate(const Layout& s, const T* q, const T* v, P h, T* out) {
   for (int l = 1; l < s.nlink; ++l) {
     const int qa = s.link_qadr[l], da = s.link_dof[l], type = s.link_type[l];
     if (type == kHinge || type == kSlide) {
@@ -96,8 +96,8 @@ inline void integrate(const Layout& s, const T* q, const T* v, P h, T* out) {
 }
 // (I.6)  given out_bar (ambient, nq), add to q_bar (ambient), v_bar and h_bar
 template <class T, class P>
-inline void integrate_adjoint(const Layout& s, const T* q, const T* v, P h, const T* out_bar,
-                              T* q_bar, T* v_bar, T& h_bar) {
+FB_FN void integrate_adjoint(const Layout& s, const T* q, const T* v, P h, const T* out_bar,
+                             T* q_bar, T* v_bar, T& h_bar) {
   for (int l = 1; l < s.nlink; ++l) {
     const int qa = s.link_qadr[l], da = s.link_dof[l], type = s.link_type[l];
     const int flat = type == kFree ? 3 : type == kBall ? 0 : 1;
@@ -115,7 +115,7 @@ inline void integrate_adjoint(const Layout& s, const T* q, const T* v, P h, cons
 // (I.7)  a tangent cotangent (nv) as an ambient one (nq): identity, and 2 u (0, t) / |q| on
 // quaternions
 template <class T>
-inline void lift_tangent(const Layout& s, const T* q, const T* tangent, T* q_bar) {
+FB_FN void lift_tangent(const Layout& s, const T* q, const T* tangent, T* q_bar) {
   for (int l = 1; l < s.nlink; ++l) {
     const int qa = s.link_qadr[l], da = s.link_dof[l], type = s.link_type[l];
     const int flat = type == kFree ? 3 : type == kBall ? 0 : 1;

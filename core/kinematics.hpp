@@ -117,7 +117,7 @@ FB_INLINE void world_link(Work<T>& w) {
 }
 
 template <class T, class P>
-inline void kinematics(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
+FB_FN void kinematics(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
   world_link(w);
   w.origin[m.s.ntree] = zero3<T>();
   for (int l = 1; l < m.s.nlink; ++l) {

@@ -40,7 +40,7 @@ FB_INLINE void store(const Placement<P>& X, P* R, P* p) {
 // (M.1)  a rotation whose third column is the unit vector along the axis; the first two are free,
 // since the joint turns about the third
 template <class P>
-inline Mat3<P> axis_frame(const P* axis) {
+FB_FN Mat3<P> axis_frame(const P* axis) {
   const Vec3<P> raw = lift3<P>(axis);
   const P n = norm(raw);
   const Vec3<P> z = raw * (P(1) / select(n > P(0), n, P(1)));
@@ -58,8 +58,8 @@ inline Mat3<P> axis_frame(const P* axis) {
 // (M.2)  place the links of one body: G is the body's frame before its joints, in the frame of the
 // link below; returns it after them
 template <class P>
-inline Placement<P> derive_joints(const Layout& s, const Theta<const P>& theta, int body,
-                                  Placement<P> G, Derived<P>& out) {
+FB_FN Placement<P> derive_joints(const Layout& s, const Theta<const P>& theta, int body,
+                                 Placement<P> G, Derived<P>& out) {
   for (int j = s.body_jntadr[body]; j < s.body_jntadr[body] + s.body_jntnum[body]; ++j) {
     const int link = s.jnt_link[j], type = s.jnt_type[j];
     if (type == kFree) {
@@ -81,8 +81,8 @@ inline Placement<P> derive_joints(const Layout& s, const Theta<const P>& theta, 
 
 // (M.3)  add a body's mass, first moment and inertia about the link's origin, in link axes
 template <class P>
-inline void derive_inertia(const Theta<const P>& theta, int body, const Placement<P>& X, P* mass,
-                           P* mc, P* Io) {
+FB_FN void derive_inertia(const Theta<const P>& theta, int body, const Placement<P>& X, P* mass,
+                          P* mc, P* Io) {
   const P m = theta.body_mass[body];
   const Vec3<P> c = X.p + mul(X.R, lift3<P>(theta.body_ipos + 3 * body));
   const Mat3<P> R = mul(X.R, rotation_of(theta.body_iquat + 4 * body).a);
@@ -104,7 +104,7 @@ inline void derive_inertia(const Theta<const P>& theta, int body, const Placemen
 
 // (M.4)  from sums about the link's origin to centre of mass and inertia about it
 template <class P>
-inline void derive_centre(P mass, P* com, P* I) {
+FB_FN void derive_centre(P mass, P* com, P* I) {
   const P inv = P(1) / select(mass > P(0), mass, P(1));
   const Vec3<P> c{com[0] * inv, com[1] * inv, com[2] * inv};
   const Vec3<P> h = c * mass;
@@ -141,8 +141,8 @@ FB_INLINE P bounding_radius(int type, const P* size, P hull_radius) {
 
 // (M.5)  geoms, sites and pairs: frames in their links, combined coefficients
 template <class P, class R>
-inline void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* vert,
-                          Derived<P>& out) {
+FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* vert,
+                         Derived<P>& out) {
   for (int g = 0; g < s.ngeom; ++g) {
     const int b = s.geom_body[g];
     const Placement<P> X = placement_at(out.body_R + 9 * b, out.body_p + 3 * b);
@@ -176,7 +176,7 @@ inline void derive_shapes(const Layout& s, const Theta<const P>& theta, const R*
 
 // (M.6)  equality anchors: the two frames that a connect or weld holds together, in their links
 template <class P>
-inline void derive_equalities(const Layout& s, const Theta<const P>& theta, Derived<P>& out) {
+FB_FN void derive_equalities(const Layout& s, const Theta<const P>& theta, Derived<P>& out) {
   for (int e = 0; e < s.neq; ++e) {
     if (s.eq_type[e] == kJointEquality || s.eq_type[e] == kNoEquality) continue;
     const P* data = theta.eq_data + 11 * e;
@@ -201,7 +201,7 @@ inline void derive_equalities(const Layout& s, const Theta<const P>& theta, Deri
 
 // fill `out` from `theta`
 template <class P, class R>
-inline void derive(const Layout& s, const Theta<const P>& theta, const R* vert, Derived<P>& out) {
+FB_FN void derive(const Layout& s, const Theta<const P>& theta, const R* vert, Derived<P>& out) {
   for (int l = 0; l < s.nlink; ++l) {
     store<P>({identity3<P>(), zero3<P>()}, out.link_R + 9 * l, out.link_p + 3 * l);
     out.link_mass[l] = P(0);

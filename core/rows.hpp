@@ -80,7 +80,7 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const Block& k, int
 // (R.1)  g = L^-1 J' for the rows of a block: walk both chains towards the root, joined where they
 // meet
 template <class T>
-inline void half_solve(const Layout& s, Work<T>& w, const Block& k, RowSeeds<T>& e) {
+FB_FN void half_solve(const Layout& s, Work<T>& w, const Block& k, RowSeeds<T>& e) {
   int a = k.start[0], b = k.start[1];
   if (e.ncoef == 0 && k.rows == 3 && a < 0) return half_solve_chain<3>(s, w, k, 1, e.F[1]);
   while (a >= 0 || b >= 0) {
@@ -149,7 +149,7 @@ FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const Block& x, 
 // (R.2)  A = J Mh^-1 J' of one island, dense; rows of blocks [from, to) in sorted order start at
 // row `first`
 template <class T>
-inline void assemble_island(const Layout& s, Work<T>& w, int from, int to, int first, int n, T* A) {
+FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int first, int n, T* A) {
   for (int p = from; p < to; ++p) {
     const Block& x = w.block[w.sorted[p]];
     for (int q = from; q <= p; ++q) {
@@ -173,7 +173,7 @@ inline void assemble_island(const Layout& s, Work<T>& w, int from, int to, int f
 
 // (R.3)  Mh^-1 J' lam into dv: sum the half-solved rows, then one sweep to the leaves
 template <class T>
-inline void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Motion<T>* V) {
+FB_FN void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Motion<T>* V) {
   for (int d = 0; d < s.nv; ++d) dv[d] = T(0);
   for (int p = 0; p < w.nblock; ++p) {
     const Block& k = w.block[w.sorted[p]];
@@ -191,7 +191,7 @@ inline void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Mot
 
 // islands: trees that rows join; blocks sorted by island, rows numbered in that order
 template <class T>
-inline void order_rows(const Layout& s, Work<T>& w) {
+FB_FN void order_rows(const Layout& s, Work<T>& w) {
   int* root = w.tree_island;
   for (int t = 0; t < s.ntree; ++t) root[t] = t;
   const auto find = [&](int t) {

@@ -10,10 +10,13 @@
 #define FB_ISA host
 #endif
 
+// FB_INLINE: always inlined; FB_FN: the compiler may choose.  Both run on a GPU as well
 #ifdef __CUDACC__
 #define FB_INLINE __host__ __device__ __forceinline__
+#define FB_FN __host__ __device__ inline
 #else
 #define FB_INLINE inline __attribute__((always_inline))
+#define FB_FN inline
 #endif
 
 namespace fb::FB_ISA {

@@ -25,7 +25,7 @@ struct RowProblem {
 
 // (S.1)  D: the diagonal, and for a tangent pair of a cone the larger eigenvalue of its block
 template <class T>
-inline void prepare_rows(RowProblem<T>& p) {
+FB_FN void prepare_rows(RowProblem<T>& p) {
   using R = Real<T>;
   T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
@@ -80,7 +80,7 @@ FB_INLINE void project_tangents(const RowProblem<T>& p, int r, T radius, T& t1, 
 // (S.3)  one sweep: each row, then each tangent pair, takes its clamped step and the gradients
 // follow; frozen where not live
 template <class T>
-inline void sweep_rows(RowProblem<T>& p, Mask<T> live) {
+FB_FN void sweep_rows(RowProblem<T>& p, Mask<T> live) {
   const T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
     const int first = p.island_row[k], n = p.island_row[k + 1] - first;
@@ -111,7 +111,7 @@ inline void sweep_rows(RowProblem<T>& p, Mask<T> live) {
 
 // (S.4)  residual: the largest D |lam - P(lam - (A lam + b) / D)|, a velocity
 template <class T>
-inline T row_residual(const RowProblem<T>& p) {
+FB_FN T row_residual(const RowProblem<T>& p) {
   T worst = T(0);
   const auto see = [&](T e, T D) {
     const T x = abs(e) * D;
@@ -134,7 +134,7 @@ inline T row_residual(const RowProblem<T>& p) {
 
 // recompute n = -(A lam + b) / D in the lanes of `where`; the others keep theirs to the last bit
 template <class T>
-inline void refresh_gradient(RowProblem<T>& p, Mask<T> where) {
+FB_FN void refresh_gradient(RowProblem<T>& p, Mask<T> where) {
   const T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
     const int first = p.island_row[k], n = p.island_row[k + 1] - first;

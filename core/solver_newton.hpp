@@ -45,8 +45,8 @@ FB_INLINE Mask<T> row_free(const RowProblem<T>& p, int r) {
 // cone where sliding. A is the island's scaled matrix, A_ij / D_j, so column j of it is row j of
 // D^-1 A.
 template <class T>
-inline void newton_tangent_rows(const RowProblem<T>& p, const T* A, int first, int n, int i,
-                                const int* order, int size, T* G1, T* G2) {
+FB_FN void newton_tangent_rows(const RowProblem<T>& p, const T* A, int first, int n, int i,
+                               const int* order, int size, T* G1, T* G2) {
   const int r = first + i;
   const TangentState<T> t = tangent_state(p, r);
   const Mask<T> free = row_free(p, r);
@@ -71,8 +71,8 @@ inline void newton_tangent_rows(const RowProblem<T>& p, const T* A, int first, i
 
 // fill G (size x size, over the rows in order) of one island; held rows become identity rows
 template <class T>
-inline void newton_matrix(const RowProblem<T>& p, const T* A, int first, int n, const int* order,
-                          int size, T* G) {
+FB_FN void newton_matrix(const RowProblem<T>& p, const T* A, int first, int n, const int* order,
+                         int size, T* G) {
   for (int c = 0; c < size;) {
     const int i = order[c], r = first + i;
     const Mask<T> free = row_free(p, r);
@@ -89,7 +89,7 @@ inline void newton_matrix(const RowProblem<T>& p, const T* A, int first, int n, 
 
 // rows of an island that are free in some live lane; a contact enters with all three
 template <class T>
-inline int newton_order(const RowProblem<T>& p, int first, int n, Mask<T> live, int* order) {
+FB_FN int newton_order(const RowProblem<T>& p, int first, int n, Mask<T> live, int* order) {
   int size = 0;
   for (int i = 0; i < n;) {
     const int rows = p.cone[first + i] ? 3 : 1;
@@ -102,7 +102,7 @@ inline int newton_order(const RowProblem<T>& p, int first, int n, Mask<T> live, 
 
 // LU in place without pivoting, reciprocal pivots on the diagonal
 template <class T>
-inline void lu_factor(T* G, int n) {
+FB_FN void lu_factor(T* G, int n) {
   for (int k = 0; k < n; ++k) {
     const T inv = T(1) / G[k * n + k];
     G[k * n + k] = inv;
@@ -114,7 +114,7 @@ inline void lu_factor(T* G, int n) {
   }
 }
 template <class T>
-inline void lu_solve(const T* G, int n, T* x) {
+FB_FN void lu_solve(const T* G, int n, T* x) {
   for (int i = 1; i < n; ++i)
     for (int j = 0; j < i; ++j) x[i] = sub_mul(x[i], G[i * n + j], x[j]);
   for (int i = n - 1; i >= 0; --i) {
@@ -124,7 +124,7 @@ inline void lu_solve(const T* G, int n, T* x) {
 }
 // G' y = x
 template <class T>
-inline void lu_solve_transposed(const T* G, int n, T* x) {
+FB_FN void lu_solve_transposed(const T* G, int n, T* x) {
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < i; ++j) x[i] = sub_mul(x[i], G[j * n + i], x[j]);
     x[i] = x[i] * G[i * n + i];
@@ -135,7 +135,7 @@ inline void lu_solve_transposed(const T* G, int n, T* x) {
 
 // held rows go to their bound first, so that the linear system is one of free rows only
 template <class T>
-inline void settle_held_rows(RowProblem<T>& p, Mask<T> live) {
+FB_FN void settle_held_rows(RowProblem<T>& p, Mask<T> live) {
   Mask<T> moved(false);
   const auto settle = [&](int r, Mask<T> held, T bound) {
     const Mask<T> off = live & held & !(p.lam[r] == bound);
@@ -158,7 +158,7 @@ inline void settle_held_rows(RowProblem<T>& p, Mask<T> live) {
 
 // (N.2)  lam += G^-1 (P(lam + n) - lam) on the rows that are not held
 template <class T>
-inline void newton_step(RowProblem<T>& p, Mask<T> live) {
+FB_FN void newton_step(RowProblem<T>& p, Mask<T> live) {
   settle_held_rows(p, live);
   const T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
@@ -197,7 +197,7 @@ inline void newton_step(RowProblem<T>& p, Mask<T> live) {
 // reaches the goal
 inline constexpr int kNewtonSteps = 10;
 template <class T>
-inline void newton_rounds(RowProblem<T>& p, Mask<T> live, T goal) {
+FB_FN void newton_rounds(RowProblem<T>& p, Mask<T> live, T goal) {
   for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
   for (int k = 0; k < kNewtonSteps && any(live); ++k) {
     newton_step(p, live);
@@ -214,7 +214,7 @@ inline void newton_rounds(RowProblem<T>& p, Mask<T> live, T goal) {
 
 // impulses within tolerance of their bounds and cones are put on them
 template <class T>
-inline void project_solution(RowProblem<T>& p) {
+FB_FN void project_solution(RowProblem<T>& p) {
   for (int r = 0; r < p.nrow;) {
     p.lam[r] = clamp(p.lam[r], p.lo[r], p.hi[r]);
     if (p.cone[r] && !p.box_friction) {
@@ -233,7 +233,7 @@ inline void project_solution(RowProblem<T>& p) {
 // the tangent of the solution: one Newton step at the solution, of which only the tangent part is
 // taken
 template <class T>
-inline void implicit_tangent(RowProblem<T>& p) {
+FB_FN void implicit_tangent(RowProblem<T>& p) {
   if constexpr (requires(T t) { t.d; }) {
     // a row held at a bound moves with it
     for (int r = 0; r < p.nrow; ++r) {
@@ -252,7 +252,7 @@ inline void implicit_tangent(RowProblem<T>& p) {
 // (N.3)  solve to the tolerance: sweeps in growing runs, each followed by Newton rounds; where the
 // cap is reached, plain sweeps from zero
 template <class T>
-inline void solve_rows(RowProblem<T>& p, Mask<T> active) {
+FB_FN void solve_rows(RowProblem<T>& p, Mask<T> active) {
   T scale = T(0);
   for (int r = 0; r < p.nrow; ++r) {
     p.lam[r] = T(0);
@@ -296,8 +296,8 @@ inline void solve_rows(RowProblem<T>& p, Mask<T> active) {
 // (N.4)  implicit adjoint at the solution in p (scaled A, lam, n, D): G' y = lam_bar; z holds b_bar
 // = -z, A_bar = -z lam'; mu_bar (at normal rows), lo_bar and hi_bar are added to where not null
 template <class T>
-inline void solve_rows_adjoint(RowProblem<T>& p, const T* lam_bar, T* z, T* mu_bar, T* lo_bar,
-                               T* hi_bar) {
+FB_FN void solve_rows_adjoint(RowProblem<T>& p, const T* lam_bar, T* z, T* mu_bar, T* lo_bar,
+                              T* hi_bar) {
   const T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
     const int first = p.island_row[k], n = p.island_row[k + 1] - first;

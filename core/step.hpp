@@ -9,7 +9,7 @@ namespace fb::FB_ISA {
 
 // free motion: v* = v + h a with Mh a + c = tau; leaves kinematics and the factorisation of Mh in w
 template <class T, class P>
-inline void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
+FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
   kinematics(m, q, v, w);
   actuation(m, q, v, u, w);
   articulated_body(m, w.tau, w);
@@ -23,7 +23,7 @@ inline void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u
 }
 
 template <class T, class P>
-inline RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, Work<T>& w) {
+FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, Work<T>& w) {
   RowProblem<T> p;
   p.nrow = w.nrow;
   p.nisland = w.nisland;
@@ -51,8 +51,8 @@ inline RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, 
 
 // (q, v, u) -> (q+, v+); rows are built only in the lanes of `alive`
 template <class T, class P>
-inline void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
-                 const T* u, Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
+FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v, const T* u,
+                Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
   free_motion(m, q, v, u, w);
   build_rows(m, o, q, alive, w);
   w.unconverged = Mask<T>(false);
@@ -72,8 +72,8 @@ inline void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, co
 
 // bars of one contact's rows: wrenches move <lam, J w> - <z, J v+>, and the gap moves -z beta
 template <class T, class P>
-inline Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
-                               const RowSeeds<T>& e, Work<T>& w) {
+FB_FN Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                              const RowSeeds<T>& e, Work<T>& w) {
   const Block& k = w.block[index];
   ContactBars<T> bars;
   for (int side = 0; side < 2; ++side) {
@@ -93,8 +93,8 @@ inline Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, 
 
 // (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w1, z in w.z
 template <class T, class P>
-inline void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* q,
-                         const T* v1_bar, Work<T>& w) {
+FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* q,
+                        const T* v1_bar, Work<T>& w) {
   solve_inertia(m.s, w, v1_bar, w.w1, w.wrench, w.twist);
   if (w.nrow == 0) return;
   for (int i = 0; i < w.nblock; ++i) {
@@ -116,9 +116,9 @@ inline void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const 
 // the lanes whose gradient is not to be had: an unfinished solve, or something in the step without
 // an adjoint.
 template <class T, class P>
-inline Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
-                            const T* u, const T* v1, const T* q1_bar, const T* v1_bar_in,
-                            Work<T>& w, T* t, T* q_bar, T* v_bar, T* u_bar) {
+FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
+                           const T* u, const T* v1, const T* q1_bar, const T* v1_bar_in, Work<T>& w,
+                           T* t, T* q_bar, T* v_bar, T* u_bar) {
   const Layout& s = m.s;
   const T h = T(m.theta.dt[0]);
   T *v1_bar = t, *q_tan = t + s.nv, *tau_bar = t + 2 * s.nv, *hD_bar = t + 3 * s.nv, h_bar = T(0);

@@ -104,12 +104,12 @@ struct Work {
 };
 
 // rows and blocks a model can have at once
-inline int block_capacity(const Layout& s) {
+FB_FN int block_capacity(const Layout& s) {
   int n = s.max_contacts + 2 * s.nlimit + s.nfriction;
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
   return n;
 }
-inline int row_capacity(const Layout& s) {
+FB_FN int row_capacity(const Layout& s) {
   int n = 3 * s.max_contacts + 2 * s.nlimit + s.nfriction;
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 6 : s.eq_type[e] == kConnect ? 3 : 1;
   return n;
@@ -120,7 +120,7 @@ struct Carver {
   char* base;
   size_t at;
   template <class X>
-  X* take(size_t n) {
+  FB_FN X* take(size_t n) {
     at = (at + 63) / 64 * 64;
     X* x = base ? reinterpret_cast<X*>(base + at) : nullptr;
     at += n * sizeof(X);
@@ -129,7 +129,7 @@ struct Carver {
 };
 
 template <class T>
-inline size_t carve(const Layout& s, char* base, Work<T>& w) {
+FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   Carver c{base, 0};
   w.max_block = block_capacity(s);
   w.max_row = row_capacity(s);
