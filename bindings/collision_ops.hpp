@@ -1,8 +1,9 @@
-// The pair functions of core/collision.hpp for the tests: scalars, lanes, tangents, and the
-// plane-sphere adjoint. A shape is 15 numbers: position (3), rotation (9, row major), size (3).
+// The pair functions of core/collision.hpp and their adjoints for the tests: scalars, lanes,
+// tangents. A shape is 15 numbers: position (3), rotation (9, row major), size (3).
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +21,7 @@ namespace nb = nanobind;
 using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Array = nb::ndarray<nb::numpy, double>;
 
-inline constexpr int kShapeNumbers = 15, kTouchNumbers = 8;
+inline constexpr int kShapeNumbers = 15, kTouchNumbers = 8, kBarNumbers = 18;
 
 // a NumPy array that owns its numbers
 inline Array make_array(std::vector<double> numbers, std::initializer_list<size_t> shape) {
@@ -118,29 +119,104 @@ inline Array collide_tangent(int kind, Table a, Table a_tan, Table b, Table b_ta
   return make_array(std::move(out), {worlds, slots, size_t(7)});
 }
 
-// touch_bar (worlds, 7) -> (worlds, 18): pose (6) and size (3) of A, then of B
-inline Array plane_sphere_adjoint(Table a, Table b, Table touch_bar) {
-  check_tables(core::kPlaneSphere, a, b);
-  const size_t worlds = a.shape(0);
-  std::vector<double> out(worlds * 18);
-  for (size_t w = 0; w < worlds; ++w) {
-    const double* t = &touch_bar(w, 0);
-    const core::TouchBar<double> bar{t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}};
-    core::ShapeBar<double> bars[2] = {{core::zero_force<double>(), core::zero3<double>()},
-                                      {core::zero_force<double>(), core::zero3<double>()}};
-    core::plane_sphere_adjoint(make_shape<double>(&a(w, 0), nullptr, 0),
-                               make_shape<double>(&b(w, 0), nullptr, 0), bar, bars[0], bars[1]);
-    for (int s = 0; s < 2; ++s) {
-      const core::Vec3<double> parts[3] = {bars[s].pose.ang, bars[s].pose.lin, bars[s].size};
-      for (int e = 0; e < 3; ++e) {
-        double* row = &out[w * 18 + s * 9 + e * 3];
-        row[0] = parts[e].x;
-        row[1] = parts[e].y;
-        row[2] = parts[e].z;
-      }
+// the cotangents of worlds first .. first + W - 1, the last world repeated beyond the end
+template <class T>
+core::TouchBar<T> load_touch_bars(const Table& table, size_t first) {
+  T x[7];
+  for (int e = 0; e < 7; ++e)
+    for (int k = 0; k < core::kLanes<T>; ++k) {
+      const size_t world = std::min(first + size_t(k), table.shape(0) - 1);
+      core::set_lane(x[e], k, core::Real<T>(table(world, e)));
+    }
+  return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6]}};
+}
+
+template <class T>
+core::ShapeBar<T> zero_shape_bar() {
+  return {core::zero_force<T>(), core::zero3<T>()};
+}
+
+// the 18 numbers of two bars: pose (6) and size (3) of A, then of B
+template <class T>
+void read_shape_bars(const core::ShapeBar<T>* bars, T* x) {
+  for (int s = 0; s < 2; ++s) {
+    const core::Vec3<T> parts[3] = {bars[s].pose.ang, bars[s].pose.lin, bars[s].size};
+    for (int e = 0; e < 3; ++e) {
+      T* at = x + s * 9 + e * 3;
+      at[0] = parts[e].x;
+      at[1] = parts[e].y;
+      at[2] = parts[e].z;
     }
   }
-  return make_array(std::move(out), {worlds, size_t(18)});
+}
+
+template <class T>
+std::vector<double> adjoint_worlds(int kind, int slot, const Table& a, const Table& b,
+                                   const Table& vert, const Table& touch_bar) {
+  const size_t worlds = a.shape(0);
+  const std::vector<core::Real<T>> hull(vert.data(), vert.data() + vert.size());
+  std::vector<double> out(worlds * kBarNumbers);
+  for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
+    core::ShapeBar<T> bars[2] = {zero_shape_bar<T>(), zero_shape_bar<T>()};
+    core::collide_adjoint(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull),
+                          slot, load_touch_bars<T>(touch_bar, first), bars[0], bars[1]);
+    T x[kBarNumbers];
+    read_shape_bars(bars, x);
+    for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds; ++k)
+      for (int e = 0; e < kBarNumbers; ++e)
+        out[(first + k) * kBarNumbers + e] = double(core::lane(x[e], int(k)));
+  }
+  return out;
+}
+
+inline void check_touch_bar(int kind, int slot, const Table& a, const Table& touch_bar) {
+  if (slot < 0 || slot >= core::pair_slots(kind))
+    throw nb::value_error("collide_adjoint(): no such slot.");
+  if (touch_bar.shape(0) != a.shape(0) || touch_bar.shape(1) != 7)
+    throw nb::value_error("collide_adjoint(): touch_bar must be a table of (worlds, 7).");
+}
+
+// touch_bar (worlds, 7) of one slot -> (worlds, 18); lanes: 1 or 4 worlds in one number (8 in
+// float32)
+inline Array collide_adjoint(int kind, int slot, Table a, Table b, Table vert, Table touch_bar,
+                             int lanes, bool single) {
+  check_tables(kind, a, b);
+  check_touch_bar(kind, slot, a, touch_bar);
+  std::vector<double> out;
+  if (single)
+    out = lanes == 1 ? adjoint_worlds<float>(kind, slot, a, b, vert, touch_bar)
+                     : adjoint_worlds<core::Lane<float, 8>>(kind, slot, a, b, vert, touch_bar);
+  else
+    out = lanes == 1 ? adjoint_worlds<double>(kind, slot, a, b, vert, touch_bar)
+                     : adjoint_worlds<core::Lane<double, 4>>(kind, slot, a, b, vert, touch_bar);
+  return make_array(std::move(out), {a.shape(0), size_t(kBarNumbers)});
+}
+
+// the tangents of the 18 numbers, for shapes that move and a cotangent that does not
+inline Array collide_adjoint_tangent(int kind, int slot, std::pair<Table, Table> a,
+                                     std::pair<Table, Table> b, Table vert, Table touch_bar) {
+  using D = core::Dual<double>;
+  check_tables(kind, a.first, b.first);
+  check_tables(kind, a.second, b.second);
+  check_touch_bar(kind, slot, a.first, touch_bar);
+  const size_t worlds = a.first.shape(0);
+  const int nvert = int(vert.shape(0));
+  std::vector<double> out(worlds * kBarNumbers);
+  for (size_t w = 0; w < worlds; ++w) {
+    D x[kShapeNumbers], y[kShapeNumbers], bar[kBarNumbers];
+    for (int e = 0; e < kShapeNumbers; ++e) {
+      x[e] = {a.first(w, e), a.second(w, e)};
+      y[e] = {b.first(w, e), b.second(w, e)};
+    }
+    const double* t = &touch_bar(w, 0);
+    core::ShapeBar<D> bars[2] = {zero_shape_bar<D>(), zero_shape_bar<D>()};
+    core::collide_adjoint<D>(kind, make_shape<D>(x, vert.data(), nvert),
+                             make_shape<D>(y, vert.data(), nvert), slot,
+                             {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}}, bars[0], bars[1]);
+    read_shape_bars(bars, bar);
+    for (int e = 0; e < kBarNumbers; ++e) out[w * kBarNumbers + e] = bar[e].d;
+  }
+  return make_array(std::move(out), {worlds, size_t(kBarNumbers)});
 }
 
 }  // namespace fb::ops
@@ -152,5 +228,8 @@ inline void register_collision_ops(nanobind::module_& m) {
         "single"_a = false);
   m.def("collide_tangent", &fb::ops::collide_tangent, "kind"_a, "a"_a, "a_tan"_a, "b"_a, "b_tan"_a,
         "vert"_a);
-  m.def("plane_sphere_adjoint", &fb::ops::plane_sphere_adjoint, "a"_a, "b"_a, "touch_bar"_a);
+  m.def("collide_adjoint", &fb::ops::collide_adjoint, "kind"_a, "slot"_a, "a"_a, "b"_a, "vert"_a,
+        "touch_bar"_a, "lanes"_a = 1, "single"_a = false);
+  m.def("collide_adjoint_tangent", &fb::ops::collide_adjoint_tangent, "kind"_a, "slot"_a, "a"_a,
+        "b"_a, "vert"_a, "touch_bar"_a);
 }

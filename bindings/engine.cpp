@@ -225,7 +225,8 @@ void Engine::rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, Any
 }
 
 void Engine::vjp(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray q_bar,
-                 AnyArray v_bar, AnyArray u_bar, AnyArray status, AnyArray status_step) {
+                 AnyArray v_bar, AnyArray u_bar, nb::object theta_bar, AnyArray status,
+                 AnyArray status_step) {
   Guard use(in_use_);
   Task t = rollout_task(q, v, u, theta);
   const long steps = long(q.shape(1)) - 1;
@@ -233,6 +234,7 @@ void Engine::vjp(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyAr
   t.q_bar = q_bar.data();
   t.v_bar = v_bar.data();
   t.u_bar = u_bar.data();
+  if (!theta_bar.is_none()) t.theta_bar = nb::cast<AnyArray>(theta_bar).data();
   t.status = static_cast<uint32_t*>(status.data());
   t.status_step = static_cast<int32_t*>(status_step.data());
   in_pieces(steps, nb::none(), [&](long from, long to) {

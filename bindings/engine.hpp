@@ -34,6 +34,7 @@ class Engine {
 
   int real_bytes() const { return one_->real_bytes; }
   int theta_numbers() const { return ntheta_; }
+  int derived_numbers() const { return host::derived_size(layout_); }
   // null where the arrays do not have the shapes and types of one world; the caller then takes the
   // careful path
   nb::object step_one(nb::handle q, nb::handle v, nb::handle u);
@@ -41,7 +42,7 @@ class Engine {
                AnyArray status_step, AnyArray residual, AnyArray sweeps, nb::object progress);
   // q_bar and v_bar hold cotangents of all states and receive the gradient in their first row
   void vjp(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray q_bar, AnyArray v_bar,
-           AnyArray u_bar, AnyArray status, AnyArray status_step);
+           AnyArray u_bar, nb::object theta_bar, AnyArray status, AnyArray status_step);
   void evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
                 nb::object theta);
   void contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,

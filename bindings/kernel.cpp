@@ -49,7 +49,9 @@ struct Bench {
   Options<R> o;
   Work<T> w;
   T *q, *v, *u, *q1, *v1, *q2, *v2;
-  T *q_bar, *v_bar, *u_bar, *q1_bar, *v1_bar, *t;
+  T *q_bar, *v_bar, *u_bar, *q1_bar, *v1_bar, *t, *param_bar, *lifted;
+  Theta<T> theta_bar;
+  Derived<T> derived_bar;
   T* big;
 
   size_t carve_all(const Layout& s, char* base) {
@@ -65,6 +67,8 @@ struct Bench {
     for (T** x : {&v_bar, &v1_bar}) *x = c.take<T>(s.nv);
     u_bar = c.take<T>(s.nu);
     t = c.take<T>(4 * s.nv);
+    param_bar = c.take<T>(theta_size(s) + derived_size(s));
+    lifted = c.take<T>(theta_size(s) + derived_size(s));
     big = c.take<T>(s.nu + s.nv * s.nv + 12 * (s.nbody + s.nsite) + 21 * s.nlink);
     P *theta = nullptr, *derived = nullptr;
     if constexpr (kLanes<P> > 1) {
@@ -165,30 +169,34 @@ void run_rollout(const Task& t, long block, char* workspace) {
   }
 }
 
-// one step of the backward pass: recompute the step, then its adjoint; bars of the next state in
-// q1_bar, v1_bar
+// the adjoint of the step that was just run; bars of the next state in q1_bar, v1_bar
 template <class P>
-Mask<T> adjoint_lanes(Bench<P>& b, Mask<T> alive) {
+Mask<T> adjoint_lanes(Bench<P>& b) {
   const Layout& s = b.m.s;
-  step(b.m, b.o, b.q, b.v, b.u, alive, b.q1, b.v1, b.w);
   for (int i = 0; i < s.nq; ++i) b.q_bar[i] = T(0);
   for (int i = 0; i < s.nv; ++i) b.v_bar[i] = T(0);
   for (int i = 0; i < s.nu; ++i) b.u_bar[i] = T(0);
-  return step_adjoint(b.m, b.o, b.q, b.v, b.u, b.v1, b.q1_bar, b.v1_bar, b.w, b.t, b.q_bar, b.v_bar,
-                      b.u_bar) |
-         b.w.overflow;
+  const StepPoint<T> at{b.q, b.v, b.u, b.v1};
+  const StepBars<T> bars{b.q1_bar, b.v1_bar, b.q_bar, b.v_bar, b.u_bar, b.t};
+  return step_adjoint(b.m, b.o, at, bars, b.w) | b.w.overflow;
 }
+// one step of the backward pass: recompute the step, then its adjoint
 template <class P>
 Mask<T> adjoint_block(Bench<P>& b) {
   const Layout& s = b.m.s;
-  Mask<T> missing = adjoint_lanes(b, Mask<T>(true));
-  if (W == 1 || !any(b.w.overflow)) return missing;
+  step(b.m, b.o, b.q, b.v, b.u, Mask<T>(true), b.q1, b.v1, b.w);
+  if (W == 1 || !any(b.w.overflow)) return adjoint_lanes(b);
   // as in the forward pass: too many rows together, so each lane by itself
-  T *q = b.q2, *v = b.v2, *u = b.big;
+  const int n = b.w.theta_bar ? theta_size(s) + derived_size(s) : 0;
+  T *q = b.q2, *v = b.v2, *u = b.big, *sum = b.lifted;
+  Mask<T> missing(false);
   for (int k = 0; k < W; ++k) {
     Mask<T> only(false);
     set_mask_lane(only, k, true);
-    set_mask_lane(missing, k, mask_lane(adjoint_lanes(b, only), k));
+    for (int i = 0; i < n; ++i) sum[i] = b.param_bar[i];
+    step(b.m, b.o, b.q, b.v, b.u, only, b.q1, b.v1, b.w);
+    set_mask_lane(missing, k, mask_lane(adjoint_lanes(b), k));
+    for (int i = 0; i < n; ++i) b.param_bar[i] = select(only, b.param_bar[i], sum[i]);
     for (int i = 0; i < s.nq; ++i) set_lane(q[i], k, lane(b.q_bar[i], k));
     for (int i = 0; i < s.nv; ++i) set_lane(v[i], k, lane(b.v_bar[i], k));
     for (int i = 0; i < s.nu; ++i) set_lane(u[i], k, lane(b.u_bar[i], k));
@@ -199,11 +207,42 @@ Mask<T> adjoint_block(Bench<P>& b) {
   return missing;
 }
 
+// sums of the parameters' cotangents so far: kept in the caller's array between pieces of a
+// rollout, so that any cut gives the same bits
+template <class P>
+void open_parameter_bars(const Task& t, long block, Bench<P>& b) {
+  const Layout& s = b.m.s;
+  const int n = theta_size(s) + derived_size(s);
+  load(t, block, t.theta_bar, n, 0, n, b.param_bar);
+  bind<T>(s, b.param_bar, b.theta_bar);
+  bind<T>(s, b.param_bar + theta_size(s), b.derived_bar);
+  b.w.theta_bar = &b.theta_bar;
+  b.w.derived_bar = &b.derived_bar;
+}
+template <class P>
+void close_parameter_bars(const Task& t, long block, Bench<P>& b) {
+  const Layout& s = b.m.s;
+  const int ntheta = theta_size(s), n = ntheta + derived_size(s);
+  if (t.first_step == 0) {
+    // shared parameters are lifted into every lane
+    T* lifted = b.lifted;
+    for (int i = 0; i < ntheta; ++i) lifted[i] = T(b.m.theta.dt[i]);
+    for (int i = 0; i < n - ntheta; ++i) lifted[ntheta + i] = T(b.m.derived.link_R[i]);
+    Theta<const T> theta;
+    Derived<const T> value;
+    bind<const T>(s, lifted, theta);
+    bind<const T>(s, lifted + ntheta, value);
+    derive_adjoint(s, theta, value, b.derived_bar, b.theta_bar);
+  }
+  store(t, block, t.theta_bar, n, 0, n, b.param_bar);
+}
+
 template <class P>
 void run_vjp(const Task& t, long block, char* workspace) {
   Bench<P> b;
   b.open(t, block, workspace);
   const Layout& s = b.m.s;
+  if (t.theta_bar) open_parameter_bars(t, block, b);
   load(t, block, t.q_bar, t.q_world, t.last_step * t.q_step, s.nq, b.q1_bar);
   load(t, block, t.v_bar, t.v_world, t.last_step * t.v_step, s.nv, b.v1_bar);
   for (long k = t.last_step - 1; k >= t.first_step; --k) {
@@ -220,6 +259,7 @@ void run_vjp(const Task& t, long block, char* workspace) {
     store(t, block, t.q_bar, t.q_world, k * t.q_step, s.nq, b.q1_bar);
     store(t, block, t.v_bar, t.v_world, k * t.v_step, s.nv, b.v1_bar);
   }
+  if (t.theta_bar) close_parameter_bars(t, block, b);
 }
 
 // poses of bodies (position, rotation matrix) then of sites, 12 numbers each

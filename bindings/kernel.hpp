@@ -34,6 +34,9 @@ struct Task {
   // u_bar receive the gradient
   void *q_bar, *v_bar, *u_bar;
   long u_bar_world;
+  // (worlds, ntheta + nderived) sums so far, or null; complete once first_step is 0, when row
+  // ntheta and on mean nothing
+  void* theta_bar;
   // evaluations: input x, output y, one row per world
   const void* x;
   void* y;

@@ -165,10 +165,88 @@ struct StepOp {
     std::vector<T> y(nq + nv), t(4 * nv);
     core::step(m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y.data(),
                y.data() + nq, k.w);
-    if (core::any(core::step_adjoint(m, box->opts<T>(), x, x + nq, x + nq + nv, y.data() + nq,
-                                     y_bar, y_bar + nq, k.w, t.data(), x_bar, x_bar + nq,
-                                     x_bar + nq + nv)))
+    const core::StepPoint<T> at{x, x + nq, x + nq + nv, y.data() + nq};
+    const core::StepBars<T> bars{y_bar, y_bar + nq, x_bar, x_bar + nq, x_bar + nq + nv, t.data()};
+    if (core::any(core::step_adjoint(m, box->opts<T>(), at, bars, k.w)))
       throw std::runtime_error("step: something in this step has no adjoint");
+  }
+};
+
+// theta -> everything derived from it
+struct DeriveOp {
+  Box box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    using R = core::Real<T>;
+    core::Theta<const T> theta;
+    core::bind<const T>(box->s, x, theta);
+    core::Derived<T> out;
+    core::bind<T>(box->s, y, out);
+    core::derive(box->s, theta, box->template numbers<R>().vert.data(), out);
+    // bounding radii steer the broad phase and carry no gradient
+    for (int g = 0; g < box->s.ngeom; ++g) out.geom_radius[g] = T(0);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const Layout& s = box->s;
+    std::vector<T> y(core::derived_size(s)), bars(y_bar, y_bar + y.size());
+    forward(x, y.data());
+    core::Theta<const T> theta;
+    core::bind<const T>(s, x, theta);
+    core::Derived<const T> value;
+    core::bind<const T>(s, y.data(), value);
+    core::Theta<T> theta_bar;
+    core::bind<T>(s, x_bar, theta_bar);
+    core::Derived<T> bar;
+    core::bind<T>(s, bars.data(), bar);
+    core::derive_adjoint(s, theta, value, bar, theta_bar);
+  }
+};
+
+// (q, v, u, theta) -> (q+, v+)
+struct StepThetaOp {
+  Box box;
+  template <class T>
+  struct Bound {
+    core::Model<T, T> m;
+    std::vector<T> derived;
+    Bound(const ModelBox& box, const T* theta) : derived(core::derived_size(box.s)) {
+      m.s = box.s;
+      m.vert = box.numbers<core::Real<T>>().vert.data();
+      core::bind<const T>(m.s, theta, m.theta);
+      core::Derived<T> out;
+      core::bind<T>(m.s, derived.data(), out);
+      core::derive(m.s, m.theta, m.vert, out);
+      core::bind<const T>(m.s, derived.data(), m.derived);
+    }
+  };
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const int nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
+    const Bound<T> b(*box, x + nq + nv + nu);
+    Scratch<T> k(b.m.s);
+    core::step(b.m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y, y + nq, k.w);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const int nq = box->s.nq, nv = box->s.nv, nu = box->s.nu, at_theta = nq + nv + nu;
+    const Bound<T> b(*box, x + at_theta);
+    Scratch<T> k(b.m.s);
+    std::vector<T> y(nq + nv), t(4 * nv), bars(b.derived.size(), T(0));
+    core::Theta<T> theta_bar;
+    core::bind<T>(b.m.s, x_bar + at_theta, theta_bar);
+    core::Derived<T> bar;
+    core::bind<T>(b.m.s, bars.data(), bar);
+    core::step(b.m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y.data(),
+               y.data() + nq, k.w);
+    k.w.theta_bar = &theta_bar;
+    k.w.derived_bar = &bar;
+    const core::StepPoint<T> at{x, x + nq, x + nq + nv, y.data() + nq};
+    const core::StepBars<T> step_bars{y_bar,      y_bar + nq,      x_bar,
+                                      x_bar + nq, x_bar + nq + nv, t.data()};
+    if (core::any(core::step_adjoint(b.m, box->opts<T>(), at, step_bars, k.w)))
+      throw std::runtime_error("step: something in this step has no adjoint");
+    core::derive_adjoint(b.m.s, b.m.theta, b.m.derived, bar, theta_bar);
   }
 };
 
@@ -230,6 +308,12 @@ inline RowDump dump_rows(const Box& box, const Numbers& x) {
 
 inline OpTable model_table(const Box& box) {
   const size_t nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
+  const size_t ntheta = core::theta_size(box->s);
+  const char* derive =
+      "derive derive_shapes derive_centre derive_inertia derive_joints attach compose axis_frame "
+      "rotation_of";
+  const char* step_theta =
+      "step link_pose link_inertia actuator_force spring joint_force_limit collide";
   const char* step =
       "step contact contact_seeds touch joint_seeds actuation actuator integrate inverse_dynamics";
   return {
@@ -237,6 +321,8 @@ inline OpTable model_table(const Box& box) {
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},
       {"actuation", make_op(ActuationOp{box}, "actuation actuator", nq + nv + nu, 2 * nv)},
       {"step", make_op(StepOp{box}, step, nq + nv + nu, nq + nv)},
+      {"derive", make_op(DeriveOp{box}, derive, ntheta, core::derived_size(box->s))},
+      {"step_theta", make_op(StepThetaOp{box}, step_theta, nq + nv + nu + ntheta, nq + nv)},
   };
 }
 

@@ -86,41 +86,81 @@ FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const T* 
   f.dspeed = select(f.raw == f.force, f.dspeed, T(0));
   return f;
 }
-// (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar and u_bar; nothing passes a
-// force or control at its limit
+// (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar, u_bar and the actuator's
+// parameters; nothing passes a force or control at its limit but to that limit
+template <class T>
+struct ActuatorBars {
+  T force, ctrl, length, speed, dspeed;
+};
 template <class T, class P>
-FB_INLINE void actuator_adjoint(const Model<T, P>& m, int a, const T* q, const T* v, const T* u,
-                                const T* act, const T* tau_bar, const T* hD_bar, T* q_bar, T* v_bar,
-                                T* u_bar) {
+FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
+                                                 const ActuatorForce<T>& f, const T* u, T force_bar,
+                                                 T dspeed_bar, Work<T>& w) {
   const Layout& s = m.s;
-  const int j = s.act_jnt[a], da = s.jnt_dofadr[j], type = s.jnt_type[j];
   const P *gain = m.theta.actuator_gainprm + 3 * a, *bias = m.theta.actuator_biasprm + 3 * a;
+  const Mask<T> moves = f.raw == f.force;
+  const T zero = T(0);
+  ActuatorBars<T> b{select(moves, force_bar, zero), zero, zero, zero,
+                    select(moves, dspeed_bar, zero)};
+  b.ctrl = b.force * f.gain;
+  if (s.act_affine_gain[a]) {
+    b.length += b.force * f.ctrl * gain[1];
+    b.speed += b.force * f.ctrl * gain[2];
+    b.ctrl += b.dspeed * gain[2];
+  }
+  if (s.act_affine_bias[a]) {
+    b.length += b.force * bias[1];
+    b.speed += b.force * bias[2];
+  }
+  if (!w.theta_bar) return b;
+  Theta<T>& t = *w.theta_bar;
+  T *g = t.actuator_gainprm + 3 * a, *c = t.actuator_biasprm + 3 * a;
+  g[0] += b.force * f.ctrl;
+  if (s.act_affine_gain[a]) {
+    g[1] += b.force * f.ctrl * f.length;
+    g[2] += b.force * f.ctrl * f.speed + b.dspeed * f.ctrl;
+  }
+  if (s.act_affine_bias[a]) {
+    c[0] += b.force;
+    c[1] += b.force * f.length;
+    c[2] += b.force * f.speed + b.dspeed;
+  }
+  t.actuator_forcerange[2 * a] += select(f.raw < f.force, force_bar, zero);
+  t.actuator_forcerange[2 * a + 1] += select(f.raw > f.force, force_bar, zero);
+  t.actuator_ctrlrange[2 * a] += select(f.ctrl > u[a], b.ctrl, zero);
+  t.actuator_ctrlrange[2 * a + 1] += select(f.ctrl < u[a], b.ctrl, zero);
+  return b;
+}
+template <class T, class P>
+FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const T* q, const T* v, const T* u,
+                            const T* act, const T* tau_bar, const T* hD_bar, Work<T>& w, T* q_bar,
+                            T* v_bar, T* u_bar) {
+  const Layout& s = m.s;
+  const int j = s.act_jnt[a], qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
   const P* gear = m.theta.actuator_gear + 6 * a;
   const P* jr = m.theta.jnt_actfrcrange + 2 * j;
   const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
   const int n = type == kFree ? 6 : type == kBall ? 3 : 1;
-  T f_bar = T(0);
-  for (int i = 0; i < n; ++i) f_bar += tau_bar[da + i] * gear[i];
-  Mask<T> moves = f.raw == f.force;
-  if (s.jnt_forcelimited[j]) moves = moves & (clamp(act[da], T(jr[0]), T(jr[1])) == act[da]);
-  f_bar = select(moves, f_bar, T(0));
-  T ctrl_bar = f_bar * f.gain, length_bar = T(0), speed_bar = T(0);
-  if (s.act_affine_gain[a]) {
-    length_bar += f_bar * f.ctrl * gain[1];
-    speed_bar += f_bar * f.ctrl * gain[2];
-    // hD = h gear^2 max(-dspeed, 0)
+  // a joint at its force limit passes nothing
+  Mask<T> inside(true);
+  if (s.jnt_forcelimited[j]) inside = clamp(act[da], T(jr[0]), T(jr[1])) == act[da];
+  T force_bar = T(0), kv_bar = T(0);
+  for (int i = 0; i < n; ++i) force_bar += select(inside, tau_bar[da + i], T(0)) * gear[i];
+  // hD = h gear^2 max(-dspeed, 0)
+  if (n == 1) kv_bar = select(inside & (f.dspeed < T(0)), hD_bar[da], T(0)) * m.theta.dt[0];
+  const ActuatorBars<T> b =
+      actuator_force_adjoint(m, a, f, u, force_bar, -(kv_bar * (gear[0] * gear[0])), w);
+  u_bar[a] += s.act_ctrllimited[a] ? select(f.ctrl == u[a], b.ctrl, T(0)) : b.ctrl;
+  if (w.theta_bar) {
+    T* gear_bar = w.theta_bar->actuator_gear + 6 * a;
+    for (int i = 0; i < n; ++i) gear_bar[i] += select(inside, tau_bar[da + i], T(0)) * f.force;
     if (n == 1)
-      ctrl_bar -= select(moves & (f.dspeed < T(0)), hD_bar[da], T(0)) * gain[2] *
-                  (gear[0] * gear[0] * m.theta.dt[0]);
+      gear_bar[0] +=
+          b.length * q[qa] + b.speed * v[da] - kv_bar * f.dspeed * (gear[0] * Real<T>(2));
   }
-  if (s.act_affine_bias[a]) {
-    length_bar += f_bar * bias[1];
-    speed_bar += f_bar * bias[2];
-  }
-  u_bar[a] += s.act_ctrllimited[a] ? select(f.ctrl == u[a], ctrl_bar, T(0)) : ctrl_bar;
   if (n > 1) return;
-  q_bar[da] += length_bar * gear[0];
-  v_bar[da] += speed_bar * gear[0];
+  q_bar[da] += b.length * gear[0];
+  v_bar[da] += b.speed * gear[0];
 }
 
 // sums over the actuators of each dof before joint force limits: force and damping
@@ -169,6 +209,29 @@ FB_FN void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, W
   if (m.s.nu > 0) actuate(m, q, v, u, w, w.qdd, w.vs);
 }
 
+// a hinge's or slide's spring
+template <class T, class P>
+FB_INLINE void spring_adjoint(const Model<T, P>& m, int j, const T* q, const T* tau_bar, Work<T>& w,
+                              T* q_bar) {
+  const int qa = m.s.jnt_qadr[j], da = m.s.jnt_dofadr[j];
+  const P k = m.theta.jnt_stiffness[j];
+  q_bar[da] -= tau_bar[da] * k;
+  if (!w.theta_bar) return;
+  w.theta_bar->jnt_stiffness[j] -= tau_bar[da] * (q[qa] - T(m.theta.qpos_spring[qa]));
+  w.theta_bar->qpos_spring[qa] += tau_bar[da] * k;
+}
+// a joint whose actuators are held at its limit moves with the limit
+template <class T, class P>
+FB_INLINE void joint_force_limit_adjoint(const Model<T, P>& m, const T* act, const T* tau_bar,
+                                         Theta<T>& theta_bar) {
+  for (int j = 0; j < m.s.njnt; ++j) {
+    if (!m.s.jnt_forcelimited[j]) continue;
+    const int da = m.s.jnt_dofadr[j];
+    const P* jr = m.theta.jnt_actfrcrange + 2 * j;
+    theta_bar.jnt_actfrcrange[2 * j] += select(act[da] < T(jr[0]), tau_bar[da], T(0));
+    theta_bar.jnt_actfrcrange[2 * j + 1] += select(act[da] > T(jr[1]), tau_bar[da], T(0));
+  }
+}
 // (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar and u_bar; false where a ball or
 // free joint carries a spring or an actuator with a position or velocity term, whose adjoint is not
 // written
@@ -178,11 +241,17 @@ FB_FN bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const
                              T* u_bar) {
   const Layout& s = m.s;
   bool complete = true;
-  for (int d = 0; d < s.nv; ++d) v_bar[d] -= tau_bar[d] * m.theta.dof_damping[d];
+  for (int d = 0; d < s.nv; ++d) {
+    v_bar[d] -= tau_bar[d] * m.theta.dof_damping[d];
+    if (!w.theta_bar) continue;
+    // hD = armature + h (damping + that of the servos)
+    w.theta_bar->dof_armature[d] += hD_bar[d];
+    w.theta_bar->dof_damping[d] += hD_bar[d] * m.theta.dt[0] - tau_bar[d] * v[d];
+    w.theta_bar->dt[0] += hD_bar[d] * (w.hD[d] - T(m.theta.dof_armature[d])) / T(m.theta.dt[0]);
+  }
   for (int j = 0; j < s.njnt; ++j) {
-    const int da = s.jnt_dofadr[j];
     if (s.jnt_type[j] >= kSlide)
-      q_bar[da] -= tau_bar[da] * m.theta.jnt_stiffness[j];
+      spring_adjoint(m, j, q, tau_bar, w, q_bar);
     else if (!all(T(m.theta.jnt_stiffness[j]) == T(0)))
       complete = false;
   }
@@ -193,11 +262,11 @@ FB_FN bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
-    if (s.jnt_type[j] < kSlide) {
+    if (s.jnt_type[j] < kSlide)
       complete = complete && !s.act_affine_gain[a] && !s.act_affine_bias[a];
-    }
-    actuator_adjoint(m, a, q, v, u, act, tau_bar, hD_bar, q_bar, v_bar, u_bar);
+    actuator_adjoint(m, a, q, v, u, act, tau_bar, hD_bar, w, q_bar, v_bar, u_bar);
   }
+  if (w.theta_bar) joint_force_limit_adjoint(m, act, tau_bar, *w.theta_bar);
   return complete;
 }
 

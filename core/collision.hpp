@@ -42,4 +42,40 @@ FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, Touch<T>
   }
 }
 
+// whether the touches of a kind of pair have an adjoint
+FB_INLINE constexpr bool has_adjoint(int kind) { return kind >= 0 && kind <= kCapsuleBox; }
+
+// given the cotangent of one touch, add to a_bar, b_bar; a cotangent of zero adds exactly zero
+template <class T>
+FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, int slot,
+                                const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                ShapeBar<T>& b_bar) {
+  switch (kind) {
+    case kPlaneSphere:
+      return plane_sphere_adjoint(a, b, out_bar, a_bar, b_bar);
+    case kPlaneCapsule:
+      return plane_capsule_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    case kPlaneBox:
+      return plane_box_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    case kPlaneCylinder:
+      return plane_cylinder_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    case kPlaneEllipsoid:
+      return plane_ellipsoid_adjoint(a, b, out_bar, a_bar, b_bar);
+    case kPlaneMesh:
+      return plane_mesh_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    case kSphereSphere:
+      return sphere_sphere_adjoint(a, b, out_bar, a_bar, b_bar);
+    case kSphereCapsule:
+      return sphere_capsule_adjoint(a, b, out_bar, a_bar, b_bar);
+    case kSphereBox:
+      return sphere_box_adjoint(a, b, out_bar, a_bar, b_bar);
+    case kCapsuleCapsule:
+      return capsule_capsule_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    case kCapsuleBox:
+      return capsule_box_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    default:
+      return;
+  }
+}
+
 }  // namespace fb::FB_ISA

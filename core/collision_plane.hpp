@@ -5,31 +5,45 @@
 
 namespace fb::FB_ISA {
 
-// (C.1)  n = R_A e_z, d = n . (c - o), phi = d - r, p = c - n (d + r) / 2
+// (C.1)  n = R_A e_z, d = n . (c - o), phi = d - r, p = c - n (d + r) / 2; a point is a ball with
+// r = 0
 template <class T>
-FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, Touch<T>& out) {
+FB_INLINE Touch<T> plane_ball(const Shape<T>& a, Vec3<T> c, T r, Mask<T> on) {
   const Vec3<T> n = column(a.R, 2);
-  const T d = dot(n, b.p - a.p), r = b.size.x;
-  out = {d - r, n, b.p - n * ((d + r) * Real<T>(0.5)), Mask<T>(true)};
+  const T d = dot(n, c - a.p);
+  return {d - r, n, c - n * ((d + r) * Real<T>(0.5)), on};
 }
 
-// (C.2)  given out_bar, add to a_bar, b_bar
+// (C.2)  given out_bar, add to a_bar, c_bar, r_bar
+template <class T>
+FB_INLINE void plane_ball_adjoint(const Shape<T>& a, Vec3<T> c, T r, const TouchBar<T>& out_bar,
+                                  ShapeBar<T>& a_bar, Vec3<T>& c_bar, T& r_bar) {
+  const Vec3<T> n = column(a.R, 2), arm = c - a.p;
+  const T half = (dot(n, arm) + r) * Real<T>(0.5);
+  const T half_bar = dot(out_bar.p, n) * Real<T>(-0.5);
+  const T d_bar = out_bar.phi + half_bar;
+
+  const Vec3<T> n_bar = out_bar.n - out_bar.p * half + arm * d_bar;
+  add_point(a_bar, a.p, n * (-d_bar));
+  add_direction(a_bar, n, n_bar);
+  c_bar += mul_add(n, d_bar, out_bar.p);
+  r_bar += half_bar - out_bar.phi;
+}
+
+// the sphere is its ball
+template <class T>
+FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, Touch<T>& out) {
+  out = plane_ball(a, b.p, b.size.x, Mask<T>(true));
+}
+
+// given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
                                     const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
                                     ShapeBar<T>& b_bar) {
-  const Vec3<T> n = column(a.R, 2), arm = b.p - a.p;
-  const T d = dot(n, arm), half = (d + b.size.x) * Real<T>(0.5);
-  const T half_bar = -dot(out_bar.p, n) * Real<T>(0.5);
-  const T d_bar = out_bar.phi + half_bar;
-
-  const Vec3<T> n_bar = out_bar.n - out_bar.p * half + arm * d_bar;
-  const Vec3<T> o_bar = n * (-d_bar), c_bar = out_bar.p + n * d_bar;
-
-  // a twist (w, v) moves o by v + w x o and n by w x n
-  a_bar.pose += Force<T>{cross(a.p, o_bar) + cross(n, n_bar), o_bar};
-  b_bar.pose += Force<T>{cross(b.p, c_bar), c_bar};
-  b_bar.size.x += half_bar - out_bar.phi;
+  Vec3<T> c_bar = zero3<T>();
+  plane_ball_adjoint(a, b.p, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  add_point(b_bar, b.p, c_bar);
 }
 
 // (C.3)  the two end balls; the second is a duplicate when the capsule has no length
@@ -42,17 +56,52 @@ FB_INLINE void plane_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* out
   out[1] = {low - r, n, b.p - end - n * ((low + r) * Real<T>(0.5)), b.size.y > T(0)};
 }
 
+// (C.22)  the end ball of a slot moves with B, and along B's axis with the half length
+template <class T>
+FB_INLINE void plane_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
+                                     const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                     ShapeBar<T>& b_bar) {
+  const Vec3<T> axis = column(b.R, 2), up = slot == 0 ? axis : -axis;
+  const Vec3<T> c = mul_add(up, b.size.y, b.p);
+  Vec3<T> c_bar = zero3<T>();
+  plane_ball_adjoint(a, c, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  add_point(b_bar, c, c_bar);
+  b_bar.size.y += dot(up, c_bar);
+}
+
+// corner k of a box: bit i of k chooses the positive side along axis i
+template <class T>
+FB_INLINE Vec3<T> box_corner(const Shape<T>& b, int k) {
+  const Vec3<T> x = column(b.R, 0) * b.size.x, y = column(b.R, 1) * b.size.y;
+  const Vec3<T> z = column(b.R, 2) * b.size.z;
+  return b.p + (((k & 1) ? x : -x) + ((k & 2) ? y : -y) + ((k & 4) ? z : -z));
+}
+
+// (C.23)  given x_bar, add to b_bar: a corner moves with the box, and along each axis with its half
+// extent
+template <class T>
+FB_INLINE void box_corner_adjoint(const Shape<T>& b, int k, Vec3<T> x_bar, ShapeBar<T>& b_bar) {
+  const Vec3<T> along = mul_transposed(b.R, x_bar);
+  add_point(b_bar, box_corner(b, k), x_bar);
+  b_bar.size += Vec3<T>{(k & 1) ? along.x : -along.x, (k & 2) ? along.y : -along.y,
+                        (k & 4) ? along.z : -along.z};
+}
+
 // (C.4)  the eight corners
 template <class T>
 FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
-  const Vec3<T> n = column(a.R, 2);
-  const Vec3<T> x = column(b.R, 0) * b.size.x, y = column(b.R, 1) * b.size.y;
-  const Vec3<T> z = column(b.R, 2) * b.size.z;
-  for (int k = 0; k < 8; ++k) {
-    const Vec3<T> xy = ((k & 1) ? x : -x) + ((k & 2) ? y : -y);
-    const Vec3<T> corner = b.p + (xy + ((k & 4) ? z : -z));
-    out[k] = touch_of_point(corner, dot(n, corner - a.p), n, Mask<T>(true));
-  }
+  for (int k = 0; k < 8; ++k) out[k] = plane_ball(a, box_corner(b, k), T(0), Mask<T>(true));
+}
+
+// given out_bar, add to a_bar, b_bar
+template <class T>
+FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
+                                 const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                 ShapeBar<T>& b_bar) {
+  Vec3<T> x_bar = zero3<T>();
+  T r_bar = T(0);
+  plane_ball_adjoint(a, box_corner(b, slot), T(0), out_bar, a_bar, x_bar, r_bar);
+  box_corner_adjoint(b, slot, x_bar, b_bar);
 }
 
 // below this sine of the tilt a standing cylinder keeps its support points fixed in its own frame
@@ -71,33 +120,115 @@ FB_INLINE Vec3<T> rim_direction(const Shape<T>& b, Vec3<T> n, Vec3<T> axis) {
   return direction(w * weight + x * ((T(1) - weight) * R(kStandingTilt)), x).u;
 }
 
+// (C.24)  given rim_bar, add to n_bar, axis_bar, x_bar (the local x axis); with t = |w| / k the
+// weight has the gradient 6 (1 - t) w / k^2
+template <class T>
+FB_INLINE void rim_direction_adjoint(const Shape<T>& b, Vec3<T> n, Vec3<T> axis, Vec3<T> rim_bar,
+                                     Vec3<T>& n_bar, Vec3<T>& axis_bar, Vec3<T>& x_bar) {
+  using R = Real<T>;
+  constexpr double k = kStandingTilt;
+  const T cosine = dot(n, axis);
+  const Vec3<T> x = column(b.R, 0), w = axis * cosine - n;
+  const T tilt = min(norm(w) * R(1 / k), T(1));
+  const T weight = tilt * tilt * (T(3) - tilt * R(2)), rest = (T(1) - weight) * R(k);
+  Vec3<T> sum_bar = zero3<T>();
+  direction_adjoint(w * weight + x * rest, {rim_bar, T(0)}, sum_bar, x_bar);
+
+  const T weight_bar = dot(sum_bar, w) - dot(sum_bar, x) * R(k);
+  const T slope = (T(1) - tilt) * R(6 / (k * k));
+  const Vec3<T> w_bar = sum_bar * weight + w * (slope * weight_bar);
+  x_bar += sum_bar * rest;
+  const T cosine_bar = dot(axis, w_bar);
+  axis_bar += w_bar * cosine + n * cosine_bar;
+  n_bar += axis * cosine_bar - w_bar;
+}
+
+// a support point of a cylinder: along the axis by `axial` half lengths, towards the rim by
+// `radial` radii and aside by `across`
+template <class T>
+struct RimPlace {
+  T axial;
+  Real<T> radial, across;
+};
+template <class T>
+FB_INLINE RimPlace<T> rim_place(int slot, T cosine) {
+  using R = Real<T>;
+  const T low = select(cosine > T(0), T(-1), T(1));
+  if (slot < 2) return {T(slot == 0 ? 1 : -1), R(1), R(0)};
+  return {low, R(-0.5), R(slot == 2 ? 0.86602540378443864676 : -0.86602540378443864676)};
+}
+
 // (C.5)  lying: the deepest rim points of both caps; standing: two more on the lower cap, 120
 // degrees to either side
 template <class T>
 FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
-  using R = Real<T>;
   const Vec3<T> n = column(a.R, 2), axis = column(b.R, 2);
   const Vec3<T> rim = rim_direction(b, n, axis), side = cross(axis, rim);
-  const Vec3<T> end = axis * b.size.y, deepest = rim * b.size.x;
-  const Vec3<T> low = select(dot(n, axis) > T(0), -end, end);
-  const Vec3<T> back = rim * (b.size.x * R(-0.5)),
-                aside = side * (b.size.x * R(0.86602540378443864676));
-  const Vec3<T> x[4] = {b.p + (end + deepest), b.p + (deepest - end), b.p + (low + back + aside),
-                        b.p + (low + back - aside)};
   for (int k = 0; k < 4; ++k) {
+    const RimPlace<T> at = rim_place(k, dot(n, axis));
+    const Vec3<T> x = axis * (b.size.y * at.axial) + rim * (b.size.x * at.radial);
     const Mask<T> on = k == 1 ? b.size.y > T(0) : Mask<T>(true);
-    out[k] = touch_of_point(x[k], dot(n, x[k] - a.p), n, on);
+    out[k] = plane_ball(a, b.p + (x + side * (b.size.x * at.across)), T(0), on);
   }
+}
+
+// (C.25)  given out_bar, add to a_bar, b_bar
+template <class T>
+FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
+                                      const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                      ShapeBar<T>& b_bar) {
+  const Vec3<T> n = column(a.R, 2), axis = column(b.R, 2);
+  const Vec3<T> rim = rim_direction(b, n, axis), side = cross(axis, rim);
+  const RimPlace<T> at = rim_place(slot, dot(n, axis));
+  const Vec3<T> out = rim * at.radial + side * at.across;
+  const Vec3<T> x = b.p + axis * (b.size.y * at.axial) + out * b.size.x;
+  Vec3<T> x_bar = zero3<T>();
+  T r_bar = T(0);
+  plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
+  b_bar.size.x += dot(out, x_bar);
+  b_bar.size.y += dot(axis, x_bar) * at.axial;
+
+  // side = axis x rim
+  const Vec3<T> side_bar = x_bar * (b.size.x * at.across);
+  const Vec3<T> rim_bar = x_bar * (b.size.x * at.radial) + cross(side_bar, axis);
+  Vec3<T> axis_bar = x_bar * (b.size.y * at.axial) + cross(rim, side_bar);
+  Vec3<T> n_bar = zero3<T>(), local_x_bar = zero3<T>();
+  rim_direction_adjoint(b, n, axis, rim_bar, n_bar, axis_bar, local_x_bar);
+  add_direction(a_bar, n, n_bar);
+  add_point(b_bar, b.p, x_bar);
+  add_direction(b_bar, axis, axis_bar);
+  add_direction(b_bar, column(b.R, 0), local_x_bar);
 }
 
 // (C.6)  with m = S R_B' n: phi = n . (c - o) - |m|, deepest point c - R_B S m / |m|
 template <class T>
 FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
-  const Vec3<T> m{local.x * s.x, local.y * s.y, local.z * s.z};
-  const Vec3<T> u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
-  const Vec3<T> x = b.p - mul(b.R, Vec3<T>{u.x * s.x, u.y * s.y, u.z * s.z});
-  out[0] = touch_of_point(x, dot(n, x - a.p), n, Mask<T>(true));
+  const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
+  const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
+  out[0] = plane_ball(a, x, T(0), Mask<T>(true));
+}
+
+// (C.26)  given out_bar, add to a_bar, b_bar
+template <class T>
+FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
+                                       const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                       ShapeBar<T>& b_bar) {
+  const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
+  const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
+  const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
+  Vec3<T> x_bar = zero3<T>(), m_bar = zero3<T>(), none = zero3<T>();
+  T r_bar = T(0);
+  plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
+  const Vec3<T> y_bar = -mul_transposed(b.R, x_bar);
+  direction_adjoint(m, {scaled(y_bar, s), T(0)}, m_bar, none);
+  b_bar.size += scaled(y_bar, u) + scaled(m_bar, local);
+
+  // local = R_B' n turns with n and against B
+  const Vec3<T> n_bar = mul(b.R, scaled(m_bar, s));
+  add_point(b_bar, x, x_bar);
+  add_direction(b_bar, n, -n_bar);
+  add_direction(a_bar, n, n_bar);
 }
 
 // a hull vertex, as seen from the first one found
@@ -131,24 +262,44 @@ FB_INLINE HullPoint<T> best_vertex(const Shape<T>& b, Vec3<T> n, Vec3<T> x0, Vec
   return best;
 }
 
-// (C.7)  four hull vertices: the deepest, the one farthest from it, and the farthest to either side
-// of the line between them, each farthest among those that are low; a vertex found twice is on once
+// the hull vertex of one slot: the deepest, the one farthest from it, and the farthest to either
+// side of the line between them, each farthest among those that are low
+template <class T>
+FB_INLINE HullPoint<T> hull_point(const Shape<T>& b, Vec3<T> n, const HullPoint<T>* found,
+                                  int slot) {
+  const Vec3<T> none = zero3<T>();
+  if (slot == 0) return best_vertex(b, n, none, none, false);
+  if (slot == 1) return best_vertex(b, n, found[0].x, none, true);
+  const Vec3<T> side = direction(cross(n, found[1].x - found[0].x), none).u;
+  return best_vertex(b, n, found[0].x, slot == 2 ? side : -side, false);
+}
+
+// (C.7)  four hull vertices; a vertex found twice is on once
 template <class T>
 FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
-  const Vec3<T> n = column(a.R, 2), m = mul_transposed(b.R, n), none = zero3<T>();
+  const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
   HullPoint<T> found[4];
-  found[0] = best_vertex(b, m, none, none, false);
-  found[1] = best_vertex(b, m, found[0].x, none, true);
-  const Vec3<T> across = cross(m, found[1].x - found[0].x);
-  const Vec3<T> side = direction(across, none).u;
-  found[2] = best_vertex(b, m, found[0].x, side, false);
-  found[3] = best_vertex(b, m, found[0].x, -side, false);
   for (int k = 0; k < 4; ++k) {
+    found[k] = hull_point(b, m, found, k);
     Mask<T> on(b.nvert > 0);
     for (int j = 0; j < k; ++j) on = on & !(found[k].index == found[j].index);
-    const Vec3<T> x = b.p + mul(b.R, found[k].x);
-    out[k] = touch_of_point(x, dot(n, x - a.p), n, on);
+    out[k] = plane_ball(a, b.p + mul(b.R, found[k].x), T(0), on);
   }
+}
+
+// (C.27)  given out_bar, add to a_bar, b_bar: the vertex moves with B
+template <class T>
+FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
+                                  const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                  ShapeBar<T>& b_bar) {
+  const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
+  HullPoint<T> found[2];
+  for (int k = 0; k < 2 && k < slot; ++k) found[k] = hull_point(b, m, found, k);
+  const Vec3<T> x = b.p + mul(b.R, hull_point(b, m, found, slot).x);
+  Vec3<T> x_bar = zero3<T>();
+  T r_bar = T(0);
+  plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
+  add_point(b_bar, x, x_bar);
 }
 
 }  // namespace fb::FB_ISA

@@ -48,6 +48,26 @@ struct TouchBar {
   Vec3<T> n, p;
 };
 
+// a point that moves with a shape: a twist (w, v) moves it by v + w x x
+template <class T>
+FB_INLINE void add_point(ShapeBar<T>& bar, Vec3<T> x, Vec3<T> x_bar) {
+  bar.pose += Force<T>{cross(x, x_bar), x_bar};
+}
+// a direction that moves with a shape: a twist (w, v) moves it by w x u
+template <class T>
+FB_INLINE void add_direction(ShapeBar<T>& bar, Vec3<T> u, Vec3<T> u_bar) {
+  bar.pose.ang += cross(u, u_bar);
+}
+// (C.20)  the wrenches of A and B sum to that of the touch, which moves with both: given one, add
+// both
+template <class T>
+FB_INLINE void share_wrench(const Touch<T>& at, const TouchBar<T>& out_bar, Force<T> one,
+                            ShapeBar<T>& one_bar, ShapeBar<T>& other_bar) {
+  one_bar.pose += one;
+  other_bar.pose +=
+      Force<T>{cross(at.n, out_bar.n) + cross(at.p, out_bar.p), out_bar.p} - one;
+}
+
 enum PairKind : int {
   kPlaneSphere,
   kPlaneCapsule,
@@ -84,6 +104,12 @@ FB_INLINE constexpr int pair_slots(int kind) {
 }
 inline constexpr int kMaxSlots = 8;
 
+// component by component
+template <class T>
+FB_INLINE Vec3<T> scaled(Vec3<T> a, Vec3<T> s) {
+  return {a.x * s.x, a.y * s.y, a.z * s.z};
+}
+
 // a vector whose squared length is below this has no direction
 template <class T>
 inline constexpr Real<T> kNoLength = Real<T>(1e-30);
@@ -105,11 +131,34 @@ FB_INLINE Direction<T> direction(Vec3<T> v, Vec3<T> fallback) {
   return {select(known, v * inverse, fallback), length};
 }
 
-// the touch of a point at signed height phi along n over a surface, seen from the point: p lies
-// half the gap back
+// (C.19)  from the bars of (u, length) to v and the fallback: v_bar += (u_bar - u (u . u_bar)) /
+// |v|
+// + u length_bar
 template <class T>
-FB_INLINE Touch<T> touch_of_point(Vec3<T> x, T phi, Vec3<T> n, Mask<T> on) {
-  return {phi, n, x - n * (phi * Real<T>(0.5)), on};
+FB_INLINE void direction_adjoint(Vec3<T> v, const Direction<T>& out_bar, Vec3<T>& v_bar,
+                                 Vec3<T>& fallback_bar) {
+  const T square = dot(v, v);
+  const Mask<T> known = square > T(kNoLength<T>);
+  const T inverse = T(1) / sqrt(select(known, square, T(1)));
+  const Vec3<T> u = v * inverse;
+  const Vec3<T> turn = (out_bar.u - u * dot(u, out_bar.u)) * inverse;
+  v_bar += select(known, mul_add(u, out_bar.length, turn), zero3<T>());
+  fallback_bar += select(known, zero3<T>(), out_bar.u);
+}
+
+// x held within [-h, h]
+template <class T>
+FB_INLINE T hold_within(T x, T h) {
+  return clamp(x, -h, h);
+}
+
+// given out_bar, add to x_bar, or where x is held to h_bar
+template <class T>
+FB_INLINE void hold_within_adjoint(T x, T h, T out_bar, T& x_bar, T& h_bar) {
+  const T o = T(0);
+  const Mask<T> below = x<-h, above = x> h;
+  x_bar += select(below | above, o, out_bar);
+  h_bar += select(below, -out_bar, select(above, out_bar, o));
 }
 
 // (C.8)  two balls: n = (cb - ca) / |cb - ca|, phi = |cb - ca| - ra - rb, p = ca + (ra + phi / 2) n
@@ -118,6 +167,34 @@ FB_INLINE Touch<T> touch_of_balls(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fa
   const Direction<T> d = direction(cb - ca, fallback);
   const T phi = d.length - ra - rb;
   return {phi, d.u, ca + d.u * (ra + phi * Real<T>(0.5)), Mask<T>(true)};
+}
+
+// cotangents of two balls and of the direction in which they part when they are concentric
+template <class T>
+struct BallsBar {
+  Vec3<T> ca, cb, fallback;
+  T ra, rb;
+};
+
+template <class T>
+FB_INLINE BallsBar<T> zero_balls_bar() {
+  return {zero3<T>(), zero3<T>(), zero3<T>(), T(0), T(0)};
+}
+
+// (C.21)  given out_bar, add to bars
+template <class T>
+FB_INLINE void touch_of_balls_adjoint(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fallback,
+                                      const TouchBar<T>& out_bar, BallsBar<T>& bars) {
+  const Direction<T> d = direction(cb - ca, fallback);
+  const T along = dot(out_bar.p, d.u), reach = (d.length + ra - rb) * Real<T>(0.5);
+  const T length_bar = mul_add(along, T(Real<T>(0.5)), out_bar.phi);
+  Vec3<T> arm_bar = zero3<T>();
+  direction_adjoint(cb - ca, {mul_add(out_bar.p, reach, out_bar.n), length_bar}, arm_bar,
+                    bars.fallback);
+  bars.ca += out_bar.p - arm_bar;
+  bars.cb += arm_bar;
+  bars.ra += along - length_bar;
+  bars.rb -= length_bar;
 }
 
 }  // namespace fb::FB_ISA

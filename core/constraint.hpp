@@ -153,12 +153,24 @@ FB_FN void joint_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Bl
 // has no adjoint
 template <class T, class P>
 FB_FN Mask<T> joint_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                                  const BlockWork<T>& x, T b_bar, T* q_bar) {
-  if (k.kind == kBlockFriction) return Mask<T>(false);
+                                  const BlockWork<T>& x, T b_bar, Work<T>& w, T* q_bar) {
+  if (k.kind == kBlockFriction) {
+    // hi = -lo = h frictionloss
+    if (w.theta_bar) {
+      const T bound_bar = w.hi_bar[k.row] - w.lo_bar[k.row];
+      w.theta_bar->dof_frictionloss[k.source] += bound_bar * m.theta.dt[0];
+      w.theta_bar->dt[0] += bound_bar * m.theta.dof_frictionloss[k.source];
+    }
+    return Mask<T>(false);
+  }
   if (k.kind != kBlockLimit) return x.on;
   const P h = m.theta.dt[0];
   const T phi_bar = select(x.on & (x.phi / T(h) > T(-o.v_recover)), b_bar / T(h), T(0));
   q_bar[k.start[0]] += phi_bar * Real<T>(-k.side);
+  if (w.theta_bar) {
+    w.theta_bar->jnt_range[2 * k.source + (k.side > 0)] += phi_bar * Real<T>(k.side);
+    w.theta_bar->dt[0] -= phi_bar * x.phi / T(h);
+  }
   return Mask<T>(false);
 }
 

@@ -115,6 +115,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
     w.touch[w.nblock - 1] = {x.phi, x.n, x.p, on};
     b.linkA = la;
     b.linkB = lb;
+    b.side = k;
     set_chains(s, b, s.link_lastdof[la], s.link_lastdof[lb]);
   }
 }
@@ -204,6 +205,16 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   const NormalTerm<T> term = normal_term(m, o, k.source, x.phi, before, after);
   touch_bar.phi += select(term.follows_gap, bars.beta / T(h), T(0));
   const T rate_bar = select(term.bounces, bars.beta * e, T(0));
+  if (w.theta_bar) {
+    w.theta_bar->dt[0] -= select(term.follows_gap, bars.beta * x.phi / T(h * h), T(0));
+    w.derived_bar->pair_restitution[k.source] += select(term.bounces, bars.beta * before, T(0));
+    // R = compliance / h^2 and R_bar = -z lam
+    const T soft = T(m.derived.pair_compliance[k.source]);
+    const T R_bar = select(soft > T(0), -(w.z[k.row] * w.lam[k.row]) / T(h * h), T(0));
+    w.derived_bar->pair_compliance[k.source] += R_bar;
+    w.theta_bar->dt[0] -= R_bar * soft * Real<T>(2) / T(h);
+    w.derived_bar->pair_mu[k.source] += w.mu_bar[k.row];
+  }
   for (int q = 0; q < 2; ++q) {
     LinkBar<T>& link = w.bar[q == 0 ? k.linkA : k.linkB];
     link.v_bar += point_force(p[q], d[0]) * (rate_bar * sign[q]);
@@ -227,7 +238,7 @@ template <class T, class P>
 FB_FN Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
                             const TouchBar<T>& touch_bar, Work<T>& w) {
   const Layout& s = m.s;
-  if (s.pair_kind[k.source] != kPlaneSphere) return on;
+  if (!has_adjoint(s.pair_kind[k.source])) return on;
   const int g[2] = {s.pair_geom1[k.source], s.pair_geom2[k.source]}, link[2] = {k.linkA, k.linkB};
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   Shape<T> shape[2];
@@ -238,12 +249,18 @@ FB_FN Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
     shape[q] = place_shape(m, g[q], w, c + (origin_of(s, w, link[q]) - Oref));
     bar[q] = {zero_force<T>(), zero3<T>()};
   }
-  plane_sphere_adjoint(shape[0], shape[1], touch_bar, bar[0], bar[1]);
+  collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], k.side, touch_bar, bar[0], bar[1]);
   // the pose's wrench, moved from the common origin to each tree's
   for (int q = 0; q < 2; ++q) {
     const Force<T> f = bar[q].pose;
     const Vec3<T> arm = Oref - origin_of(s, w, link[q]);
     w.bar[link[q]].pose += Force<T>{f.ang + cross(arm, f.lin), f.lin};
+    if (!w.derived_bar) continue;
+    const Mat3<T>& R = w.link[link[q]].R;
+    add3(bar[q].size, w.theta_bar->geom_size + 3 * g[q]);
+    add3(mul_transposed(R, f.lin), w.derived_bar->geom_p + 3 * g[q]);
+    add_rotation_bar(mul_transposed(R, f.ang - cross(shape[q].p, f.lin)),
+                     m.derived.geom_R + 9 * g[q], w.derived_bar->geom_R + 9 * g[q]);
   }
   return Mask<T>(false);
 }

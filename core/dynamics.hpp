@@ -179,6 +179,7 @@ FB_FN void newton_euler_bars(const Model<T, P>& m, T scale, Work<T>& w) {
     newton_euler_adjoint(k.I, k.v, k.a, f_bar, I_bar, b.v_bar, b.a_bar);
     b.w_bar = newton_euler(k.I, k.v, k.a) * scale;
     b.pose = inertia_pose_bar(k, b.w, b.w_bar, b.v_bar, b.a_bar);
+    if (w.derived_bar) link_inertia_adjoint(m, l, I_bar, w);
   }
 }
 
@@ -222,6 +223,8 @@ FB_FN void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rat
                fixed ? lin_bar : ang_bar, !fixed, v_bar[d]);
     }
     for (int d = first; d < first + n; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
+    // the world accelerates by -gravity
+    if (w.theta_bar && up == 0) add3(-b.a_bar.lin, w.theta_bar->gravity);
     if (up == 0) continue;
     LinkBar<T>& p = w.bar[up];
     p.w_bar += b.w_bar;

@@ -54,6 +54,41 @@ FB_INLINE void link_pose(const Model<T, P>& m, int l, const T* q, Work<T>& w) {
   k.r = root ? zero3<T>() : r;
 }
 
+// cotangent of a rotation matrix R that pairs with t as [x] R does with t . x
+template <class T, class P>
+FB_INLINE void add_rotation_bar(Vec3<T> t, const P* R, T* R_bar) {
+  const Real<T> h(0.5);
+  for (int c = 0; c < 3; ++c) {
+    const Vec3<T> g = cross(t, Vec3<T>{T(R[c]), T(R[3 + c]), T(R[6 + c])}) * h;
+    R_bar[c] += g.x;
+    R_bar[3 + c] += g.y;
+    R_bar[6 + c] += g.z;
+  }
+}
+template <class T>
+FB_INLINE void add3(Vec3<T> x, T* out) {
+  out[0] += x.x;
+  out[1] += x.y;
+  out[2] += x.z;
+}
+// (K.6)  from the wrench on a link's place (its subtree's, about the tree's origin) to its
+// placement in the link below and to the joint's reference
+template <class T, class P>
+FB_FN void link_pose_adjoint(const Model<T, P>& m, int l, const T* q, Work<T>& w) {
+  const Layout& s = m.s;
+  const int type = s.link_type[l], qa = s.link_qadr[l];
+  if (type == kFree) return;
+  const LinkWork<T>&k = w.link[l], &up = w.link[s.link_parent[l]];
+  const Force<T> f = w.bar[l].pose;
+  // a slide turns about the point it starts from
+  Vec3<T> pivot = k.r;
+  if (type == kSlide) pivot -= column(k.R, 2) * (q[qa] - T(m.theta.qpos0[qa]));
+  add3(mul_transposed(up.R, f.lin), w.derived_bar->link_p + 3 * l);
+  add_rotation_bar(mul_transposed(up.R, f.ang - cross(pivot, f.lin)), m.derived.link_R + 9 * l,
+                   w.derived_bar->link_R + 9 * l);
+  if (type != kBall) w.theta_bar->qpos0[qa] -= dot(w.dof[s.link_dof[l]].S, f);
+}
+
 template <class T, class P>
 FB_INLINE void link_subspace(const Model<T, P>& m, int l, Work<T>& w) {
   const LinkWork<T>& k = w.link[l];
@@ -106,6 +141,32 @@ FB_INLINE void link_inertia(const Model<T, P>& m, int l, Work<T>& w) {
   k.I.mass = T(m.derived.link_mass[l]);
   k.I.com = mul_add(k.R, lift3<P>(m.derived.link_com + 3 * l), k.r);
   k.I.Ic = rotate(k.R, m.derived.link_I + 6 * l);
+}
+
+// (K.7)  from the cotangent of the ten numbers about the tree's origin to mass, centre and inertia
+// in the link; the place is not part
+template <class T, class P>
+FB_FN void link_inertia_adjoint(const Model<T, P>&, int l, const InertiaBar<T>& I_bar, Work<T>& w) {
+  const LinkWork<T>& k = w.link[l];
+  const Real<T> h(0.5);
+  const Sym3<T> b = I_bar.Io;
+  const T B[6] = {b.xx, b.yy, b.zz, b.xy * h, b.xz * h, b.yz * h};
+  const Vec3<T> c = k.I.com;
+  const Vec3<T> g = c * (b.xx + b.yy + b.zz) - mul(Sym3<T>{B[0], B[1], B[2], B[3], B[4], B[5]}, c);
+  w.derived_bar->link_mass[l] += I_bar.mass + dot(I_bar.mc, c) + dot(c, g);
+  add3(mul_transposed(k.R, (I_bar.mc + g * Real<T>(2)) * k.I.mass),
+       w.derived_bar->link_com + 3 * l);
+  Mat3<T> Rt;
+  for (int r = 0; r < 3; ++r)
+    for (int e = 0; e < 3; ++e) Rt.a[3 * r + e] = k.R.a[3 * e + r];
+  const Sym3<T> J = rotate(Rt, B);
+  T* out = w.derived_bar->link_I + 6 * l;
+  out[0] += J.xx;
+  out[1] += J.yy;
+  out[2] += J.zz;
+  out[3] += J.xy * Real<T>(2);
+  out[4] += J.xz * Real<T>(2);
+  out[5] += J.yz * Real<T>(2);
 }
 
 template <class T>

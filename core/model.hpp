@@ -18,9 +18,67 @@ FB_INLINE Mat3<P> rotation_of(const P* quat) {
   const P i = P(1) / select(n > P(0), n, P(1));
   return rotation<P>(quat[0] * i, quat[1] * i, quat[2] * i, quat[3] * i);
 }
+// given the cotangent of the matrix, add to that of the quaternion, normalisation included
+template <class P>
+FB_FN void rotation_of_adjoint(const P* quat, const Mat3<P>& R_bar, P* quat_bar) {
+  const P n = sqrt(quat[0] * quat[0] + quat[1] * quat[1] + quat[2] * quat[2] + quat[3] * quat[3]);
+  const P i = P(1) / select(n > P(0), n, P(1));
+  const P w = quat[0] * i, x = quat[1] * i, y = quat[2] * i, z = quat[3] * i;
+  const P* b = R_bar.a;
+  const Vec3<P> skew{b[7] - b[5], b[2] - b[6], b[3] - b[1]};
+  // R = 1 + 2 w [v] + 2 [v]^2 on unit quaternions
+  const P u[4] = {w, x, y, z};
+  const P g[4] = {
+      (skew.x * x + skew.y * y + skew.z * z) * Real<P>(2),
+      (skew.x * w + (b[1] + b[3]) * y + (b[2] + b[6]) * z - (b[4] + b[8]) * x * Real<P>(2)) *
+          Real<P>(2),
+      (skew.y * w + (b[1] + b[3]) * x + (b[5] + b[7]) * z - (b[0] + b[8]) * y * Real<P>(2)) *
+          Real<P>(2),
+      (skew.z * w + (b[2] + b[6]) * x + (b[5] + b[7]) * y - (b[0] + b[4]) * z * Real<P>(2)) *
+          Real<P>(2)};
+  const P along = g[0] * w + g[1] * x + g[2] * y + g[3] * z;
+  for (int k = 0; k < 4; ++k) quat_bar[k] += (g[k] - u[k] * along) * i;
+}
 template <class P>
 FB_INLINE Placement<P> compose(const Placement<P>& X, const Mat3<P>& R, Vec3<P> p) {
   return {mul(X.R, R.a), X.p + mul(X.R, p)};
+}
+template <class P>
+FB_INLINE Placement<P> zero_placement() {
+  Placement<P> X;
+  for (P& e : X.R.a) e = P(0);
+  X.p = zero3<P>();
+  return X;
+}
+// A += x y'
+template <class P>
+FB_INLINE void add_outer(Mat3<P>& A, Vec3<P> x, Vec3<P> y) {
+  const P u[3] = {x.x, x.y, x.z}, v[3] = {y.x, y.y, y.z};
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) A.a[3 * r + c] += u[r] * v[c];
+}
+// A += B C'
+template <class P>
+FB_INLINE void add_product_transposed(Mat3<P>& A, const Mat3<P>& B, const Mat3<P>& C) {
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c)
+      A.a[3 * r + c] += dot3(B.a[3 * r], B.a[3 * r + 1], B.a[3 * r + 2], C.a[3 * c], C.a[3 * c + 1],
+                             C.a[3 * c + 2]);
+}
+template <class P>
+FB_INLINE void add(Mat3<P>& A, const Mat3<P>& B) {
+  for (int e = 0; e < 9; ++e) A.a[e] += B.a[e];
+}
+// given the cotangent of X (R, p), add to those of X, R and p
+template <class P>
+FB_INLINE void compose_adjoint(const Placement<P>& X, const Mat3<P>& R, Vec3<P> p,
+                               const Placement<P>& out_bar, Placement<P>& X_bar, Mat3<P>& R_bar,
+                               Vec3<P>& p_bar) {
+  add_product_transposed(X_bar.R, out_bar.R, R);
+  add_outer(X_bar.R, out_bar.p, p);
+  X_bar.p += out_bar.p;
+  add(R_bar, mul_transposed(X.R, out_bar.R));
+  p_bar += mul_transposed(X.R, out_bar.p);
 }
 template <class P>
 FB_INLINE Placement<P> placement_at(const P* R, const P* p) {
@@ -55,6 +113,40 @@ FB_FN Mat3<P> axis_frame(const P* axis) {
   return {{x.x, y.x, z.x, x.y, y.y, z.y, x.z, y.z, z.z}};
 }
 
+// given the cotangent of the frame, add to that of the axis
+template <class P>
+FB_FN void axis_frame_adjoint(const P* axis, const Mat3<P>& F_bar, P* axis_bar) {
+  const Vec3<P> raw = lift3<P>(axis);
+  const P n = norm(raw);
+  const P inv = P(1) / select(n > P(0), n, P(1));
+  const Mat3<P> F = axis_frame(axis);
+  const Vec3<P> x = column(F, 0), z = column(F, 2), y_bar = column(F_bar, 1);
+  const Mask<P> use_x = (abs(z.x) <= abs(z.y)) & (abs(z.x) <= abs(z.z));
+  const Mask<P> use_y = abs(z.y) <= abs(z.z);
+  const Vec3<P> ex{P(1), P(0), P(0)}, ey{P(0), P(1), P(0)}, ez{P(0), P(0), P(1)};
+  const Vec3<P> e = select(use_x, ex, select(use_y, ey, ez));
+  // y = z x x, x = t / |t|, t = e x z, z = raw / |raw|
+  const Vec3<P> x_bar = column(F_bar, 0) + cross(y_bar, z);
+  const Vec3<P> t_bar = (x_bar - x * dot(x, x_bar)) * (P(1) / norm(cross(e, z)));
+  const Vec3<P> z_bar = column(F_bar, 2) + cross(x, y_bar) + cross(t_bar, e);
+  const Vec3<P> g = (z_bar - z * dot(z, z_bar)) * inv;
+  axis_bar[0] += g.x;
+  axis_bar[1] += g.y;
+  axis_bar[2] += g.z;
+}
+
+// the body's frame after joint j, in that joint's link: F' and -F' anchor
+template <class P>
+FB_INLINE Placement<P> after_joint(const Layout& s, const Theta<const P>& theta, int j) {
+  if (s.jnt_type[j] == kFree) return {identity3<P>(), zero3<P>()};
+  const Mat3<P> F = s.jnt_type[j] == kBall ? identity3<P>() : axis_frame(theta.jnt_axis + 3 * j);
+  Placement<P> G;
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) G.R.a[3 * r + c] = F.a[3 * c + r];
+  G.p = -mul_transposed(F, lift3<P>(theta.jnt_pos + 3 * j));
+  return G;
+}
+
 // (M.2)  place the links of one body: G is the body's frame before its joints, in the frame of the
 // link below; returns it after them
 template <class P>
@@ -72,11 +164,41 @@ FB_FN Placement<P> derive_joints(const Layout& s, const Theta<const P>& theta, i
     const Mat3<P> F = type == kBall ? identity3<P>() : axis_frame(theta.jnt_axis + 3 * j);
     store(compose(G, F, anchor), out.link_R + 9 * link, out.link_p + 3 * link);
     // the body seen from its link: F' (x - anchor)
-    for (int r = 0; r < 3; ++r)
-      for (int c = 0; c < 3; ++c) G.R.a[3 * r + c] = F.a[3 * c + r];
-    G.p = -mul_transposed(F, anchor);
+    G = after_joint(s, theta, j);
   }
   return G;
+}
+
+// (M.7)  given the cotangent of the frame after the joints and those of the links, add to jnt_pos
+// and jnt_axis; returns the cotangent of the frame before the joints
+template <class P>
+FB_FN Placement<P> derive_joints_adjoint(const Layout& s, const Theta<const P>& theta, int body,
+                                         const Placement<P>& G, const Derived<P>& bar,
+                                         Placement<P> G_bar, Theta<P>& theta_bar) {
+  const int first = s.body_jntadr[body];
+  for (int j = first + s.body_jntnum[body] - 1; j >= first; --j) {
+    const int link = s.jnt_link[j];
+    Placement<P> before_bar = zero_placement<P>();
+    if (s.jnt_type[j] == kFree) return before_bar;
+    const bool ball = s.jnt_type[j] == kBall;
+    const Vec3<P> anchor = lift3<P>(theta.jnt_pos + 3 * j);
+    const Mat3<P> F = ball ? identity3<P>() : axis_frame(theta.jnt_axis + 3 * j);
+    Mat3<P> F_bar = zero_placement<P>().R;
+    // after the joint: R = F', p = -F' anchor
+    for (int r = 0; r < 3; ++r)
+      for (int c = 0; c < 3; ++c) F_bar.a[3 * c + r] += G_bar.R.a[3 * r + c];
+    add_outer(F_bar, -anchor, G_bar.p);
+    Vec3<P> anchor_bar = -mul(F, G_bar.p);
+    const Placement<P> link_bar = placement_at(bar.link_R + 9 * link, bar.link_p + 3 * link);
+    compose_adjoint(j == first ? G : after_joint(s, theta, j - 1), F, anchor, link_bar, before_bar,
+                    F_bar, anchor_bar);
+    if (!ball) axis_frame_adjoint(theta.jnt_axis + 3 * j, F_bar, theta_bar.jnt_axis + 3 * j);
+    theta_bar.jnt_pos[3 * j] += anchor_bar.x;
+    theta_bar.jnt_pos[3 * j + 1] += anchor_bar.y;
+    theta_bar.jnt_pos[3 * j + 2] += anchor_bar.z;
+    G_bar = before_bar;
+  }
+  return G_bar;
 }
 
 // (M.3)  add a body's mass, first moment and inertia about the link's origin, in link axes
@@ -102,6 +224,51 @@ FB_FN void derive_inertia(const Theta<const P>& theta, int body, const Placement
   Io[5] += I.yz - h.y * c.z;
 }
 
+// the symmetric matrix B whose pairing with a symmetric matrix is that of six cotangents, and tr(B)
+// c - B c
+template <class P>
+FB_INLINE Sym3<P> halved(const P* b) {
+  const Real<P> h(0.5);
+  return {b[0], b[1], b[2], b[3] * h, b[4] * h, b[5] * h};
+}
+template <class P>
+FB_INLINE Vec3<P> steiner_gradient(const Sym3<P>& B, Vec3<P> c) {
+  return c * (B.xx + B.yy + B.zz) - mul(B, c);
+}
+// (M.8)  given the cotangents of the sums, add to the body's parameters and to X_bar
+template <class P>
+FB_FN void derive_inertia_adjoint(const Theta<const P>& theta, int body, const Placement<P>& X,
+                                  P mass_bar, const P* mc_bar, const P* Io_bar, Placement<P>& X_bar,
+                                  Theta<P>& theta_bar) {
+  const P m = theta.body_mass[body];
+  const Vec3<P> ipos = lift3<P>(theta.body_ipos + 3 * body), c = X.p + mul(X.R, ipos);
+  const Mat3<P> Q = rotation_of(theta.body_iquat + 4 * body), R = mul(X.R, Q.a);
+  const P* d = theta.body_inertia + 3 * body;
+  const Sym3<P> B = halved(Io_bar);
+  const Vec3<P> g = steiner_gradient(B, c), mc = lift3<P>(mc_bar);
+  theta_bar.body_mass[body] += mass_bar + dot(mc, c) + dot(c, g);
+  const Vec3<P> c_bar = (mc + g * Real<P>(2)) * m;
+  // I = R diag(d) R'
+  Mat3<P> R_bar;
+  for (int k = 0; k < 3; ++k) {
+    const Vec3<P> r = column(R, k), Br = mul(B, r);
+    theta_bar.body_inertia[3 * body + k] += dot(r, Br);
+    const Vec3<P> col = Br * (d[k] * Real<P>(2));
+    R_bar.a[k] = col.x;
+    R_bar.a[3 + k] = col.y;
+    R_bar.a[6 + k] = col.z;
+  }
+  add_product_transposed(X_bar.R, R_bar, Q);
+  rotation_of_adjoint(theta.body_iquat + 4 * body, mul_transposed(X.R, R_bar),
+                      theta_bar.body_iquat + 4 * body);
+  X_bar.p += c_bar;
+  add_outer(X_bar.R, c_bar, ipos);
+  const Vec3<P> i = mul_transposed(X.R, c_bar);
+  theta_bar.body_ipos[3 * body] += i.x;
+  theta_bar.body_ipos[3 * body + 1] += i.y;
+  theta_bar.body_ipos[3 * body + 2] += i.z;
+}
+
 // (M.4)  from sums about the link's origin to centre of mass and inertia about it
 template <class P>
 FB_FN void derive_centre(P mass, P* com, P* I) {
@@ -117,6 +284,19 @@ FB_FN void derive_centre(P mass, P* com, P* I) {
   com[0] = c.x;
   com[1] = c.y;
   com[2] = c.z;
+}
+
+// (M.9)  cotangents of (mass, centre, inertia about it) become those of the sums, in place; com is
+// the centre
+template <class P>
+FB_FN void derive_centre_adjoint(P mass, const P* com, P& mass_bar, P* com_bar, const P* I_bar) {
+  const P inv = P(1) / select(mass > P(0), mass, P(1));
+  const Vec3<P> c = lift3<P>(com), g = steiner_gradient(halved(I_bar), c);
+  const Vec3<P> c_bar = lift3<P>(com_bar) - g * (mass * Real<P>(2));
+  mass_bar -= dot(c, g) + dot(c, c_bar) * inv;
+  com_bar[0] = c_bar.x * inv;
+  com_bar[1] = c_bar.y * inv;
+  com_bar[2] = c_bar.z * inv;
 }
 
 // radius of the sphere about the geom's centre that holds it; a plane has none
@@ -174,6 +354,61 @@ FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* 
   }
 }
 
+// frame of a thing on a body: given its cotangent in the link, add to its own pos and quat and to
+// the body
+template <class P>
+FB_INLINE void attach_adjoint(const Placement<P>& X, const P* pos, const P* quat,
+                              const Placement<P>& out_bar, Derived<P>& bar, int body, P* pos_bar,
+                              P* quat_bar) {
+  Placement<P> X_bar = zero_placement<P>();
+  Mat3<P> R_bar = zero_placement<P>().R;
+  Vec3<P> p_bar = zero3<P>();
+  compose_adjoint(X, rotation_of(quat), lift3<P>(pos), out_bar, X_bar, R_bar, p_bar);
+  rotation_of_adjoint(quat, R_bar, quat_bar);
+  pos_bar[0] += p_bar.x;
+  pos_bar[1] += p_bar.y;
+  pos_bar[2] += p_bar.z;
+  const Placement<P> now = placement_at(bar.body_R + 9 * body, bar.body_p + 3 * body);
+  add(X_bar.R, now.R);
+  store<P>({X_bar.R, X_bar.p + now.p}, bar.body_R + 9 * body, bar.body_p + 3 * body);
+}
+// (M.10)  given cotangents of geoms, sites and pairs, add to their parameters and to the bodies'
+// frames. Where two frictions or restitutions tie in a maximum, each takes half
+template <class P>
+FB_FN void derive_shapes_adjoint(const Layout& s, const Theta<const P>& theta,
+                                 const Derived<const P>& value, Derived<P>& bar,
+                                 Theta<P>& theta_bar) {
+  const auto body_at = [&](int b) {
+    return placement_at(value.body_R + 9 * b, value.body_p + 3 * b);
+  };
+  for (int g = 0; g < s.ngeom; ++g)
+    attach_adjoint(body_at(s.geom_body[g]), theta.geom_pos + 3 * g, theta.geom_quat + 4 * g,
+                   placement_at(bar.geom_R + 9 * g, bar.geom_p + 3 * g), bar, s.geom_body[g],
+                   theta_bar.geom_pos + 3 * g, theta_bar.geom_quat + 4 * g);
+  for (int k = 0; k < s.nsite; ++k)
+    attach_adjoint(body_at(s.site_body[k]), theta.site_pos + 3 * k, theta.site_quat + 4 * k,
+                   placement_at(bar.site_R + 9 * k, bar.site_p + 3 * k), bar, s.site_body[k],
+                   theta_bar.site_pos + 3 * k, theta_bar.site_quat + 4 * k);
+  const auto split = [](P a, P b, P out_bar, P& a_bar, P& b_bar) {
+    const P share = select(a == b, P(Real<P>(0.5)), select(a > b, P(1), P(0)));
+    a_bar += out_bar * share;
+    b_bar += out_bar * (P(1) - share);
+  };
+  for (int k = 0; k < s.npair; ++k) {
+    const int a = s.pair_geom1[k], b = s.pair_geom2[k], rule = s.pair_rule[k];
+    P &fa = theta_bar.geom_friction[3 * a], &fb = theta_bar.geom_friction[3 * b];
+    if (rule == kOwnFriction) theta_bar.pair_friction[k] += bar.pair_mu[k];
+    if (rule == kFirstFriction) fa += bar.pair_mu[k];
+    if (rule == kSecondFriction) fb += bar.pair_mu[k];
+    if (rule == kLargerFriction)
+      split(theta.geom_friction[3 * a], theta.geom_friction[3 * b], bar.pair_mu[k], fa, fb);
+    split(theta.geom_restitution[a], theta.geom_restitution[b], bar.pair_restitution[k],
+          theta_bar.geom_restitution[a], theta_bar.geom_restitution[b]);
+    theta_bar.contact_compliance[a] += bar.pair_compliance[k];
+    theta_bar.contact_compliance[b] += bar.pair_compliance[k];
+  }
+}
+
 // (M.6)  equality anchors: the two frames that a connect or weld holds together, in their links
 template <class P>
 FB_FN void derive_equalities(const Layout& s, const Theta<const P>& theta, Derived<P>& out) {
@@ -224,6 +459,30 @@ FB_FN void derive(const Layout& s, const Theta<const P>& theta, const R* vert, D
     derive_centre(out.link_mass[l], out.link_com + 3 * l, out.link_I + 6 * l);
   derive_shapes(s, theta, vert, out);
   derive_equalities(s, theta, out);
+}
+
+// (M.11)  given the cotangents of all derived values, which it uses up, add to theta_bar
+template <class P>
+FB_FN void derive_adjoint(const Layout& s, const Theta<const P>& theta,
+                          const Derived<const P>& value, Derived<P>& bar, Theta<P>& theta_bar) {
+  derive_shapes_adjoint(s, theta, value, bar, theta_bar);
+  for (int l = 1; l < s.nlink; ++l)
+    derive_centre_adjoint<P>(value.link_mass[l], value.link_com + 3 * l, bar.link_mass[l],
+                             bar.link_com + 3 * l, bar.link_I + 6 * l);
+  for (int b = s.nbody - 1; b > 0; --b) {
+    const int up = s.body_parent[b], link = s.body_link[b];
+    const Placement<P> X = placement_at(value.body_R + 9 * b, value.body_p + 3 * b);
+    const Placement<P> U = placement_at(value.body_R + 9 * up, value.body_p + 3 * up);
+    Placement<P> X_bar = placement_at(bar.body_R + 9 * b, bar.body_p + 3 * b);
+    if (link > 0)
+      derive_inertia_adjoint<P>(theta, b, X, bar.link_mass[link], bar.link_com + 3 * link,
+                                bar.link_I + 6 * link, X_bar, theta_bar);
+    const Mat3<P> Q = rotation_of(theta.body_quat + 4 * b);
+    const Placement<P> G = compose(U, Q, lift3<P>(theta.body_pos + 3 * b));
+    const Placement<P> G_bar = derive_joints_adjoint(s, theta, b, G, bar, X_bar, theta_bar);
+    attach_adjoint(U, theta.body_pos + 3 * b, theta.body_quat + 4 * b, G_bar, bar, up,
+                   theta_bar.body_pos + 3 * b, theta_bar.body_quat + 4 * b);
+  }
 }
 
 }  // namespace fb::FB_ISA

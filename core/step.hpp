@@ -106,64 +106,93 @@ FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T
   }
   RowProblem<T> p = row_problem(m, o, w);
   p.keep = nullptr;
-  solve_rows_adjoint<T>(p, w.keep, w.z, nullptr, nullptr, nullptr);
+  for (int r = 0; r < w.nrow; ++r) w.mu_bar[r] = w.lo_bar[r] = w.hi_bar[r] = T(0);
+  solve_rows_adjoint<T>(p, w.keep, w.z, w.mu_bar, w.lo_bar, w.hi_bar);
   apply_impulses(m.s, w, w.z, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) w.w1[d] -= w.dv[d];
 }
 
-// (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to q_bar
-// (ambient), v_bar, u_bar. v1 is the step's new velocity; t holds 4 nv numbers of scratch.  Returns
-// the lanes whose gradient is not to be had: an unfinished solve, or something in the step without
-// an adjoint.
-template <class T, class P>
-FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
-                           const T* u, const T* v1, const T* q1_bar, const T* v1_bar_in, Work<T>& w,
-                           T* t, T* q_bar, T* v_bar, T* u_bar) {
-  const Layout& s = m.s;
-  const T h = T(m.theta.dt[0]);
-  T *v1_bar = t, *q_tan = t + s.nv, *tau_bar = t + 2 * s.nv, *hD_bar = t + 3 * s.nv, h_bar = T(0);
-  for (int d = 0; d < s.nv; ++d) {
-    v1_bar[d] = v1_bar_in[d];
-    q_tan[d] = T(0);
-    w.a_eff[d] = (v1[d] - v[d]) / h;
-  }
-  integrate_adjoint(s, q, v1, m.theta.dt[0], q1_bar, q_bar, v1_bar, h_bar);
-  paired_rates(m, o, q, v1_bar, w);
+// where a step starts and what it gave; the cotangents of its results, and those it adds to (q:
+// ambient)
+template <class T>
+struct StepPoint {
+  const T *q, *v, *u, *v1;
+};
+template <class T>
+struct StepBars {
+  const T *q1, *v1;
+  T *q, *v, *u;
+  T* scratch;  // 4 nv numbers
+};
 
-  // fields: twists of w and of v+, accelerations at the effective a
+// twists of the paired rates and of the new velocity, accelerations at the effective one, and their
+// own cotangents
+template <class T, class P>
+FB_FN void field_bars(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>& w, T* tau) {
+  const Layout& s = m.s;
+  for (int d = 0; d < s.nv; ++d) w.a_eff[d] = (x.v1[d] - x.v[d]) / h;
   link_twists(s, w, w.w1, w.twist);
   for (int l = 0; l < s.nlink; ++l) w.bar[l].w = w.twist[l];
-  link_twists(s, w, v1, w.twist);
+  link_twists(s, w, x.v1, w.twist);
   for (int l = 0; l < s.nlink; ++l) w.bar[l].y = w.twist[l];
-  inverse_dynamics(m, w.a_eff, tau_bar, w, w.wrench);
+  inverse_dynamics(m, w.a_eff, tau, w, w.wrench);
   w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
   newton_euler_bars(m, -h, w);
-
-  // rows
-  Mask<T> missing = w.unconverged;
+}
+// all rows; returns the lanes in which one that moves something has no adjoint
+template <class T, class P>
+FB_FN Mask<T> row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Work<T>& w,
+                       T* q_tan) {
+  Mask<T> missing(false);
   for (int i = 0; i < w.nblock; ++i) {
     const Block& k = w.block[i];
     RowSeeds<T> e;
     block_seeds(m, o, i, q, w, e);
     const Mask<T> without = k.kind == kBlockContact
                                 ? contact_adjoint(m, o, i, e, w)
-                                : joint_seeds_adjoint(m, o, k, w.touch[i], -w.z[k.row], q_tan);
+                                : joint_seeds_adjoint(m, o, k, w.touch[i], -w.z[k.row], w, q_tan);
     // a row that is held at zero moves nothing, with or without an adjoint
     missing = missing | (without & !((w.lam[k.row] == T(0)) & (w.z[k.row] == T(0))));
   }
-  sweep_bars(m, v, w.a_eff, w.w1, v1, w, q_tan, v_bar);
+  return missing;
+}
 
-  // v* = v + ...: v_bar += Mh w, with M w from the swept accelerations; then springs, damping and
-  // actuators
+// (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to those of (q,
+// v, u) and, where w carries them, of the parameters.  Returns the lanes whose gradient is not to
+// be had: an unfinished solve, or something without an adjoint.
+template <class T, class P>
+FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                           const StepBars<T>& bar, Work<T>& w) {
+  const Layout& s = m.s;
+  const T h = T(m.theta.dt[0]);
+  T *v1_bar = bar.scratch, *q_tan = v1_bar + s.nv, *tau_bar = q_tan + s.nv,
+    *hD_bar = tau_bar + s.nv;
+  T h_bar = T(0);
   for (int d = 0; d < s.nv; ++d) {
-    const T Mw = -(dot(w.dof[d].S, w.bar[s.dof_link[d]].a_bar) / h);
-    v_bar[d] += mul_add(w.hD[d], w.w1[d], Mw);
+    v1_bar[d] = bar.v1[d];
+    q_tan[d] = T(0);
+  }
+  integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
+  paired_rates(m, o, x.q, v1_bar, w);
+  field_bars(m, x, h, w, tau_bar);
+  Mask<T> missing = w.unconverged | row_bars(m, o, x.q, w, q_tan);
+  sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);
+  if (w.derived_bar)
+    for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
+
+  // v* = v + h a: v_bar += Mh w, with M w from the swept accelerations; h meets the free
+  // acceleration
+  for (int d = 0; d < s.nv; ++d) {
+    const T Mw = mul_add(w.hD[d], w.w1[d], -(dot(w.dof[d].S, w.bar[s.dof_link[d]].a_bar) / h));
+    bar.v[d] += Mw;
+    h_bar += Mw * w.qdd[d];
     tau_bar[d] = w.w1[d] * h;
     hD_bar[d] = -(tau_bar[d] * w.a_eff[d]);
   }
-  if (!actuation_adjoint(m, q, v, u, tau_bar, hD_bar, w, q_tan, v_bar, u_bar))
+  if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
+  if (!actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, bar.v, bar.u))
     missing = Mask<T>(true);
-  lift_tangent(s, q, q_tan, q_bar);
+  lift_tangent(s, x.q, q_tan, bar.q);
   return missing;
 }
 

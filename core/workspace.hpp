@@ -71,7 +71,7 @@ struct Block {
   int kind, rows, row;    // row: first row in the solver's order
   int linkA, linkB;       // bodies of a contact or equality; for joint rows the joints' links
   int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
-  int source, side;       // pair, joint or equality; -1 | +1 for the lower and upper limit
+  int source, side;       // pair, joint or equality; slot of the pair, or -1 | +1 for a limit's end
 };
 template <class T>
 struct BlockWork {
@@ -90,13 +90,16 @@ struct Work {
   Force<T>* wrench;  // scratch, one per link
   int* fed;          // 1 where a link has received the articulated inertia of a link above it
   LinkBar<T>* bar;   // adjoint only
+  // cotangents of the parameters and of what is derived from them; null where nobody asks
+  Theta<T>* theta_bar;
+  Derived<T>* derived_bar;
   T *tau, *hD, *qdd, *vs, *dv;
   T *w1, *y1, *a_eff;  // adjoint only
   Block* block;
   BlockWork<T>* touch;
   T* g;  // half-solved rows, per row two segments of the longest tree
   T *A, *b, *lo, *hi, *mu, *lam;
-  T *n, *D, *lu, *rhs, *keep, *R, *z;
+  T *n, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar;
   int *tree_island, *island_row, *cone, *order, *sorted;
   int nblock, nrow, nisland, max_block, max_row, max_tree;
   Mask<T> overflow, unconverged;
@@ -131,6 +134,8 @@ struct Carver {
 template <class T>
 FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   Carver c{base, 0};
+  w.theta_bar = nullptr;
+  w.derived_bar = nullptr;
   w.max_block = block_capacity(s);
   w.max_row = row_capacity(s);
   w.max_tree = 1;
@@ -148,7 +153,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.vs, &w.dv}) *x = c.take<T>(s.nv);
   w.block = c.take<Block>(w.max_block);
   w.touch = c.take<BlockWork<T>>(w.max_block);
-  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.D, &w.rhs, &w.keep, &w.R, &w.z})
+  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.D, &w.rhs, &w.keep, &w.R, &w.z,
+                &w.mu_bar, &w.lo_bar, &w.hi_bar})
     *x = c.take<T>(rows);
   for (int** x : {&w.cone, &w.order, &w.sorted}) *x = c.take<int>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);

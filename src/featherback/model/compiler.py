@@ -109,8 +109,8 @@ class Locator:
 
 
 @contextmanager
-def quiet(findings: Findings, shown: str) -> Generator[None]:
-    """Turn what MuJoCo would print or log into notices, and its errors into ModelError."""
+def muted() -> Generator[list[str]]:
+    """Keep MuJoCo from printing its warnings and writing them to a file; yield them as a list."""
     import mujoco
 
     said: list[str] = []
@@ -118,12 +118,18 @@ def quiet(findings: Findings, shown: str) -> Generator[None]:
         before = mujoco.get_mju_user_warning()
         mujoco.set_mju_user_warning(said.append)
         try:
-            with warnings.catch_warnings(record=True) as raised:
-                warnings.simplefilter("always")
-                yield
-            said.extend(str(warning.message) for warning in raised)
+            yield said
         finally:
             mujoco.set_mju_user_warning(before)
+
+
+@contextmanager
+def quiet(findings: Findings, shown: str) -> Generator[None]:
+    """Turn what MuJoCo would print or log into notices."""
+    with muted() as said, warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        yield
+    said.extend(str(warning.message) for warning in raised)
     for text in dict.fromkeys(said):
         # long chains are put together from parts, which are never saved
         if "empty prefix" in text:

@@ -83,7 +83,9 @@ def reject(element: Element, sentence: str) -> NoReturn:
 def check_values(element: Element) -> None:
     """Refuse NaN, infinities and nothing at all where numbers or keywords are expected."""
     for attribute, text in element.attributes.items():
-        if attribute in schema.STRING_ATTRIBUTES:
+        if attribute in schema.STRING_ATTRIBUTES and not (
+            attribute == "data" and element.tag == "numeric"
+        ):
             continue
         if not text.strip():
             reject(element, f"{clip(attribute)} is empty; give it a value or remove it.")
@@ -172,6 +174,7 @@ def check_mjcf(root: Element) -> None:
         elif key == "body/replicate":
             _check_replicate(element)
         _check_name(element, key, taken)
+        _check_class(element)
 
 
 def _limited(element: Element) -> bool:
@@ -237,6 +240,18 @@ def _check_name(element: Element, key: str, taken: dict[tuple[str, str], Element
     other = taken.setdefault((space, name), element)
     if other is not element:
         reject(element, f"the name is taken already at {other.file}:{other.line}; rename one.")
+
+
+def _check_class(element: Element) -> None:
+    """Refuse a percent sign in the name of a class, which MuJoCo's reader would act upon."""
+    for attribute in ("class", "childclass"):
+        name = element.get(attribute) or ""
+        if "%" in name:
+            reject(
+                element,
+                f'{attribute} is "{clip(name)}"; the name of a class may not hold a percent sign, '
+                "so rename it.",
+            )
 
 
 _FINITE_FIELDS = (

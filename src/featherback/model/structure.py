@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._core import parameter_names, table_names
+from featherback.model.compiler import muted
 
 if TYPE_CHECKING:
     import mujoco
@@ -288,8 +289,10 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Floats:
     import mujoco
 
     data = mujoco.MjData(m)
-    for stage in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_crb, mujoco.mj_factorM):
-        stage(m, data)
+    # what it warns of here it has said at compilation
+    with muted():
+        for stage in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_crb, mujoco.mj_factorM):
+            stage(m, data)
     weights = np.zeros((m.nbody, 2))
     for link in range(1, int(body_link.max(initial=0)) + 1):
         bodies = np.flatnonzero(body_link == link)

@@ -234,6 +234,11 @@ def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
         raise ModelError(f"{shown}: the file cannot be read ({reason}).") from None
 
 
+def is_file(path: Path) -> bool:
+    """Say whether a path leads to a file; one that the system cannot take leads to none."""
+    return os.path.isfile(path)
+
+
 def allowed_root(folder: Path, rise: int = MAX_RISE) -> Path:
     """Return the highest folder from which a model in `folder` may name files."""
     root = folder
@@ -314,7 +319,7 @@ def _include_path(element: Element, folder: Path, base: Path) -> Path:
                 f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
                 f"keep it at most {MAX_RISE} folders above the model."
             )
-        if path.is_file():
+        if is_file(path):
             return path
     raise ModelError(f'{element.where}: there is no file "{clip(name)}"; check the path.')
 

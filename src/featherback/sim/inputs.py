@@ -109,6 +109,49 @@ def pack_theta(
     return np.concatenate(columns, axis=1)
 
 
+# parameters the step reads but whose gradient is not written
+NO_GRADIENT = {
+    "body_invweight0": "it only sets the default compliance of rows",
+    "dof_invweight0": "it only sets the default compliance of rows",
+    "eq_data": "equality constraints have no adjoint yet",
+    "site_pos": "sites do not act on the motion",
+    "site_quat": "sites do not act on the motion",
+}
+
+
+def refuse_without_gradient(where: str, given: dict[str, Any], structure: Structure) -> None:
+    """Refuse a gradient that is not to be had; it is never zero instead."""
+    for name in given:
+        if name in NO_GRADIENT:
+            raise ParameterError(
+                f'{where}: params["{name}"] has no gradient: {NO_GRADIENT[name]}; '
+                "leave it out of the rollout's params, or pass it to the Simulator."
+            )
+        balls = structure.tables["jnt_type"] < 2
+        if name in ("jnt_stiffness", "qpos_spring") and np.any(balls):
+            j = int(np.flatnonzero(balls)[0])
+            raise ParameterError(
+                f'{where}: params["{name}"] has no gradient for ball and free joints, such as joint '
+                f"{j} of this model; pass it to the Simulator instead."
+            )
+
+
+def unpack_theta(
+    theta_bar: Real, base: dict[str, Real], given: dict[str, tuple[int, ...]]
+) -> dict[str, Real]:
+    """Cut the given parameters out of (worlds, numbers); sum over the worlds where shared."""
+    out: dict[str, Real] = {}
+    at = 0
+    for name, value in base.items():
+        if name in given:
+            part = theta_bar[:, at : at + value.size]
+            own = len(given[name]) > value.ndim
+            total = part if own else part.sum(axis=0)
+            out[name] = total.reshape(given[name])
+        at += value.size
+    return out
+
+
 # parameters that must not be negative, with their units
 _NOT_NEGATIVE = {
     "body_mass": "kg",

@@ -25,11 +25,14 @@ class Gradient:
             normalisation of quaternions, so plain finite differences in q agree with it.
         v: real[(worlds,) nv], with respect to the initial velocity.
         u: real[(worlds,) steps, nu], with respect to the controls; one for each world.
+        params: by name, for the parameters that were given to the rollout, in the shape they had:
+            summed over the worlds where all shared them.
     """
 
     q: Real
     v: Real
     u: Real
+    params: dict[str, Real]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +81,9 @@ class Rollout:
             raise WorldError(f"rollout(): {self.describe_status()}")
 
     def vjp(self, q_bar: ArrayLike | None = None, v_bar: ArrayLike | None = None) -> Gradient:
-        """Return the gradient of a loss with respect to the initial state and the controls.
+        """Return the gradient of a loss with respect to initial state, controls and parameters.
+
+        The parameters are those that were passed to the rollout.
 
         Args:
             q_bar: derivative of the loss with respect to `q`, same shape; zero when None.

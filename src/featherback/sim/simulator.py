@@ -13,7 +13,15 @@ from featherback._core import CONTACT_NUMBERS, Engine, isa
 from featherback.errors import ParameterError, ShapeError, WorldError
 from featherback.model import Model
 from featherback.sim.contacts import Contacts
-from featherback.sim.inputs import as_real, broadcast_worlds, pack_theta, rows, same_worlds
+from featherback.sim.inputs import (
+    as_real,
+    broadcast_worlds,
+    pack_theta,
+    refuse_without_gradient,
+    rows,
+    same_worlds,
+    unpack_theta,
+)
 from featherback.sim.progress import progress_bar
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.status import describe
@@ -368,8 +376,10 @@ class Simulator:
                 report,
             )
 
+        given = {name: np.shape(value) for name, value in (params or {}).items()}
+
         def back(roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None) -> Gradient:
-            return self._vjp(roll, q_bar, v_bar, theta)
+            return self._vjp(roll, q_bar, v_bar, (theta, given))
 
         one: Any = ... if batched else 0
         return Rollout(
@@ -385,10 +395,16 @@ class Simulator:
         )
 
     def _vjp(
-        self, roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None, theta: Real | None
+        self,
+        roll: Rollout,
+        q_bar: ArrayLike | None,
+        v_bar: ArrayLike | None,
+        params: tuple[Real | None, dict[str, tuple[int, ...]]],
     ) -> Gradient:
         """Run the adjoint of a rollout backwards over its steps."""
         where = "vjp()"
+        theta, given = params
+        refuse_without_gradient(where, given, self.model.structure)
         bars: dict[str, Real] = {}
         for name, value, like in (("q_bar", q_bar, roll.q), ("v_bar", v_bar, roll.v)):
             bar = np.zeros_like(like) if value is None else as_real(where, name, value, self.dtype)
@@ -404,12 +420,21 @@ class Simulator:
         u_bar = np.zeros((worlds, steps, self.model.nu), self.dtype)
         status, step = np.zeros(worlds, np.uint32), np.full(worlds, -1, np.int32)
         u = np.ascontiguousarray(roll.u) if roll.u.shape[-1] else None
+        numbers = self._engine.theta_numbers + self._engine.derived_numbers
+        theta_bar = np.zeros((worlds, numbers), self.dtype) if given else None
         if worlds and steps:
-            self._engine.vjp(q, v, u, theta, bars["q_bar"], bars["v_bar"], u_bar, status, step)
+            self._engine.vjp(
+                q, v, u, theta, bars["q_bar"], bars["v_bar"], u_bar, theta_bar, status, step
+            )
         if np.any(status):
             raise WorldError(f"{where}: {describe(status, step)}")
-        out = (bars["q_bar"][:, 0].copy(), bars["v_bar"][:, 0].copy(), u_bar)
-        return Gradient(*(a if batched else a[0] for a in out))
+        one: Any = ... if batched else 0
+        return Gradient(
+            q=bars["q_bar"][:, 0][one].copy(),
+            v=bars["v_bar"][:, 0][one].copy(),
+            u=u_bar[one],
+            params={} if theta_bar is None else unpack_theta(theta_bar, self._base, given),
+        )
 
     def _theta(self, where: str, params: Params | None, worlds: int | None) -> Real | None:
         """Return the flat parameters with some replaced, or None for the simulator's own."""

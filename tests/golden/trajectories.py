@@ -1,0 +1,132 @@
+"""Hashes of fixed trajectories, for the instruction set in force; run as a program it prints JSON.
+
+The inputs are kept apart from rounding elsewhere: parameters compiled by MuJoCo are rounded to
+twelve digits, states and controls are made by addition and multiplication only, and the random tree
+is a file. So a hash depends on our arithmetic, and `inputs` tells whether anything else changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import featherback as fb
+
+WORLDS = 3
+DIGITS = 12  # significant digits that are kept of a compiled parameter
+
+PILE = """<mujoco model="pile"><option timestep="0.002"/><worldbody>
+<geom type="plane" size="0 0 1"/>
+<body pos="0 0 0.1"><freejoint/><geom type="box" size="0.1 0.1 0.1" mass="1"/></body>
+<body pos="0.02 0 0.27"><freejoint/>
+<geom type="capsule" size="0.05 0.1" quat="0.5 0.5 0.5 0.5" mass="0.5"/></body>
+<body pos="0 0.01 0.44"><freejoint/><geom type="box" size="0.12 0.08 0.09" mass="2"/></body>
+<body pos="0.4 0 0.2"><freejoint/><geom type="capsule" size="0.06 0.1" mass="1"/></body>
+<body pos="0.52 0 0.1"><freejoint/><geom type="sphere" size="0.09" mass="1"/></body>
+</worldbody></mujoco>"""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One golden trajectory: a model, a number type, a number of steps and how far worlds differ.
+
+    Attributes:
+        model: makes the model.
+        dtype: number type.
+        steps: length of the rollout.
+        speed: largest initial velocity [m/s, rad/s].
+        control: largest change of a control around its reference.
+    """
+
+    model: Callable[[], fb.Model]
+    dtype: Literal["float64", "float32"]
+    steps: int
+    speed: float = 0.5
+    control: float = 0.3
+
+
+def _tree() -> fb.Model:
+    return fb.load(Path(__file__).with_name("tree.xml"))
+
+
+SCENES = {
+    "laikago drop, float64": Scene(fb.models.laikago, "float64", 400),
+    "laikago drop, float32": Scene(fb.models.laikago, "float32", 400),
+    "pile, float64": Scene(lambda: fb.load(PILE), "float64", 400),
+    "pile, float32": Scene(lambda: fb.load(PILE), "float32", 400),
+    "random tree, float64": Scene(_tree, "float64", 300),
+}
+
+
+def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers with twelve significant digits."""
+    flat = [float(f"{value:.{DIGITS}g}") for value in np.ravel(values)]
+    return np.array(flat).reshape(np.shape(values))
+
+
+def spread(shape: tuple[int, ...], size: float) -> NDArray[np.float64]:
+    """Return numbers between -size and size that repeat after a prime number of entries."""
+    count = int(np.prod(shape))
+    return (np.arange(count) * 37 % 101 / 50.0 - 1.0).reshape(shape) * size
+
+
+def digest(*arrays: NDArray[np.generic]) -> str:
+    """Return the SHA-256 of the bytes of some arrays."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
+
+
+def hashes_of(scene: Scene) -> dict[str, str]:
+    """Return the hash of everything that goes into a scene and of what comes out."""
+    model = scene.model()
+    params = {name: rounded(value) for name, value in model.params.items()}
+    tables = [model.structure.tables[name] for name in sorted(model.structure.tables)]
+    q = np.repeat(rounded(model.q0)[None], WORLDS, axis=0)
+    v = spread((WORLDS, model.nv), scene.speed)
+    u = spread((WORLDS, scene.steps, model.nu), scene.control)
+    if model.nu == model.nv - 6:
+        # servos of a free robot: targets around the pose it starts in
+        u = u + q[:, None, 7:]
+    sim = fb.Simulator(model, dtype=scene.dtype, params=dict(params))
+    roll = sim.rollout(q, v, u, steps=scene.steps)
+    assert np.isfinite(roll.v).all(), roll.describe_status()
+    return {
+        "inputs": digest(*(params[name] for name in sorted(params)), *tables, q, v, u),
+        "states": digest(roll.q, roll.v, roll.status),
+    }
+
+
+def all_hashes() -> dict[str, dict[str, str]]:
+    """Return the hashes of every scene for the instruction set in force."""
+    return {name: hashes_of(scene) for name, scene in SCENES.items()}
+
+
+def hashes_for(isa: str) -> dict[str, dict[str, str]]:
+    """Return the hashes of every scene for an instruction set, from a process of its own."""
+    root = Path(__file__).resolve().parent.parent.parent
+    code = "from tests.golden import trajectories; trajectories.main()"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "FEATHERBACK_ISA": isa},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        raise RuntimeError(f"the trajectories of {isa} failed:\n{run.stderr}")
+    return json.loads(run.stdout)
+
+
+def main() -> None:
+    """Print the hashes as JSON."""
+    json.dump(all_hashes(), sys.stdout)
