@@ -131,9 +131,11 @@ core::TouchBar<T> load_touch_bars(const Table& table, size_t first) {
   return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6]}};
 }
 
+// a bar whose numbers are all `start`
 template <class T>
-core::ShapeBar<T> zero_shape_bar() {
-  return {core::zero_force<T>(), core::zero3<T>()};
+core::ShapeBar<T> shape_bar(core::Real<T> start) {
+  const core::Vec3<T> x{T(start), T(start), T(start)};
+  return {{x, x}, x};
 }
 
 // the 18 numbers of two bars: pose (6) and size (3) of A, then of B
@@ -152,12 +154,13 @@ void read_shape_bars(const core::ShapeBar<T>* bars, T* x) {
 
 template <class T>
 std::vector<double> adjoint_worlds(int kind, int slot, const Table& a, const Table& b,
-                                   const Table& vert, const Table& touch_bar) {
+                                   const Table& vert, const Table& touch_bar, double start) {
+  using R = core::Real<T>;
   const size_t worlds = a.shape(0);
   const std::vector<core::Real<T>> hull(vert.data(), vert.data() + vert.size());
   std::vector<double> out(worlds * kBarNumbers);
   for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
-    core::ShapeBar<T> bars[2] = {zero_shape_bar<T>(), zero_shape_bar<T>()};
+    core::ShapeBar<T> bars[2] = {shape_bar<T>(R(start)), shape_bar<T>(R(start))};
     core::collide_adjoint(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull),
                           slot, load_touch_bars<T>(touch_bar, first), bars[0], bars[1]);
     T x[kBarNumbers];
@@ -176,19 +179,20 @@ inline void check_touch_bar(int kind, int slot, const Table& a, const Table& tou
     throw nb::value_error("collide_adjoint(): touch_bar must be a table of (worlds, 7).");
 }
 
-// touch_bar (worlds, 7) of one slot -> (worlds, 18); lanes: 1 or 4 worlds in one number (8 in
-// float32)
+// touch_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; lanes: 1
+// or 4 worlds in one number (8 in float32)
 inline Array collide_adjoint(int kind, int slot, Table a, Table b, Table vert, Table touch_bar,
-                             int lanes, bool single) {
+                             int lanes, bool single, double start) {
   check_tables(kind, a, b);
   check_touch_bar(kind, slot, a, touch_bar);
+  const auto run = [&]<class T>(T) {
+    return adjoint_worlds<T>(kind, slot, a, b, vert, touch_bar, start);
+  };
   std::vector<double> out;
   if (single)
-    out = lanes == 1 ? adjoint_worlds<float>(kind, slot, a, b, vert, touch_bar)
-                     : adjoint_worlds<core::Lane<float, 8>>(kind, slot, a, b, vert, touch_bar);
+    out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
   else
-    out = lanes == 1 ? adjoint_worlds<double>(kind, slot, a, b, vert, touch_bar)
-                     : adjoint_worlds<core::Lane<double, 4>>(kind, slot, a, b, vert, touch_bar);
+    out = lanes == 1 ? run(double()) : run(core::Lane<double, 4>());
   return make_array(std::move(out), {a.shape(0), size_t(kBarNumbers)});
 }
 
@@ -209,7 +213,7 @@ inline Array collide_adjoint_tangent(int kind, int slot, std::pair<Table, Table>
       y[e] = {b.first(w, e), b.second(w, e)};
     }
     const double* t = &touch_bar(w, 0);
-    core::ShapeBar<D> bars[2] = {zero_shape_bar<D>(), zero_shape_bar<D>()};
+    core::ShapeBar<D> bars[2] = {shape_bar<D>(0), shape_bar<D>(0)};
     core::collide_adjoint<D>(kind, make_shape<D>(x, vert.data(), nvert),
                              make_shape<D>(y, vert.data(), nvert), slot,
                              {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}}, bars[0], bars[1]);
@@ -229,7 +233,7 @@ inline void register_collision_ops(nanobind::module_& m) {
   m.def("collide_tangent", &fb::ops::collide_tangent, "kind"_a, "a"_a, "a_tan"_a, "b"_a, "b_tan"_a,
         "vert"_a);
   m.def("collide_adjoint", &fb::ops::collide_adjoint, "kind"_a, "slot"_a, "a"_a, "b"_a, "vert"_a,
-        "touch_bar"_a, "lanes"_a = 1, "single"_a = false);
+        "touch_bar"_a, "lanes"_a = 1, "single"_a = false, "start"_a = 0.0);
   m.def("collide_adjoint_tangent", &fb::ops::collide_adjoint_tangent, "kind"_a, "slot"_a, "a"_a,
         "b"_a, "vert"_a, "touch_bar"_a);
 }

@@ -52,7 +52,10 @@ const void* data_of(nb::object o) { return o.is_none() ? nullptr : nb::cast<Read
 
 Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,
                const std::string& isa, int threads)
-    : pool_(threads), scratch_(threads), scratch_bytes_(threads, 0) {
+    : threads_(threads),
+      pool_(std::make_unique<Pool>(threads)),
+      scratch_(threads),
+      scratch_bytes_(threads, 0) {
 #define FB_X(name) layout_.name = nb::cast<int>(sizes[#name]);
   FB_SIZES(FB_X)
 #undef FB_X
@@ -119,6 +122,15 @@ char* Engine::workspace(int thread, size_t bytes) {
   return scratch_[thread].get();
 }
 
+// after a fork the old pool is left alone, since its threads are not there to be joined
+Pool& Engine::pool() {
+  if (!pool_->usable()) {
+    (void)pool_.release();
+    pool_ = std::make_unique<Pool>(threads_);
+  }
+  return *pool_;
+}
+
 // lanes pay from two worlds on
 const Kernel* Engine::kernel_for(long worlds, bool) const { return worlds > 1 ? many_ : one_; }
 
@@ -133,7 +145,7 @@ void Engine::run(Job job, const Task& task) {
     const size_t derived = size_t(host::derived_size(layout_)) * k->real_bytes;
     std::vector<Buffer> own(scratch_.size());
     for (Buffer& b : own) b = aligned_buffer(derived);
-    pool_.run(blocks, [&](int thread, long b) {
+    pool().run(blocks, [&](int thread, long b) {
       Task t = task;
       t.theta = static_cast<const char*>(task.theta) + b * row;
       t.theta_per_world = false;
@@ -143,7 +155,7 @@ void Engine::run(Job job, const Task& task) {
     });
     return;
   }
-  pool_.run(blocks, [&](int thread, long b) { k->run(job, task, b, scratch_[thread].get()); });
+  pool().run(blocks, [&](int thread, long b) { k->run(job, task, b, scratch_[thread].get()); });
 }
 
 nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
@@ -264,7 +276,7 @@ void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::obj
 }
 
 void Engine::contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,
-                      AnyArray ids, AnyArray count) {
+                      AnyArray ids, AnyArray count, AnyArray overflow) {
   Guard use(in_use_);
   Task t = blank_task(rows_of(q), theta);
   t.q = q.data();
@@ -273,6 +285,7 @@ void Engine::contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, 
   t.contact_numbers = numbers.data();
   t.contact_ids = static_cast<int32_t*>(ids.data());
   t.contact_count = static_cast<int32_t*>(count.data());
+  t.contact_overflow = static_cast<uint8_t*>(overflow.data());
   nb::gil_scoped_release release;
   run(Job::contacts, t);
 }

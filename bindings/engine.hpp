@@ -46,7 +46,7 @@ class Engine {
   void evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
                 nb::object theta);
   void contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,
-                AnyArray ids, AnyArray count);
+                AnyArray ids, AnyArray count, AnyArray overflow);
 
  private:
   Task blank_task(long worlds, nb::object theta);
@@ -54,6 +54,7 @@ class Engine {
   void run(Job job, const Task& task);
   const Kernel* kernel_for(long worlds, bool per_world) const;
   char* workspace(int thread, size_t bytes);
+  Pool& pool();
   class Use;
 
   Layout layout_{};
@@ -62,7 +63,8 @@ class Engine {
   Buffer theta_, derived_, vert_;
   const Kernel *one_ = nullptr, *many_ = nullptr;
   int ntheta_ = 0;
-  Pool pool_;
+  int threads_;
+  std::unique_ptr<Pool> pool_;
   std::vector<Buffer> scratch_;
   std::vector<size_t> scratch_bytes_;
   Buffer derived_other_;

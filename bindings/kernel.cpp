@@ -333,6 +333,7 @@ void write_contacts(const Task& t, const Bench<P>& b, long world, int k) {
     ids[count++] = x.source;
   }
   t.contact_count[world] = count;
+  t.contact_overflow[world] = mask_lane(b.w.overflow, k);
 }
 template <class P>
 void run_contacts(const Task& t, long block, char* workspace) {

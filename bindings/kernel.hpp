@@ -42,6 +42,7 @@ struct Task {
   void* y;
   void* contact_numbers;
   int32_t *contact_ids, *contact_count;
+  uint8_t* contact_overflow;
 };
 
 enum class Job : int {

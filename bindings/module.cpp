@@ -73,5 +73,5 @@ NB_MODULE(_core, m) {
       .def("evaluate", &fb::Engine::evaluate, "job"_a, "q"_a, "v"_a.none(), "x"_a.none(), "y"_a,
            "theta"_a.none())
       .def("contacts", &fb::Engine::contacts, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),
-           "numbers"_a, "ids"_a, "count"_a);
+           "numbers"_a, "ids"_a, "count"_a, "overflow"_a);
 }

@@ -60,7 +60,9 @@ struct ModelBox {
   core::Options<core::Real<T>> opts() const {
     using R = core::Real<T>;
     const EngineOptions& o = options;
-    return {R(o.margin),         R(o.v_recover), R(o.v_rest),    R(o.tolerance),
+    // single precision cannot reach a tolerance meant for double
+    const double tolerance = sizeof(R) == 4 && o.tolerance < 1e-4 ? 1e-4 : o.tolerance;
+    return {R(o.margin),         R(o.v_recover), R(o.v_rest),    R(tolerance),
             R(o.regularisation), o.max_sweeps,   o.box_friction, o.exact_finish};
   }
 };
@@ -140,9 +142,9 @@ struct ActuationOp {
     const int nq = m.s.nq, nv = m.s.nv;
     Scratch<T> k(m.s);
     std::vector<T> tangent(nv, T(0));
-    if (!core::actuation_adjoint(m, x, x + nq, x + nq + nv, y_bar, y_bar + nv, k.w, tangent.data(),
-                                 x_bar + nq, x_bar + nq + nv))
-      throw std::runtime_error("actuation: this model has a term without an adjoint");
+    core::actuation(m, x, x + nq, x + nq + nv, k.w);
+    core::actuation_adjoint(m, x, x + nq, x + nq + nv, y_bar, y_bar + nv, k.w, tangent.data(),
+                            x_bar + nq, x_bar + nq + nv);
     core::lift_tangent(m.s, x, tangent.data(), x_bar);
   }
 };
@@ -310,12 +312,14 @@ inline OpTable model_table(const Box& box) {
   const size_t nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
   const size_t ntheta = core::theta_size(box->s);
   const char* derive =
-      "derive derive_shapes derive_centre derive_inertia derive_joints attach compose axis_frame "
+      "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
+      "compose axis_frame "
       "rotation_of";
   const char* step_theta =
       "step link_pose link_inertia actuator_force spring joint_force_limit collide";
   const char* step =
-      "step contact contact_seeds touch joint_seeds actuation actuator integrate inverse_dynamics";
+      "step contact contact_seeds touch joint_seeds equality_seeds ball_limit joint_equality log "
+      "actuation actuator integrate inverse_dynamics";
   return {
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},

@@ -1,6 +1,8 @@
 // A fixed set of threads that share out numbered blocks of work.  Blocks are independent, so the
 // order in which they are taken is free.
 #pragma once
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -12,17 +14,17 @@ namespace fb {
 
 class Pool {
  public:
-  explicit Pool(int threads) {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
-  }
-  ~Pool() {
-    {
-      std::lock_guard<std::mutex> hold(mutex_);
-      stop_ = true;
+  explicit Pool(int threads) : process_(getpid()) {
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+    } catch (...) {
+      stop();
+      throw;
     }
-    wake_.notify_all();
-    for (std::thread& t : workers_) t.join();
   }
+  ~Pool() { stop(); }
+  // threads do not survive a fork: a pool is of use only in the process that made it
+  bool usable() const { return process_ == getpid(); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -48,6 +50,15 @@ class Pool {
   }
 
  private:
+  void stop() {
+    {
+      std::lock_guard<std::mutex> hold(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& t : workers_) t.join();
+    workers_.clear();
+  }
   void take(int thread) {
     for (long b = next_++; b < blocks_; b = next_++) work_(thread, b);
   }
@@ -66,6 +77,7 @@ class Pool {
     }
   }
 
+  pid_t process_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;

@@ -151,16 +151,24 @@ FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const T* q, const T* v,
   const ActuatorBars<T> b =
       actuator_force_adjoint(m, a, f, u, force_bar, -(kv_bar * (gear[0] * gear[0])), w);
   u_bar[a] += s.act_ctrllimited[a] ? select(f.ctrl == u[a], b.ctrl, T(0)) : b.ctrl;
-  if (w.theta_bar) {
-    T* gear_bar = w.theta_bar->actuator_gear + 6 * a;
-    for (int i = 0; i < n; ++i) gear_bar[i] += select(inside, tau_bar[da + i], T(0)) * f.force;
-    if (n == 1)
-      gear_bar[0] +=
-          b.length * q[qa] + b.speed * v[da] - kv_bar * f.dspeed * (gear[0] * Real<T>(2));
+  for (int i = 0; i < n; ++i) v_bar[da + i] += b.speed * gear[i];
+  Vec3<T> e = zero3<T>();
+  if (type == kBall) {
+    e = log_quat(normalised(q + qa));
+    const Vec3<T> g{T(gear[0]), T(gear[1]), T(gear[2])};
+    add3(log_adjoint(e, g * b.length, -1), q_bar + da);
+  } else if (n == 1) {
+    e.x = q[qa];
+    q_bar[da] += b.length * gear[0];
   }
-  if (n > 1) return;
-  q_bar[da] += b.length * gear[0];
-  v_bar[da] += b.speed * gear[0];
+  if (!w.theta_bar) return;
+  T* gear_bar = w.theta_bar->actuator_gear + 6 * a;
+  const T length[3] = {e.x, e.y, e.z};
+  for (int i = 0; i < n; ++i) {
+    gear_bar[i] += select(inside, tau_bar[da + i], T(0)) * f.force + b.speed * v[da + i];
+    if (i < 3) gear_bar[i] += b.length * length[i];
+  }
+  if (n == 1) gear_bar[0] -= kv_bar * f.dspeed * (gear[0] * Real<T>(2));
 }
 
 // sums over the actuators of each dof before joint force limits: force and damping
@@ -209,16 +217,29 @@ FB_FN void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, W
   if (m.s.nu > 0) actuate(m, q, v, u, w, w.qdd, w.vs);
 }
 
-// a hinge's or slide's spring
+// (A.7)  a joint's spring: tau = -k (q - ref), or -k log(ref^-1 q) on rotations
 template <class T, class P>
-FB_INLINE void spring_adjoint(const Model<T, P>& m, int j, const T* q, const T* tau_bar, Work<T>& w,
-                              T* q_bar) {
-  const int qa = m.s.jnt_qadr[j], da = m.s.jnt_dofadr[j];
+FB_FN void spring_adjoint(const Model<T, P>& m, int j, const T* q, const T* tau_bar, Work<T>& w,
+                          T* q_bar) {
+  const int qa = m.s.jnt_qadr[j], da = m.s.jnt_dofadr[j], type = m.s.jnt_type[j];
   const P k = m.theta.jnt_stiffness[j];
-  q_bar[da] -= tau_bar[da] * k;
+  const P* ref = m.theta.qpos_spring + qa;
+  const int flat = type == kFree ? 3 : type == kBall ? 0 : 1;
+  for (int i = 0; i < flat; ++i) {
+    q_bar[da + i] -= tau_bar[da + i] * k;
+    if (!w.theta_bar) continue;
+    w.theta_bar->jnt_stiffness[j] -= tau_bar[da + i] * (q[qa + i] - T(ref[i]));
+    w.theta_bar->qpos_spring[qa + i] += tau_bar[da + i] * k;
+  }
+  if (type >= kSlide) return;
+  const T r[4] = {T(ref[flat]), T(ref[flat + 1]), T(ref[flat + 2]), T(ref[flat + 3])};
+  const Vec3<T> e = log_quat(mul(conj(normalised(r)), normalised(q + qa + flat)));
+  const Vec3<T> t_bar = lift3<T>(tau_bar + da + flat);
+  add3(-log_adjoint(e, t_bar * k, -1), q_bar + da + flat);
   if (!w.theta_bar) return;
-  w.theta_bar->jnt_stiffness[j] -= tau_bar[da] * (q[qa] - T(m.theta.qpos_spring[qa]));
-  w.theta_bar->qpos_spring[qa] += tau_bar[da] * k;
+  w.theta_bar->jnt_stiffness[j] -= dot(e, t_bar);
+  // a turn of the reference acts from the left, the other way
+  add_quat_bar(ref + flat, log_adjoint(e, t_bar * k, 1), w.theta_bar->qpos_spring + qa + flat);
 }
 // a joint whose actuators are held at its limit moves with the limit
 template <class T, class P>
@@ -232,15 +253,12 @@ FB_INLINE void joint_force_limit_adjoint(const Model<T, P>& m, const T* act, con
     theta_bar.jnt_actfrcrange[2 * j + 1] += select(act[da] > T(jr[1]), tau_bar[da], T(0));
   }
 }
-// (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar and u_bar; false where a ball or
-// free joint carries a spring or an actuator with a position or velocity term, whose adjoint is not
-// written
+// (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar, u_bar and the parameters
 template <class T, class P>
-FB_FN bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const T* u,
+FB_FN void actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const T* u,
                              const T* tau_bar, const T* hD_bar, Work<T>& w, T* q_bar, T* v_bar,
                              T* u_bar) {
   const Layout& s = m.s;
-  bool complete = true;
   for (int d = 0; d < s.nv; ++d) {
     v_bar[d] -= tau_bar[d] * m.theta.dof_damping[d];
     if (!w.theta_bar) continue;
@@ -249,25 +267,17 @@ FB_FN bool actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const
     w.theta_bar->dof_damping[d] += hD_bar[d] * m.theta.dt[0] - tau_bar[d] * v[d];
     w.theta_bar->dt[0] += hD_bar[d] * (w.hD[d] - T(m.theta.dof_armature[d])) / T(m.theta.dt[0]);
   }
-  for (int j = 0; j < s.njnt; ++j) {
-    if (s.jnt_type[j] >= kSlide)
-      spring_adjoint(m, j, q, tau_bar, w, q_bar);
-    else if (!all(T(m.theta.jnt_stiffness[j]) == T(0)))
-      complete = false;
-  }
-  if (s.nu == 0) return complete;
+  for (int j = 0; j < s.njnt; ++j) spring_adjoint(m, j, q, tau_bar, w, q_bar);
+  if (s.nu == 0) return;
   // the unlimited sums tell which joints are held at their force limit
   T *act = w.qdd, *kv = w.dv;
   actuator_sums(m, q, v, u, act, kv);
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
-    if (s.jnt_type[j] < kSlide)
-      complete = complete && !s.act_affine_gain[a] && !s.act_affine_bias[a];
     actuator_adjoint(m, a, q, v, u, act, tau_bar, hD_bar, w, q_bar, v_bar, u_bar);
   }
   if (w.theta_bar) joint_force_limit_adjoint(m, act, tau_bar, *w.theta_bar);
-  return complete;
 }
 
 }  // namespace fb::FB_ISA

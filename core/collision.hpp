@@ -8,6 +8,9 @@
 
 namespace fb::FB_ISA {
 
+// whether the touches of a kind of pair have an adjoint
+FB_INLINE constexpr bool has_adjoint(int kind) { return kind >= 0 && kind < kPairKinds; }
+
 // writes pair_slots(kind) touches; A comes first in MuJoCo's order of shapes (plane, sphere,
 // capsule, box)
 template <class T>
@@ -42,9 +45,6 @@ FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, Touch<T>
   }
 }
 
-// whether the touches of a kind of pair have an adjoint
-FB_INLINE constexpr bool has_adjoint(int kind) { return kind >= 0 && kind <= kCapsuleBox; }
-
 // given the cotangent of one touch, add to a_bar, b_bar; a cotangent of zero adds exactly zero
 template <class T>
 FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, int slot,
@@ -73,6 +73,8 @@ FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, 
       return capsule_capsule_adjoint(a, b, slot, out_bar, a_bar, b_bar);
     case kCapsuleBox:
       return capsule_box_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    case kBoxBox:
+      return box_box_adjoint(a, b, slot, out_bar, a_bar, b_bar);
     default:
       return;
   }

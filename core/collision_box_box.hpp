@@ -1,38 +1,16 @@
 // A box against a box, for one world at a time: separating axes, then a clipped face, an edge pair
 // or a vertex. Proof: docs/derivations/collision.md.
 #pragma once
-#include "collision_round.hpp"
+#include "collision_box_face.hpp"
 
 namespace fb::FB_ISA {
 
-template <class T>
-struct BoxFrame {
-  Vec3<T> p, axis[3];
-  T half[3];
-};
-template <class T>
-FB_INLINE BoxFrame<T> box_frame(const Shape<T>& s) {
-  return {s.p, {column(s.R, 0), column(s.R, 1), column(s.R, 2)}, {s.size.x, s.size.y, s.size.z}};
-}
-template <class T>
-FB_INLINE T sign_of(T x) {
-  return select(x < T(0), T(-1), T(1));
-}
 // extent of the box along a unit vector, from its centre
 template <class T>
 FB_INLINE T reach_of(const BoxFrame<T>& f, Vec3<T> n) {
   return f.half[0] * abs(dot(n, f.axis[0])) + f.half[1] * abs(dot(n, f.axis[1])) +
          f.half[2] * abs(dot(n, f.axis[2]));
 }
-
-// a candidate axis: separation [m] along the unit vector n from A to B; i, j: axes of A and B (-1:
-// not involved)
-template <class T>
-struct BoxAxis {
-  T sep;
-  Vec3<T> n;
-  int i, j;
-};
 
 // edges of A and B count as parallel below this squared sine
 inline constexpr double kParallelEdges = 1e-6;
@@ -76,17 +54,31 @@ FB_INLINE BoxAxis<T> best_edge_axis(const BoxFrame<T>& a, const BoxFrame<T>& b) 
   return best;
 }
 
+// the middle of the edge along axis i that lies farthest along `side` n
+template <class T>
+FB_INLINE Vec3<T> edge_point(const BoxFrame<T>& f, int i, Vec3<T> n, T side) {
+  Vec3<T> x = f.p;
+  for (int k = 0; k < 3; ++k)
+    if (k != i) x += f.axis[k] * (f.half[k] * (side * sign_of(dot(n, f.axis[k]))));
+  return x;
+}
+
+// given x_bar, add to bar: the point moves with the box, and along two axes with their half extents
+template <class T>
+FB_INLINE void edge_point_adjoint(const BoxFrame<T>& f, int i, Vec3<T> n, T side, Vec3<T> x_bar,
+                                  ShapeBar<T>& bar) {
+  add_point(bar, edge_point(f, i, n, side), x_bar);
+  for (int k = 0; k < 3; ++k)
+    if (k != i) add_half(bar, k, dot(f.axis[k], x_bar) * (side * sign_of(dot(n, f.axis[k]))));
+}
+
 // (C.17)  the two edges that face each other along an edge axis; false if their lines come closest
 // beyond an end
 template <class T>
 FB_INLINE bool edge_touch(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
                           Touch<T>& out) {
   if (at.i < 0) return false;
-  Vec3<T> xa = a.p, xb = b.p;
-  for (int k = 0; k < 3; ++k) {
-    if (k != at.i) xa += a.axis[k] * (a.half[k] * sign_of(dot(at.n, a.axis[k])));
-    if (k != at.j) xb -= b.axis[k] * (b.half[k] * sign_of(dot(at.n, b.axis[k])));
-  }
+  Vec3<T> xa = edge_point(a, at.i, at.n, T(1)), xb = edge_point(b, at.j, at.n, T(-1));
   const Vec3<T> ua = a.axis[at.i], ub = b.axis[at.j], arm = xa - xb, x = cross(ua, ub);
   const T c = dot(ua, arm), f = dot(ub, arm), cosine = dot(ua, ub), square = dot(x, x);
   const T s = (cosine * f - c) / square, t = (f - cosine * c) / square;
@@ -97,86 +89,42 @@ FB_INLINE bool edge_touch(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxA
   return true;
 }
 
-// points over a reference face: (u, v) along the face, w the height over it
+// (C.43)  given out_bar, add to a_bar, b_bar; n = +- (ua x ub) / |ua x ub|
 template <class T>
-struct FacePolygon {
-  Vec3<T> x[8];
-  int n;
-};
+FB_FN void edge_touch_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
+                              const TouchBar<T>& out_bar, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const Vec3<T> n = at.n, ua = a.axis[at.i], ub = b.axis[at.j], x = cross(ua, ub);
+  const Vec3<T> xa = edge_point(a, at.i, n, T(1)), xb = edge_point(b, at.j, n, T(-1));
+  const Vec3<T> arm = xa - xb;
+  const T c = dot(ua, arm), f = dot(ub, arm), cosine = dot(ua, ub), inverse = T(1) / dot(x, x);
+  const T s = (cosine * f - c) * inverse, t = (f - cosine * c) * inverse;
 
-// (C.16)  one Sutherland-Hodgman cut: keep sign * (u or v) <= half; points within `slack` of the
-// line are kept, not cut
-template <class T>
-FB_INLINE void cut_polygon(FacePolygon<T>& poly, bool along_v, T sign, T half, T slack) {
-  const FacePolygon<T> old = poly;
-  poly.n = 0;
-  for (int k = 0; k < old.n; ++k) {
-    const Vec3<T> p = old.x[k], q = old.x[k + 1 < old.n ? k + 1 : 0];
-    const T dp = half - sign * (along_v ? p.y : p.x), dq = half - sign * (along_v ? q.y : q.x);
-    if (dp >= -slack && poly.n < 8) poly.x[poly.n++] = p;
-    const bool leaves = dp > slack && dq < -slack, enters = dp < -slack && dq > slack;
-    if ((leaves || enters) && poly.n < 8) poly.x[poly.n++] = p + (q - p) * (dp / (dp - dq));
-  }
+  // phi = n . (xb + t ub - xa - s ua), p the mean of both points
+  const Vec3<T> half_bar = out_bar.p * Real<T>(0.5), push = n * out_bar.phi;
+  const Vec3<T> at_a_bar = half_bar - push, at_b_bar = half_bar + push;
+  const Vec3<T> n_bar = out_bar.n + (ub * t - ua * s - arm) * out_bar.phi;
+  const T s_bar = dot(ua, at_a_bar) * inverse, t_bar = dot(ub, at_b_bar) * inverse;
+
+  // s |x|^2 = b f - c, t |x|^2 = f - b c with b = ua . ub, c = ua . arm, f = ub . arm
+  const T cosine_bar = s_bar * f - t_bar * c, f_bar = s_bar * cosine + t_bar;
+  const T c_bar = -(s_bar + t_bar * cosine), square_bar = -(s_bar * s + t_bar * t);
+  const T scale = sqrt(inverse) * sign_of(dot(n, x));
+  const Vec3<T> x_bar = x * (square_bar * Real<T>(2)) + (n_bar - n * dot(n, n_bar)) * scale;
+  const Vec3<T> arm_bar = ua * c_bar + ub * f_bar;
+  const Vec3<T> ua_bar = at_a_bar * s + arm * c_bar + ub * cosine_bar + cross(ub, x_bar);
+  const Vec3<T> ub_bar = at_b_bar * t + arm * f_bar + ua * cosine_bar + cross(x_bar, ua);
+  edge_point_adjoint(a, at.i, n, T(1), at_a_bar + arm_bar, a_bar);
+  edge_point_adjoint(b, at.j, n, T(-1), at_b_bar - arm_bar, b_bar);
+  add_direction(a_bar, ua, ua_bar);
+  add_direction(b_bar, ub, ub_bar);
 }
 
-// (C.16)  the face of `inc` most opposed to n, in the coordinates of face k of `ref`, whose outward
-// normal is n
+// (C.18)  the vertex of either box closest to the other box (deepest in it, if inside), and its
+// number: eight of A, then eight of B
 template <class T>
-FB_INLINE FacePolygon<T> incident_face(const BoxFrame<T>& ref, const BoxFrame<T>& inc, Vec3<T> n,
-                                       int k) {
-  int m = 0;
-  T most = abs(dot(n, inc.axis[0]));
-  for (int j = 1; j < 3; ++j) {
-    const T here = abs(dot(n, inc.axis[j]));
-    if (here > most) {
-      most = here;
-      m = j;
-    }
-  }
-  const Vec3<T> e = inc.axis[m] * (inc.half[m] * -sign_of(dot(n, inc.axis[m])));
-  const Vec3<T> centre = inc.p + e - ref.p;
-  const Vec3<T> y = inc.axis[(m + 1) % 3] * inc.half[(m + 1) % 3];
-  const Vec3<T> z = inc.axis[(m + 2) % 3] * inc.half[(m + 2) % 3];
-  const Vec3<T> corner[4] = {centre + y + z, centre - y + z, centre - y - z, centre + y - z};
-  const Vec3<T> u = ref.axis[(k + 1) % 3], v = ref.axis[(k + 2) % 3];
-  FacePolygon<T> poly;
-  poly.n = 4;
-  for (int c = 0; c < 4; ++c)
-    poly.x[c] = {dot(u, corner[c]), dot(v, corner[c]), dot(n, corner[c]) - ref.half[k]};
-  return poly;
-}
-
-// (C.16)  the incident face cut to the reference face, one touch per corner; the number of slots
-// written
-template <class T>
-FB_INLINE int face_touches(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
-                           Touch<T>* out) {
-  using R = Real<T>;
-  const bool on_a = at.i >= 0;
-  const BoxFrame<T>&ref = on_a ? a : b, &inc = on_a ? b : a;
-  const int k = on_a ? at.i : at.j;
-  const Vec3<T> n = on_a ? at.n : -at.n;
-  const T hu = ref.half[(k + 1) % 3], hv = ref.half[(k + 2) % 3];
-  const T slack = (hu + hv) * R(kIsDouble<T> ? 1e-9 : 1e-5), same = (hu + hv) * R(1e-4);
-  FacePolygon<T> poly = incident_face(ref, inc, n, k);
-  for (int c = 0; c < 4; ++c) cut_polygon(poly, c >= 2, T(c & 1 ? -1 : 1), c >= 2 ? hv : hu, slack);
-
-  const Vec3<T> u = ref.axis[(k + 1) % 3], v = ref.axis[(k + 2) % 3];
-  for (int c = 0; c < poly.n; ++c) {
-    const Vec3<T> x = poly.x[c];
-    const Vec3<T> at_mid = ref.p + u * x.x + v * x.y + n * (ref.half[k] + x.z * R(0.5));
-    bool fresh = true;
-    for (int j = 0; j < c; ++j)
-      fresh = fresh && !(out[j].on && dot(poly.x[j] - x, poly.x[j] - x) < same * same);
-    out[c] = {x.z, at.n, at_mid, fresh};
-  }
-  return poly.n;
-}
-
-// (C.18)  the vertex of either box closest to the other box (deepest in it, if inside)
-template <class T>
-FB_INLINE Touch<T> vertex_touch(const Shape<T>& a, const Shape<T>& b) {
+FB_INLINE Touch<T> vertex_touch(const Shape<T>& a, const Shape<T>& b, int& vertex) {
   Touch<T> best{T(Real<T>(1e30)), column(a.R, 2), a.p, true};
+  vertex = 0;
   for (int c = 0; c < 16; ++c) {
     const bool of_a = c < 8;
     const Shape<T>&from = of_a ? a : b, &to = of_a ? b : a;
@@ -187,8 +135,34 @@ FB_INLINE Touch<T> vertex_touch(const Shape<T>& a, const Shape<T>& b) {
     if (!(at.distance < best.phi)) continue;
     const Vec3<T> n = mul(to.R, at.n);
     best = {at.distance, of_a ? -n : n, x - n * (at.distance * Real<T>(0.5)), true};
+    vertex = c;
   }
   return best;
+}
+
+// (C.46)  given out_bar, add to a_bar, b_bar: a ball of no radius on the other box, whose normal is
+// reversed if it is A
+template <class T>
+FB_FN void vertex_touch_adjoint(const Shape<T>& a, const Shape<T>& b, int vertex,
+                                const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                ShapeBar<T>& b_bar) {
+  const bool of_a = vertex < 8;
+  const Shape<T>&from = of_a ? a : b, &to = of_a ? b : a;
+  ShapeBar<T>&from_bar = of_a ? a_bar : b_bar, &to_bar = of_a ? b_bar : a_bar;
+  const Vec3<T> corner = box_corner(from, vertex), x = mul_transposed(to.R, corner - to.p);
+  const BoxPoint<T> at = point_box(x, to.size);
+  const TouchBar<T> touch_bar{out_bar.phi, of_a ? out_bar.n : -out_bar.n, out_bar.p};
+  Vec3<T> x_bar = zero3<T>();
+  BoxPoint<T> at_bar{T(0), zero3<T>()};
+  T r_bar = T(0);
+  ball_on_box_adjoint(to, T(0), at, touch_bar, x_bar, r_bar, at_bar);
+  point_box_adjoint(x, to.size, at_bar, x_bar, to_bar.size);
+  ShapeBar<T> moved{zero_force<T>(), zero3<T>()};
+  box_corner_adjoint(from, vertex, mul(to.R, x_bar), moved);
+  from_bar.size += moved.size;
+  Touch<T> touch;
+  ball_on_box(to, corner, T(0), at, true, touch);
+  share_wrench(touch, touch_bar, moved.pose, from_bar, to_bar);
 }
 
 template <class T>
@@ -196,11 +170,34 @@ FB_INLINE void clear_touches(const Shape<T>& a, Touch<T>* out) {
   for (int k = 0; k < pair_slots(kBoxBox); ++k) out[k] = {T(0), column(a.R, 2), a.p, false};
 }
 
+// a number that is zero, and whose tangent is
+template <class T>
+FB_INLINE bool is_nothing(T x) {
+  return x == T(0);
+}
+template <class S>
+FB_INLINE bool is_nothing(Dual<S> x) {
+  return is_nothing(x.v) && is_nothing(x.d);
+}
+template <class T>
+FB_INLINE bool is_nothing(Vec3<T> x) {
+  return is_nothing(x.x) && is_nothing(x.y) && is_nothing(x.z);
+}
+
+// what carries the touches: two edges, a face (both along `axis`), or a vertex
+template <class T>
+struct BoxFeature {
+  enum Kind { kEdges, kFace, kVertex } kind;
+  BoxAxis<T> axis;
+  int vertex;
+};
+
 // (C.15)-(C.18)  one world: an edge pair, a clipped face, or, where boxes are apart and the face
 // misses the closest point, one touch
 template <class T>
-FB_OUTLINE void box_box_one(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_OUTLINE BoxFeature<T> box_box_one(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   using R = Real<T>;
+  using Feature = BoxFeature<T>;
   const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
   const T small_a = min(a.size.x, min(a.size.y, a.size.z)),
           small_b = min(b.size.x, min(b.size.y, b.size.z));
@@ -210,20 +207,42 @@ FB_OUTLINE void box_box_one(const Shape<T>& a, const Shape<T>& b, Touch<T>* out)
   const BoxAxis<T> face = best_face_axis(fa, fb, small * R(1e-4)), edge = best_edge_axis(fa, fb);
   const bool prefer_edge = edge.sep > face.sep + abs(face.sep) * R(0.05) + small * R(1e-3);
   const bool apart = max(face.sep, edge.sep) > T(0);
-  if (prefer_edge && edge_touch(fa, fb, edge, out[0])) return;
+  if (prefer_edge && edge_touch(fa, fb, edge, out[0])) return {Feature::kEdges, edge, 0};
 
   // a face that reaches down to the separation of its axis holds the closest point
   const int count = prefer_edge && apart ? 0 : face_touches(fa, fb, face, out);
   T lowest = T(R(1e30));
   for (int k = 0; k < count; ++k) lowest = min(lowest, out[k].phi);
   const T slack = small * R(1e-2);
-  if (count > 0 && !(apart && lowest > face.sep + slack)) return;
+  if (count > 0 && !(apart && lowest > face.sep + slack)) return {Feature::kFace, face, 0};
 
   Touch<T> single;
-  if (!(edge.sep > face.sep && edge_touch(fa, fb, edge, single))) single = vertex_touch(a, b);
-  if (count > 0 && single.phi > lowest - slack) return;
+  Feature found{Feature::kEdges, edge, 0};
+  if (!(edge.sep > face.sep && edge_touch(fa, fb, edge, single))) {
+    found.kind = Feature::kVertex;
+    single = vertex_touch(a, b, found.vertex);
+  }
+  if (count > 0 && single.phi > lowest - slack) return {Feature::kFace, face, 0};
   clear_touches(a, out);
   out[0] = single;
+  return found;
+}
+
+// given out_bar of one slot, add to a_bar, b_bar: the adjoint of what carries the touches
+template <class T>
+FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
+                                    const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                    ShapeBar<T>& b_bar) {
+  if (is_nothing(out_bar.phi) && is_nothing(out_bar.n) && is_nothing(out_bar.p)) return;
+  Touch<T> touch[pair_slots(kBoxBox)];
+  const BoxFeature<T> found = box_box_one(a, b, touch);
+  const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
+  if (found.kind == BoxFeature<T>::kFace)
+    face_touches_adjoint(fa, fb, found.axis, slot, out_bar, a_bar, b_bar);
+  else if (slot == 0 && found.kind == BoxFeature<T>::kEdges)
+    edge_touch_adjoint(fa, fb, found.axis, out_bar, a_bar, b_bar);
+  else if (slot == 0)
+    vertex_touch_adjoint(a, b, found.vertex, out_bar, a_bar, b_bar);
 }
 
 // the number type of one world of T, and how to read and write its lanes
@@ -273,6 +292,12 @@ FB_INLINE void set_world(Vec3<T>& a, int k, const Vec3<S>& v) {
   set_world(a.y, k, v.y);
   set_world(a.z, k, v.z);
 }
+template <class T, class S>
+FB_INLINE void add_world(ShapeBar<T>& a, int k, const ShapeBar<S>& v) {
+  set_world(a.pose.ang, k, world_of(a.pose.ang, k) + v.pose.ang);
+  set_world(a.pose.lin, k, world_of(a.pose.lin, k) + v.pose.lin);
+  set_world(a.size, k, world_of(a.size, k) + v.size);
+}
 #endif
 
 // lanes take their turns: the branches of one world do not suit another
@@ -291,6 +316,25 @@ FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
         set_world(out[j].p, k, one[j].p);
         out[j].on.m[k] = one[j].on ? -1 : 0;
       }
+    }
+  }
+}
+
+// given out_bar of one slot, add to a_bar, b_bar
+template <class T>
+FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
+                               const TouchBar<T>& out_bar, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  using S = typename OneWorld<T>::type;
+  if constexpr (sizeof(S) == sizeof(T) && sizeof(Mask<T>) == sizeof(bool)) {
+    box_box_one_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+  } else {
+    for (int k = 0; k < kLanes<T>; ++k) {
+      ShapeBar<S> one[2] = {{zero_force<S>(), zero3<S>()}, {zero_force<S>(), zero3<S>()}};
+      const TouchBar<S> bar{world_of(out_bar.phi, k), world_of(out_bar.n, k),
+                            world_of(out_bar.p, k)};
+      box_box_one_adjoint(world_of(a, k), world_of(b, k), slot, bar, one[0], one[1]);
+      add_world(a_bar, k, one[0]);
+      add_world(b_bar, k, one[1]);
     }
   }
 }

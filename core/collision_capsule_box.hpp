@@ -53,7 +53,8 @@ FB_INLINE Stretch<T> stretch_in_slab(const Slab<T>& x) {
           select(moves, min(max(t0, t1), h), select(inside, h, -beyond))};
 }
 
-// (C.36)  given out_bar, add to x_bar: an end is a crossing of a face plane or an end of the segment
+// (C.36)  given out_bar, add to x_bar: an end is a crossing of a face plane or an end of the
+// segment
 template <class T>
 FB_INLINE void stretch_in_slab_adjoint(const Slab<T>& x, const Stretch<T>& out_bar,
                                        Slab<T>& x_bar) {
@@ -99,8 +100,8 @@ FB_INLINE T crossing(const BoxSegment<T>& seg, const Stretch<T>* slab, int k) {
 // below this squared sine a segment counts as parallel to an edge or a face
 inline constexpr double kAlongBox = 1e-6;
 
-// what the slope does at the crossings and the ends: it vanishes from lo to hi (flat), or turns from
-// negative at lo to positive at hi with no crossing between, or has one sign
+// what the slope does at the crossings and the ends: it vanishes from lo to hi (flat), or turns
+// from negative at lo to positive at hi with no crossing between, or has one sign
 template <class T>
 struct SlopeScan {
   T lo, hi, lo_slope, hi_slope;
@@ -126,8 +127,12 @@ FB_INLINE SlopeScan<T> scan_slopes(const BoxSegment<T>& seg, const Stretch<T>* s
   // a slope that rises by round-off only is flat as well
   const Mask<T> zero = flat_lo <= flat_hi, rooted = (lo_slope < o) & (hi_slope > o);
   const Mask<T> along = rooted & (hi_slope - lo_slope <= (hi - lo) * Real<T>(kAlongBox));
-  return {select(zero, flat_lo, lo), select(zero, flat_hi, hi), lo_slope, hi_slope,
-          Mask<T>(zero | along), rooted};
+  return {select(zero, flat_lo, lo),
+          select(zero, flat_hi, hi),
+          lo_slope,
+          hi_slope,
+          Mask<T>(zero | along),
+          rooted};
 }
 
 // (C.12)  the point of the segment closest to the box: the root of a piecewise linear slope,
@@ -144,15 +149,15 @@ FB_INLINE T closest_to_box(const BoxSegment<T>& seg, const Stretch<T>* slab) {
 // (C.37)  the cotangent of both ends of a flat stretch: each goes to the end of the segment, or the
 // first crossing, that gave it
 template <class T>
-FB_INLINE void flat_stretch_adjoint(const BoxSegment<T>& seg, const Stretch<T>* slab,
-                                    const SlopeScan<T>& x, T end_bar, T& h_bar,
-                                    Stretch<T>* slab_bar) {
+FB_INLINE void add_flat_ends(const BoxSegment<T>& seg, const Stretch<T>* slab,
+                             const SlopeScan<T>& x, T end_bar, T& h_bar, Stretch<T>* slab_bar) {
   const T h = seg.h, o = T(0);
   const Mask<T> lo_first = x.lo == -h, lo_last = (!lo_first) & (x.lo == h);
   const Mask<T> hi_last = x.hi == h, hi_first = (!hi_last) & (x.hi == -h);
   h_bar += select(lo_first, -end_bar, select(lo_last, end_bar, o));
   h_bar += select(hi_first, -end_bar, select(hi_last, end_bar, o));
-  T lo_bar = select(lo_first | lo_last, o, end_bar), hi_bar = select(hi_first | hi_last, o, end_bar);
+  T lo_bar = select(lo_first | lo_last, o, end_bar),
+    hi_bar = select(hi_first | hi_last, o, end_bar);
   for (int k = 0; k < 6; ++k) {
     const T s = crossing(seg, slab, k);
     const Mask<T> is_lo = s == x.lo, is_hi = s == x.hi;
@@ -165,8 +170,8 @@ FB_INLINE void flat_stretch_adjoint(const BoxSegment<T>& seg, const Stretch<T>* 
   }
 }
 
-// (C.38)  given out_bar, add to seg_bar, slab_bar.  At a root the slope stays zero: only coordinates
-// outside their slab, the same ones all along the bracket, have a part
+// (C.38)  given out_bar, add to seg_bar, slab_bar.  At a root the slope stays zero: only
+// coordinates outside their slab, the same ones all along the bracket, have a part
 template <class T>
 FB_INLINE void closest_to_box_adjoint(const BoxSegment<T>& seg, const Stretch<T>* slab, T out_bar,
                                       BoxSegment<T>& seg_bar, Stretch<T>* slab_bar) {
@@ -175,7 +180,7 @@ FB_INLINE void closest_to_box_adjoint(const BoxSegment<T>& seg, const Stretch<T>
   const T end_bar = select(x.flat | x.rooted, o, out_bar);
   seg_bar.h += select(x.lo_slope >= o, -end_bar, end_bar);
   const T flat_bar = select(x.flat, out_bar * Real<T>(0.5), o);
-  flat_stretch_adjoint(seg, slab, x, flat_bar, seg_bar.h, slab_bar);
+  add_flat_ends(seg, slab, x, flat_bar, seg_bar.h, slab_bar);
 
   // u . (c + s u - w) = 0 over the coordinates outside, where w = +- half
   const Vec3<T> mid = point_at(seg, (x.lo + x.hi) * Real<T>(0.5)), k = seg.half;
@@ -256,8 +261,9 @@ FB_INLINE Stretch<T> stretch_over_face(const BoxSegment<T>& seg, const Stretch<T
 
 // (C.40)  given out_bar, add to slab_bar of the slab that gave each end
 template <class T>
-FB_INLINE void stretch_over_face_adjoint(const BoxSegment<T>& seg, const Stretch<T>* slab, Vec3<T> n,
-                                         const Stretch<T>& out_bar, Stretch<T>* slab_bar) {
+FB_INLINE void stretch_over_face_adjoint(const BoxSegment<T>& seg, const Stretch<T>* slab,
+                                         Vec3<T> n, const Stretch<T>& out_bar,
+                                         Stretch<T>* slab_bar) {
   const T o = T(0), ax = abs(n.x), ay = abs(n.y), az = abs(n.z);
   const Mask<T> on_x = (ax >= ay) & (ax >= az), on_y = (!on_x) & (ay >= az);
   const T i_lo = select(on_x, slab[1].lo, slab[0].lo), i_hi = select(on_x, slab[1].hi, slab[0].hi);
@@ -265,7 +271,8 @@ FB_INLINE void stretch_over_face_adjoint(const BoxSegment<T>& seg, const Stretch
   const T j_lo = select(on_z, slab[1].lo, slab[2].lo), j_hi = select(on_z, slab[1].hi, slab[2].hi);
   const T i_run = abs(select(on_x, seg.u.y, seg.u.x)), j_run = abs(select(on_z, seg.u.y, seg.u.z));
   const Mask<T> over = max(i_lo, j_lo) <= min(i_hi, j_hi), along_i = i_run > j_run;
-  const Mask<T> lo_i = select(over, i_lo > j_lo, along_i), hi_i = select(over, i_hi < j_hi, along_i);
+  const Mask<T> lo_i = select(over, i_lo > j_lo, along_i),
+                hi_i = select(over, i_hi < j_hi, along_i);
 
   const Stretch<T> i_bar{select(lo_i, out_bar.lo, o), select(hi_i, out_bar.hi, o)};
   const Stretch<T> j_bar{select(lo_i, o, out_bar.lo), select(hi_i, o, out_bar.hi)};
@@ -374,7 +381,8 @@ FB_INLINE void closest_slot_adjoint(const BoxApproach<T>& x, T s, Vec3<T> x_bar,
                                     Stretch<T>* slab_bar) {
   const T o = T(0);
   const Vec3<T> none = zero3<T>();
-  const BoxPoint<T> near_bar{select(x.on_edge, o, at_bar.distance), select(x.on_edge, none, at_bar.n)};
+  const BoxPoint<T> near_bar{select(x.on_edge, o, at_bar.distance),
+                             select(x.on_edge, none, at_bar.n)};
   point_box_adjoint(point_at(x.seg, x.s), x.seg.half, near_bar, x_bar, seg_bar.half);
   seg_bar.c += x_bar;
   seg_bar.u += x_bar * s;
@@ -395,8 +403,7 @@ FB_INLINE BoxSlot<T> end_slot(const BoxApproach<T>& x, T slack, int slot) {
   const Vec3<T> at = point_at(x.seg, s);
   const BoxPoint<T> outside = point_box(at, x.seg.half);
   const T height = dot(f, at) - dot(f, scaled(f, x.seg.half));
-  const Mask<T> on =
-      slot == 1 ? x.along.lo <= x.along.hi : x.along.hi - x.along.lo > slack;
+  const Mask<T> on = slot == 1 ? x.along.lo <= x.along.hi : x.along.hi - x.along.lo > slack;
   return {s,
           {select(x.deep, height, outside.distance), select(x.deep, f, outside.n)},
           Mask<T>(on & !x.on_edge)};
@@ -438,7 +445,7 @@ FB_INLINE void capsule_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) 
   const BoxApproach<T> x = box_approach(a, b);
   for (int k = 0; k < 3; ++k) {
     const BoxSlot<T> slot = box_slot(x, a.size.x, k);
-    out[k] = ball_on_box(b, a.p + column(a.R, 2) * slot.s, a.size.x, slot.at, slot.on);
+    ball_on_box(b, a.p + column(a.R, 2) * slot.s, a.size.x, slot.at, slot.on, out[k]);
   }
 }
 
@@ -468,7 +475,8 @@ FB_INLINE void capsule_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slo
 
   const Vec3<T> c_bar = mul(b.R, seg_bar.c + Vec3<T>{bar[0].c, bar[1].c, bar[2].c});
   const Vec3<T> u_bar = mul(b.R, seg_bar.u + Vec3<T>{bar[0].u, bar[1].u, bar[2].u});
-  const Touch<T> touch = ball_on_box(b, a.p + axis * here.s, r, here.at, here.on);
+  Touch<T> touch;
+  ball_on_box(b, a.p + axis * here.s, r, here.at, here.on, touch);
   share_wrench(touch, out_bar, Force<T>{cross(a.p, c_bar) + cross(axis, u_bar), c_bar}, a_bar,
                b_bar);
 }

@@ -5,26 +5,34 @@
 
 namespace fb::FB_ISA {
 
+template <class T>
+struct Plane {
+  Vec3<T> o, n;
+};
+template <class T>
+FB_INLINE Plane<T> plane_of(const Shape<T>& a) {
+  return {a.p, column(a.R, 2)};
+}
+
 // (C.1)  n = R_A e_z, d = n . (c - o), phi = d - r, p = c - n (d + r) / 2; a point is a ball with
 // r = 0
 template <class T>
-FB_INLINE Touch<T> plane_ball(const Shape<T>& a, Vec3<T> c, T r, Mask<T> on) {
-  const Vec3<T> n = column(a.R, 2);
-  const T d = dot(n, c - a.p);
-  return {d - r, n, c - n * ((d + r) * Real<T>(0.5)), on};
+FB_INLINE void plane_ball(const Plane<T>& a, Vec3<T> c, T r, Mask<T> on, Touch<T>& out) {
+  const T d = dot(a.n, c - a.o);
+  out = {d - r, a.n, c - a.n * ((d + r) * Real<T>(0.5)), on};
 }
 
 // (C.2)  given out_bar, add to a_bar, c_bar, r_bar
 template <class T>
-FB_INLINE void plane_ball_adjoint(const Shape<T>& a, Vec3<T> c, T r, const TouchBar<T>& out_bar,
+FB_INLINE void plane_ball_adjoint(const Plane<T>& a, Vec3<T> c, T r, const TouchBar<T>& out_bar,
                                   ShapeBar<T>& a_bar, Vec3<T>& c_bar, T& r_bar) {
-  const Vec3<T> n = column(a.R, 2), arm = c - a.p;
+  const Vec3<T> n = a.n, arm = c - a.o;
   const T half = (dot(n, arm) + r) * Real<T>(0.5);
   const T half_bar = dot(out_bar.p, n) * Real<T>(-0.5);
   const T d_bar = out_bar.phi + half_bar;
 
   const Vec3<T> n_bar = out_bar.n - out_bar.p * half + arm * d_bar;
-  add_point(a_bar, a.p, n * (-d_bar));
+  add_point(a_bar, a.o, n * (-d_bar));
   add_direction(a_bar, n, n_bar);
   c_bar += mul_add(n, d_bar, out_bar.p);
   r_bar += half_bar - out_bar.phi;
@@ -33,7 +41,7 @@ FB_INLINE void plane_ball_adjoint(const Shape<T>& a, Vec3<T> c, T r, const Touch
 // the sphere is its ball
 template <class T>
 FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, Touch<T>& out) {
-  out = plane_ball(a, b.p, b.size.x, Mask<T>(true));
+  plane_ball(plane_of(a), b.p, b.size.x, Mask<T>(true), out);
 }
 
 // given out_bar, add to a_bar, b_bar
@@ -42,7 +50,7 @@ FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
                                     const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
                                     ShapeBar<T>& b_bar) {
   Vec3<T> c_bar = zero3<T>();
-  plane_ball_adjoint(a, b.p, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  plane_ball_adjoint(plane_of(a), b.p, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, b.p, c_bar);
 }
 
@@ -64,33 +72,17 @@ FB_INLINE void plane_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int s
   const Vec3<T> axis = column(b.R, 2), up = slot == 0 ? axis : -axis;
   const Vec3<T> c = mul_add(up, b.size.y, b.p);
   Vec3<T> c_bar = zero3<T>();
-  plane_ball_adjoint(a, c, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  plane_ball_adjoint(plane_of(a), c, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, c, c_bar);
   b_bar.size.y += dot(up, c_bar);
-}
-
-// corner k of a box: bit i of k chooses the positive side along axis i
-template <class T>
-FB_INLINE Vec3<T> box_corner(const Shape<T>& b, int k) {
-  const Vec3<T> x = column(b.R, 0) * b.size.x, y = column(b.R, 1) * b.size.y;
-  const Vec3<T> z = column(b.R, 2) * b.size.z;
-  return b.p + (((k & 1) ? x : -x) + ((k & 2) ? y : -y) + ((k & 4) ? z : -z));
-}
-
-// (C.23)  given x_bar, add to b_bar: a corner moves with the box, and along each axis with its half
-// extent
-template <class T>
-FB_INLINE void box_corner_adjoint(const Shape<T>& b, int k, Vec3<T> x_bar, ShapeBar<T>& b_bar) {
-  const Vec3<T> along = mul_transposed(b.R, x_bar);
-  add_point(b_bar, box_corner(b, k), x_bar);
-  b_bar.size += Vec3<T>{(k & 1) ? along.x : -along.x, (k & 2) ? along.y : -along.y,
-                        (k & 4) ? along.z : -along.z};
 }
 
 // (C.4)  the eight corners
 template <class T>
 FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
-  for (int k = 0; k < 8; ++k) out[k] = plane_ball(a, box_corner(b, k), T(0), Mask<T>(true));
+  const Plane<T> plane = plane_of(a);
+  const Shape<T> box = b;
+  for (int k = 0; k < 8; ++k) plane_ball(plane, box_corner(box, k), T(0), Mask<T>(true), out[k]);
 }
 
 // given out_bar, add to a_bar, b_bar
@@ -100,7 +92,7 @@ FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
                                  ShapeBar<T>& b_bar) {
   Vec3<T> x_bar = zero3<T>();
   T r_bar = T(0);
-  plane_ball_adjoint(a, box_corner(b, slot), T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_ball_adjoint(plane_of(a), box_corner(b, slot), T(0), out_bar, a_bar, x_bar, r_bar);
   box_corner_adjoint(b, slot, x_bar, b_bar);
 }
 
@@ -162,13 +154,14 @@ FB_INLINE RimPlace<T> rim_place(int slot, T cosine) {
 // degrees to either side
 template <class T>
 FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
-  const Vec3<T> n = column(a.R, 2), axis = column(b.R, 2);
-  const Vec3<T> rim = rim_direction(b, n, axis), side = cross(axis, rim);
+  const Plane<T> plane = plane_of(a);
+  const Vec3<T> c = b.p, axis = column(b.R, 2);
+  const Vec3<T> rim = rim_direction(b, plane.n, axis), side = cross(axis, rim);
+  const T r = b.size.x, h = b.size.y, cosine = dot(plane.n, axis);
   for (int k = 0; k < 4; ++k) {
-    const RimPlace<T> at = rim_place(k, dot(n, axis));
-    const Vec3<T> x = axis * (b.size.y * at.axial) + rim * (b.size.x * at.radial);
-    const Mask<T> on = k == 1 ? b.size.y > T(0) : Mask<T>(true);
-    out[k] = plane_ball(a, b.p + (x + side * (b.size.x * at.across)), T(0), on);
+    const RimPlace<T> at = rim_place(k, cosine);
+    const Vec3<T> x = axis * (h * at.axial) + rim * (r * at.radial) + side * (r * at.across);
+    plane_ball(plane, c + x, T(0), k == 1 ? h > T(0) : Mask<T>(true), out[k]);
   }
 }
 
@@ -184,7 +177,7 @@ FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, int 
   const Vec3<T> x = b.p + axis * (b.size.y * at.axial) + out * b.size.x;
   Vec3<T> x_bar = zero3<T>();
   T r_bar = T(0);
-  plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_ball_adjoint(plane_of(a), x, T(0), out_bar, a_bar, x_bar, r_bar);
   b_bar.size.x += dot(out, x_bar);
   b_bar.size.y += dot(axis, x_bar) * at.axial;
 
@@ -206,7 +199,7 @@ FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, Touch<T>* o
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
   const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
-  out[0] = plane_ball(a, x, T(0), Mask<T>(true));
+  plane_ball(plane_of(a), x, T(0), Mask<T>(true), out[0]);
 }
 
 // (C.26)  given out_bar, add to a_bar, b_bar
@@ -219,7 +212,7 @@ FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
   Vec3<T> x_bar = zero3<T>(), m_bar = zero3<T>(), none = zero3<T>();
   T r_bar = T(0);
-  plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_ball_adjoint(plane_of(a), x, T(0), out_bar, a_bar, x_bar, r_bar);
   const Vec3<T> y_bar = -mul_transposed(b.R, x_bar);
   direction_adjoint(m, {scaled(y_bar, s), T(0)}, m_bar, none);
   b_bar.size += scaled(y_bar, u) + scaled(m_bar, local);
@@ -283,7 +276,7 @@ FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
     found[k] = hull_point(b, m, found, k);
     Mask<T> on(b.nvert > 0);
     for (int j = 0; j < k; ++j) on = on & !(found[k].index == found[j].index);
-    out[k] = plane_ball(a, b.p + mul(b.R, found[k].x), T(0), on);
+    plane_ball(plane_of(a), b.p + mul(b.R, found[k].x), T(0), on, out[k]);
   }
 }
 
@@ -298,7 +291,7 @@ FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, int slot
   const Vec3<T> x = b.p + mul(b.R, hull_point(b, m, found, slot).x);
   Vec3<T> x_bar = zero3<T>();
   T r_bar = T(0);
-  plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_ball_adjoint(plane_of(a), x, T(0), out_bar, a_bar, x_bar, r_bar);
   add_point(b_bar, x, x_bar);
 }
 

@@ -235,22 +235,22 @@ FB_INLINE void point_box_adjoint(Vec3<T> x, Vec3<T> half, const BoxPoint<T>& out
                   x.z - hold_within(x.z, half.z)};
   Vec3<T> turn = none, fallback_bar = none;
   direction_adjoint(d, {out_bar.n, T(0)}, turn, fallback_bar);
-  const Vec3<T> all = n * out_bar.distance +
-                      Vec3<T>{select(d.x == T(0), T(0), turn.x), select(d.y == T(0), T(0), turn.y),
-                              select(d.z == T(0), T(0), turn.z)};
+  const Vec3<T> all = n * out_bar.distance + Vec3<T>{select(d.x == T(0), T(0), turn.x),
+                                                     select(d.y == T(0), T(0), turn.y),
+                                                     select(d.z == T(0), T(0), turn.z)};
   x_bar += all;
   half_bar -= Vec3<T>{select(n.x < T(0), -all.x, all.x), select(n.y < T(0), -all.y, all.y),
                       select(n.z < T(0), -all.z, all.z)};
 }
 
-// the touch of a ball at x (in the world) with a box, given the outward normal and the distance there
-// in the box frame
+// the touch of a ball at x (in the world) with a box, given the outward normal and the distance
+// there in the box frame
 template <class T>
-FB_INLINE Touch<T> ball_on_box(const Shape<T>& b, Vec3<T> x, T r, const BoxPoint<T>& at,
-                               Mask<T> on) {
+FB_INLINE void ball_on_box(const Shape<T>& b, Vec3<T> x, T r, const BoxPoint<T>& at, Mask<T> on,
+                           Touch<T>& out) {
   const Vec3<T> n = -mul(b.R, at.n);
   const T phi = at.distance - r;
-  return {phi, n, x + n * (r + phi * Real<T>(0.5)), on};
+  out = {phi, n, x + n * (r + phi * Real<T>(0.5)), on};
 }
 
 // (C.34)  the box held still: given out_bar, add to x_bar (in the box frame), r_bar, at_bar
@@ -271,7 +271,7 @@ FB_INLINE void ball_on_box_adjoint(const Shape<T>& b, T r, const BoxPoint<T>& at
 template <class T>
 FB_INLINE void sphere_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   const BoxPoint<T> at = point_box(mul_transposed(b.R, a.p - b.p), b.size);
-  out[0] = ball_on_box(b, a.p, a.size.x, at, Mask<T>(true));
+  ball_on_box(b, a.p, a.size.x, at, Mask<T>(true), out[0]);
 }
 
 // (C.35)  given out_bar, add to a_bar, b_bar: A's wrench in the box frame, then B's by (C.20)
@@ -284,7 +284,8 @@ FB_INLINE void sphere_box_adjoint(const Shape<T>& a, const Shape<T>& b, const To
   Vec3<T> x_bar = zero3<T>();
   ball_on_box_adjoint(b, a.size.x, at, out_bar, x_bar, a_bar.size.x, at_bar);
   point_box_adjoint(x, b.size, at_bar, x_bar, b_bar.size);
-  const Touch<T> touch = ball_on_box(b, a.p, a.size.x, at, Mask<T>(true));
+  Touch<T> touch;
+  ball_on_box(b, a.p, a.size.x, at, Mask<T>(true), touch);
   const Vec3<T> p_bar = mul(b.R, x_bar);
   share_wrench(touch, out_bar, Force<T>{cross(a.p, p_bar), p_bar}, a_bar, b_bar);
 }

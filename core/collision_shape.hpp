@@ -64,8 +64,7 @@ template <class T>
 FB_INLINE void share_wrench(const Touch<T>& at, const TouchBar<T>& out_bar, Force<T> one,
                             ShapeBar<T>& one_bar, ShapeBar<T>& other_bar) {
   one_bar.pose += one;
-  other_bar.pose +=
-      Force<T>{cross(at.n, out_bar.n) + cross(at.p, out_bar.p), out_bar.p} - one;
+  other_bar.pose += Force<T>{cross(at.n, out_bar.n) + cross(at.p, out_bar.p), out_bar.p} - one;
 }
 
 enum PairKind : int {
@@ -103,6 +102,24 @@ FB_INLINE constexpr int pair_slots(int kind) {
   }
 }
 inline constexpr int kMaxSlots = 8;
+
+// corner k of a box: bit i of k chooses the positive side along axis i
+template <class T>
+FB_INLINE Vec3<T> box_corner(const Shape<T>& b, int k) {
+  const Vec3<T> x = column(b.R, 0) * b.size.x, y = column(b.R, 1) * b.size.y;
+  const Vec3<T> z = column(b.R, 2) * b.size.z;
+  return b.p + (((k & 1) ? x : -x) + ((k & 2) ? y : -y) + ((k & 4) ? z : -z));
+}
+
+// (C.23)  given x_bar, add to b_bar: a corner moves with the box, and along each axis with its half
+// extent
+template <class T>
+FB_INLINE void box_corner_adjoint(const Shape<T>& b, int k, Vec3<T> x_bar, ShapeBar<T>& b_bar) {
+  const Vec3<T> along = mul_transposed(b.R, x_bar);
+  add_point(b_bar, box_corner(b, k), x_bar);
+  b_bar.size += Vec3<T>{(k & 1) ? along.x : -along.x, (k & 2) ? along.y : -along.y,
+                        (k & 4) ? along.z : -along.z};
+}
 
 // component by component
 template <class T>
@@ -161,14 +178,6 @@ FB_INLINE void hold_within_adjoint(T x, T h, T out_bar, T& x_bar, T& h_bar) {
   h_bar += select(below, -out_bar, select(above, out_bar, o));
 }
 
-// (C.8)  two balls: n = (cb - ca) / |cb - ca|, phi = |cb - ca| - ra - rb, p = ca + (ra + phi / 2) n
-template <class T>
-FB_INLINE Touch<T> touch_of_balls(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fallback) {
-  const Direction<T> d = direction(cb - ca, fallback);
-  const T phi = d.length - ra - rb;
-  return {phi, d.u, ca + d.u * (ra + phi * Real<T>(0.5)), Mask<T>(true)};
-}
-
 // cotangents of two balls and of the direction in which they part when they are concentric
 template <class T>
 struct BallsBar {
@@ -179,6 +188,14 @@ struct BallsBar {
 template <class T>
 FB_INLINE BallsBar<T> zero_balls_bar() {
   return {zero3<T>(), zero3<T>(), zero3<T>(), T(0), T(0)};
+}
+
+// (C.8)  two balls: n = (cb - ca) / |cb - ca|, phi = |cb - ca| - ra - rb, p = ca + (ra + phi / 2) n
+template <class T>
+FB_INLINE Touch<T> touch_of_balls(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fallback) {
+  const Direction<T> d = direction(cb - ca, fallback);
+  const T phi = d.length - ra - rb;
+  return {phi, d.u, ca + d.u * (ra + phi * Real<T>(0.5)), Mask<T>(true)};
 }
 
 // (C.21)  given out_bar, add to bars

@@ -149,29 +149,99 @@ FB_FN void joint_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Bl
   }
 }
 
-// (L.6)  given the cotangent of b's gap term, add to q_bar (tangent); returns the lanes whose row
-// has no adjoint
+// what a one-row block gives its adjoint: impulse, z, and where the gap term is not bounded its
+// cotangent
+template <class T>
+struct RowBar {
+  T lam, z, phi;
+};
 template <class T, class P>
-FB_FN Mask<T> joint_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                                  const BlockWork<T>& x, T b_bar, Work<T>& w, T* q_bar) {
+FB_INLINE RowBar<T> row_bar(const Model<T, P>& m, const Options<Real<T>>& o, const Work<T>& w,
+                            int row, T phi, bool both_ways) {
+  const T h = T(m.theta.dt[0]), rate = phi / h;
+  Mask<T> follows = rate > T(-o.v_recover);
+  if (both_ways) follows = follows & (rate < T(o.v_recover));
+  const T phi_bar = select(follows, -(w.z[row] / h), T(0));
+  // b holds phi / h
+  if (w.theta_bar) w.theta_bar->dt[0] -= phi_bar * phi / h;
+  return {w.lam[row], w.z[row], phi_bar};
+}
+
+// (L.6)  rows of one joint: given the row's bars, add to q_bar (tangent) and the parameters; v1 is
+// the step's new velocity
+template <class T, class P>
+FB_FN void joint_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                               const BlockWork<T>& x, const T* q, const T* v1, Work<T>& w,
+                               T* q_bar) {
   if (k.kind == kBlockFriction) {
     // hi = -lo = h frictionloss
-    if (w.theta_bar) {
-      const T bound_bar = w.hi_bar[k.row] - w.lo_bar[k.row];
-      w.theta_bar->dof_frictionloss[k.source] += bound_bar * m.theta.dt[0];
-      w.theta_bar->dt[0] += bound_bar * m.theta.dof_frictionloss[k.source];
-    }
-    return Mask<T>(false);
+    if (!w.theta_bar) return;
+    const T bound_bar = w.hi_bar[k.row] - w.lo_bar[k.row];
+    w.theta_bar->dof_frictionloss[k.source] += bound_bar * m.theta.dt[0];
+    w.theta_bar->dt[0] += bound_bar * m.theta.dof_frictionloss[k.source];
+  } else if (k.kind == kBlockLimit) {
+    const T phi_bar = select(x.on, row_bar(m, o, w, k.row, x.phi, false).phi, T(0));
+    q_bar[k.start[0]] += phi_bar * Real<T>(-k.side);
+    if (w.theta_bar)
+      w.theta_bar->jnt_range[2 * k.source + (k.side > 0)] += phi_bar * Real<T>(k.side);
+  } else if (k.kind == kBlockBallLimit) {
+    ball_limit_adjoint(m, o, k, x, q, v1, w, q_bar);
+  } else {
+    joint_equality_adjoint(m, o, k, q, v1, w, q_bar);
   }
-  if (k.kind != kBlockLimit) return x.on;
-  const P h = m.theta.dt[0];
-  const T phi_bar = select(x.on & (x.phi / T(h) > T(-o.v_recover)), b_bar / T(h), T(0));
-  q_bar[k.start[0]] += phi_bar * Real<T>(-k.side);
-  if (w.theta_bar) {
-    w.theta_bar->jnt_range[2 * k.source + (k.side > 0)] += phi_bar * Real<T>(k.side);
-    w.theta_bar->dt[0] -= phi_bar * x.phi / T(h);
+}
+// (L.8)  phi = range - |e|, coefficients -e / |e|, with e the rotation vector
+template <class T, class P>
+FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                              const BlockWork<T>& x, const T* q, const T* v1, Work<T>& w,
+                              T* q_bar) {
+  const int j = k.source, da = k.start[0] - 2;
+  const RowBar<T> r = row_bar(m, o, w, k.row, x.phi, false);
+  const Vec3<T> e = log_quat(normalised(q + m.s.jnt_qadr[j]));
+  const T angle = norm(e);
+  const Vec3<T> n_bar = lift3<T>(v1 + da) * r.z - lift3<T>(w.w1 + da) * r.lam;
+  const Vec3<T> e_bar =
+      (n_bar - x.n * dot(x.n, n_bar)) * (T(1) / select(angle > T(0), angle, T(1))) - x.n * r.phi;
+  add3(select(x.on, log_adjoint(e, e_bar, -1), zero3<T>()), q_bar + da);
+  if (!w.theta_bar) return;
+  const P* range = m.theta.jnt_range + 2 * j;
+  T* out = w.theta_bar->jnt_range + 2 * j;
+  const Mask<T> upper = T(range[1]) >= T(range[0]);
+  out[0] += select(x.on & !upper, r.phi, T(0));
+  out[1] += select(x.on & upper, r.phi, T(0));
+}
+// (L.9)  phi = q1 - q1_0 - p(y), coefficients 1 and -p'(y), y = q2 - q2_0
+template <class T, class P>
+FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                                  const T* q, const T* v1, Work<T>& w, T* q_bar) {
+  const Layout& s = m.s;
+  const P* c = m.theta.eq_data + 11 * k.source;
+  const int q1 = s.jnt_qadr[s.eq_obj1[k.source]], j2 = s.eq_obj2[k.source];
+  const bool pair = j2 >= 0;
+  const int q2 = pair ? s.jnt_qadr[j2] : 0, d2 = pair ? k.start[1] : 0;
+  const T y = pair ? q[q2] - T(m.theta.qpos0[q2]) : T(0);
+  T power[5] = {T(1), y, y * y, y * y * y, y * y * y * y}, phi = q[q1] - T(m.theta.qpos0[q1]);
+  T slope = T(0), bend = T(0);
+  for (int i = 0; i < 5; ++i) {
+    if (i > 0 && !pair) break;
+    phi -= power[i] * c[i];
+    if (i > 0) slope += power[i - 1] * (c[i] * Real<T>(i));
+    if (i > 1) bend += power[i - 2] * (c[i] * Real<T>(i * (i - 1)));
   }
-  return Mask<T>(false);
+  const RowBar<T> r = row_bar(m, o, w, k.row, phi, true);
+  q_bar[k.start[0]] += r.phi;
+  // the coefficient -p'(y) meets the rates of the second joint
+  const T coef_bar = pair ? r.lam * w.w1[d2] - r.z * v1[d2] : T(0);
+  const T y_bar = -(slope * r.phi + bend * coef_bar);
+  if (pair) q_bar[d2] += y_bar;
+  if (!w.theta_bar) return;
+  w.theta_bar->qpos0[q1] -= r.phi;
+  if (pair) w.theta_bar->qpos0[q2] -= y_bar;
+  T* out = w.theta_bar->eq_data + 11 * k.source;
+  for (int i = 0; i < (pair ? 5 : 1); ++i) {
+    out[i] -= power[i] * r.phi;
+    if (i > 0) out[i] -= power[i - 1] * Real<T>(i) * coef_bar;
+  }
 }
 
 // (L.7)  default compliance of a row between two bodies: a share of their inverse weights at the
@@ -232,10 +302,54 @@ FB_FN Vec3<T> rotation_error(const Mat3<T>& R1, const Mat3<T>& R2) {
   const Vec3<T> a{E.a[7] - E.a[5], E.a[2] - E.a[6], E.a[3] - E.a[1]};
   const T c = E.a[0] + E.a[4] + E.a[8] - T(1);
   const T n2 = dot(a, a);
-  const Mask<T> small = n2 < T(Real<T>(1e-8));
-  const T n = sqrt(select(small, T(1), n2));
+  const Mask<T> small = (n2 < T(Real<T>(1e-8))) & (c > T(0));
+  const T n = sqrt(select(small | !(n2 > T(Real<T>(1e-30))), T(1), n2));
   const T f = select(small, T(Real<T>(0.5)) + n2 * Real<T>(1.0 / 48.0), atan2_upper(n, c) / n);
   return a * f;
+}
+
+// (L.10)  given bars of the rows' wrenches and of b, add to the links' places and to the anchors
+template <class T, class P>
+FB_FN void equality_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
+                                  const Motion<T> F_bar[2][3], Work<T>& w) {
+  const Layout& s = m.s;
+  const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
+  const int eq = k.source;
+  LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
+  if (k.kind == kBlockWeldTurn) {
+    const Mat3<T> R1 = mul(A.R, m.derived.eq_R1 + 9 * eq), R2 = mul(B.R, m.derived.eq_R2 + 9 * eq);
+    const Vec3<T> e = rotation_error(R1, R2);
+    const Vec3<T> e_bar{row_bar(m, o, w, k.row, e.x, true).phi,
+                        row_bar(m, o, w, k.row + 1, e.y, true).phi,
+                        row_bar(m, o, w, k.row + 2, e.z, true).phi};
+    // R1 turns e from the left, R2 from the right and the other way
+    const Vec3<T> t1 = log_adjoint(e, e_bar, 1), t2 = -log_adjoint(e, e_bar, -1);
+    a.pose.ang += t1;
+    b.pose.ang += t2;
+    if (!w.derived_bar) return;
+    add_rotation_bar(mul_transposed(A.R, t1), m.derived.eq_R1 + 9 * eq,
+                     w.derived_bar->eq_R1 + 9 * eq);
+    add_rotation_bar(mul_transposed(B.R, t2), m.derived.eq_R2 + 9 * eq,
+                     w.derived_bar->eq_R2 + 9 * eq);
+    return;
+  }
+  const Vec3<T> p1 = A.r + mul(A.R, lift3<P>(m.derived.eq_p1 + 3 * eq));
+  const Vec3<T> p2 = B.r + mul(B.R, lift3<P>(m.derived.eq_p2 + 3 * eq));
+  const Vec3<T> phi = (p1 - p2) + (origin_of(s, w, k.linkA) - origin_of(s, w, k.linkB));
+  Vec3<T> p1_bar{row_bar(m, o, w, k.row, phi.x, true).phi,
+                 row_bar(m, o, w, k.row + 1, phi.y, true).phi,
+                 row_bar(m, o, w, k.row + 2, phi.z, true).phi};
+  Vec3<T> p2_bar = -p1_bar;
+  for (int i = 0; i < 3; ++i) {
+    const Vec3<T> d{T(i == 0), T(i == 1), T(i == 2)};
+    p1_bar += cross(d, F_bar[0][i].ang);
+    p2_bar -= cross(d, F_bar[1][i].ang);
+  }
+  a.pose += Force<T>{cross(p1, p1_bar), p1_bar};
+  b.pose += Force<T>{cross(p2, p2_bar), p2_bar};
+  if (!w.derived_bar) return;
+  add3(mul_transposed(A.R, p1_bar), w.derived_bar->eq_p1 + 3 * eq);
+  add3(mul_transposed(B.R, p2_bar), w.derived_bar->eq_p2 + 3 * eq);
 }
 
 }  // namespace fb::FB_ISA

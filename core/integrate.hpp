@@ -121,13 +121,8 @@ FB_FN void lift_tangent(const Layout& s, const T* q, const T* tangent, T* q_bar)
     const int flat = type == kFree ? 3 : type == kBall ? 0 : 1;
     for (int i = 0; i < flat; ++i) q_bar[qa + i] += tangent[da + i];
     if (type == kHinge || type == kSlide) continue;
-    const T *x = q + qa + flat, *t = tangent + da + flat;
-    const T f = T(2) / sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2] + x[3] * x[3]);
-    const Quat<T> g = mul(normalised(x), Quat<T>{T(0), t[0], t[1], t[2]});
-    q_bar[qa + flat] += g.w * f;
-    q_bar[qa + flat + 1] += g.x * f;
-    q_bar[qa + flat + 2] += g.y * f;
-    q_bar[qa + flat + 3] += g.z * f;
+    const T* t = tangent + da + flat;
+    add_quat_bar(q + qa + flat, Vec3<T>{t[0], t[1], t[2]}, q_bar + qa + flat);
   }
 }
 

@@ -208,6 +208,33 @@ FB_INLINE Vec3<T> log_quat(Quat<T> u) {
   const T series = (T(2) - n2 * R(2.0 / 3.0) / (w * w)) / w;
   return v * select(small, series, atan2_upper(n, w) * R(2) / n);
 }
+// (K.8)  cotangent of a rotation vector e as one of a small turn: J' e_bar = e_bar + side e x e_bar
+// / 2 + k e x (e x e_bar) with k = (1 - (a/2) cot(a/2)) / a^2; side -1 for a turn on the right
+// (body axes), +1 on the left (world axes)
+template <class T>
+FB_FN Vec3<T> log_adjoint(Vec3<T> e, Vec3<T> e_bar, int side) {
+  using R = Real<T>;
+  const T a2 = dot(e, e);
+  const Mask<T> small = a2 < T(R(1e-4));
+  const T half = sqrt(select(small, T(1), a2)) * R(0.5);
+  T s, c;
+  sincos(half, s, c);
+  const T series = T(R(1.0 / 12.0)) + a2 * R(1.0 / 720.0) + a2 * a2 * R(1.0 / 30240.0);
+  const T k = select(small, series, (T(1) - half * c / s) / select(small, T(1), a2));
+  const Vec3<T> x = cross(e, e_bar);
+  return e_bar + x * R(0.5 * side) + cross(e, x) * k;
+}
+// ambient cotangent of an unnormalised quaternion that pairs as t does with a turn in body axes
+template <class T, class P>
+FB_INLINE void add_quat_bar(const P* quat, Vec3<T> t, T* quat_bar) {
+  const T x[4] = {T(quat[0]), T(quat[1]), T(quat[2]), T(quat[3])};
+  const T f = T(2) / sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2] + x[3] * x[3]);
+  const Quat<T> g = mul(normalised(x), Quat<T>{T(0), t.x, t.y, t.z});
+  quat_bar[0] += g.w * f;
+  quat_bar[1] += g.x * f;
+  quat_bar[2] += g.y * f;
+  quat_bar[3] += g.z * f;
+}
 template <class T>
 FB_INLINE Quat<T> mul(Quat<T> a, Quat<T> b) {
   return {

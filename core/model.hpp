@@ -413,6 +413,8 @@ FB_FN void derive_shapes_adjoint(const Layout& s, const Theta<const P>& theta,
 template <class P>
 FB_FN void derive_equalities(const Layout& s, const Theta<const P>& theta, Derived<P>& out) {
   for (int e = 0; e < s.neq; ++e) {
+    store<P>({identity3<P>(), zero3<P>()}, out.eq_R1 + 9 * e, out.eq_p1 + 3 * e);
+    store<P>({identity3<P>(), zero3<P>()}, out.eq_R2 + 9 * e, out.eq_p2 + 3 * e);
     if (s.eq_type[e] == kJointEquality || s.eq_type[e] == kNoEquality) continue;
     const P* data = theta.eq_data + 11 * e;
     const bool weld = s.eq_type[e] == kWeld;
@@ -431,6 +433,46 @@ FB_FN void derive_equalities(const Layout& s, const Theta<const P>& theta, Deriv
           out.eq_p1 + 3 * e);
     store(compose(X2, identity3<P>(), lift3<P>(weld ? data : data + 3)), out.eq_R2 + 9 * e,
           out.eq_p2 + 3 * e);
+  }
+}
+
+// (M.12)  given cotangents of the two frames, add to eq_data and to the frames they are made of
+template <class P>
+FB_FN void derive_equalities_adjoint(const Layout& s, const Theta<const P>& theta,
+                                     const Derived<const P>& value, Derived<P>& bar,
+                                     Theta<P>& theta_bar) {
+  const auto pass = [&](const Placement<P>& out_bar, P* R, P* p) {
+    Placement<P> now = placement_at<P>(R, p);
+    add(now.R, out_bar.R);
+    store<P>({now.R, now.p + out_bar.p}, R, p);
+  };
+  for (int e = 0; e < s.neq; ++e) {
+    if (s.eq_type[e] == kJointEquality || s.eq_type[e] == kNoEquality) continue;
+    const bool weld = s.eq_type[e] == kWeld;
+    const int obj[2] = {s.eq_obj1[e], s.eq_obj2[e]};
+    const P* data = theta.eq_data + 11 * e;
+    P* data_bar = theta_bar.eq_data + 11 * e;
+    const Placement<P> out_bar[2] = {placement_at<P>(bar.eq_R1 + 9 * e, bar.eq_p1 + 3 * e),
+                                     placement_at<P>(bar.eq_R2 + 9 * e, bar.eq_p2 + 3 * e)};
+    for (int side = 0; side < 2; ++side) {
+      const int b = obj[side];
+      if (s.eq_site[e]) {
+        pass(out_bar[side], bar.site_R + 9 * b, bar.site_p + 3 * b);
+        continue;
+      }
+      const int at = (side == 0) == weld ? 3 : 0;
+      const Mat3<P> turn = weld && side == 0 ? rotation_of(data + 6) : identity3<P>();
+      Placement<P> X_bar = zero_placement<P>();
+      Mat3<P> R_bar = zero_placement<P>().R;
+      Vec3<P> p_bar = zero3<P>();
+      compose_adjoint(placement_at(value.body_R + 9 * b, value.body_p + 3 * b), turn,
+                      lift3<P>(data + at), out_bar[side], X_bar, R_bar, p_bar);
+      if (weld && side == 0) rotation_of_adjoint(data + 6, R_bar, data_bar + 6);
+      data_bar[at] += p_bar.x;
+      data_bar[at + 1] += p_bar.y;
+      data_bar[at + 2] += p_bar.z;
+      pass(X_bar, bar.body_R + 9 * b, bar.body_p + 3 * b);
+    }
   }
 }
 
@@ -465,6 +507,8 @@ FB_FN void derive(const Layout& s, const Theta<const P>& theta, const R* vert, D
 template <class P>
 FB_FN void derive_adjoint(const Layout& s, const Theta<const P>& theta,
                           const Derived<const P>& value, Derived<P>& bar, Theta<P>& theta_bar) {
+  // equalities first: those between sites add to the sites
+  derive_equalities_adjoint(s, theta, value, bar, theta_bar);
   derive_shapes_adjoint(s, theta, value, bar, theta_bar);
   for (int l = 1; l < s.nlink; ++l)
     derive_centre_adjoint<P>(value.link_mass[l], value.link_com + 3 * l, bar.link_mass[l],

@@ -70,21 +70,27 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, con
   integrate(m.s, q, v_next, m.theta.dt[0], q_next);
 }
 
-// bars of one contact's rows: wrenches move <lam, J w> - <z, J v+>, and the gap moves -z beta
-template <class T, class P>
-FB_FN Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
-                              const RowSeeds<T>& e, Work<T>& w) {
-  const Block& k = w.block[index];
-  ContactBars<T> bars;
+// bars of the wrenches of a block: they move <lam, J w> - <z, J v+>
+template <class T>
+FB_INLINE void wrench_bars(const Block& k, const RowSeeds<T>& e, Work<T>& w,
+                           Motion<T> F_bar[2][3]) {
   for (int side = 0; side < 2; ++side) {
     LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
     for (int i = 0; i < k.rows; ++i) {
       const T lam = w.lam[k.row + i], z = w.z[k.row + i];
       b.w_bar = mul_add(e.F[side][i], lam, b.w_bar);
       b.y_bar = mul_add(e.F[side][i], -z, b.y_bar);
-      bars.F[side][i] = b.w * lam - b.y * z;
+      F_bar[side][i] = b.w * lam - b.y * z;
     }
   }
+}
+// one contact: wrenches, and the gap that moves -z beta; returns the lanes without an adjoint
+template <class T, class P>
+FB_FN Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                              const RowSeeds<T>& e, Work<T>& w) {
+  const Block& k = w.block[index];
+  ContactBars<T> bars;
+  wrench_bars(k, e, w, bars.F);
   bars.beta = -w.z[k.row];
   TouchBar<T> touch_bar{T(0), zero3<T>(), zero3<T>()};
   contact_seeds_adjoint(m, o, k, w.touch[index], w, bars, touch_bar);
@@ -141,18 +147,27 @@ FB_FN void field_bars(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>&
 }
 // all rows; returns the lanes in which one that moves something has no adjoint
 template <class T, class P>
-FB_FN Mask<T> row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Work<T>& w,
-                       T* q_tan) {
+FB_FN Mask<T> row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                       Work<T>& w, T* q_tan) {
   Mask<T> missing(false);
   for (int i = 0; i < w.nblock; ++i) {
     const Block& k = w.block[i];
     RowSeeds<T> e;
-    block_seeds(m, o, i, q, w, e);
-    const Mask<T> without = k.kind == kBlockContact
-                                ? contact_adjoint(m, o, i, e, w)
-                                : joint_seeds_adjoint(m, o, k, w.touch[i], -w.z[k.row], w, q_tan);
-    // a row that is held at zero moves nothing, with or without an adjoint
-    missing = missing | (without & !((w.lam[k.row] == T(0)) & (w.z[k.row] == T(0))));
+    block_seeds(m, o, i, x.q, w, e);
+    if (k.kind == kBlockContact) {
+      const Mask<T> without = contact_adjoint(m, o, i, e, w);
+      // rows that are all held at zero move nothing, with or without an adjoint
+      Mask<T> idle(true);
+      for (int r = k.row; r < k.row + k.rows; ++r)
+        idle = idle & (w.lam[r] == T(0)) & (w.z[r] == T(0));
+      missing = missing | (without & !idle);
+    } else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
+      Motion<T> F_bar[2][3];
+      wrench_bars(k, e, w, F_bar);
+      equality_seeds_adjoint(m, o, k, F_bar, w);
+    } else {
+      joint_seeds_adjoint(m, o, k, w.touch[i], x.q, x.v1, w, q_tan);
+    }
   }
   return missing;
 }
@@ -175,7 +190,7 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
   paired_rates(m, o, x.q, v1_bar, w);
   field_bars(m, x, h, w, tau_bar);
-  Mask<T> missing = w.unconverged | row_bars(m, o, x.q, w, q_tan);
+  const Mask<T> missing = w.unconverged | row_bars(m, o, x, w, q_tan);
   sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);
   if (w.derived_bar)
     for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
@@ -190,8 +205,7 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
     hD_bar[d] = -(tau_bar[d] * w.a_eff[d]);
   }
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
-  if (!actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, bar.v, bar.u))
-    missing = Mask<T>(true);
+  actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, bar.v, bar.u);
   lift_tangent(s, x.q, q_tan, bar.q);
   return missing;
 }

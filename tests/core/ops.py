@@ -16,7 +16,15 @@ Vector = np.ndarray
 Sampler = Callable[[np.random.Generator], Vector]
 
 # adjoints that have tests of their own
-TESTED_ELSEWHERE = {"plane_sphere": "tests/core/test_collision.py"}
+PAIR_ADJOINTS = """
+    ball_on_box box_box box_box_one box_corner capsule_box capsule_capsule capsule_place
+    closest_on_segments closest_slot closest_to_box collide cut_polygon direction edge_point
+    edge_touch end_slot exit_of_segment face_touches has hold_within opposed_corners
+    parallel_weight pass_of_edge plane_ball plane_box plane_capsule plane_cylinder
+    plane_ellipsoid plane_mesh plane_sphere point_box rim_direction sphere_box sphere_capsule
+    sphere_sphere stretch_in_slab stretch_over_face touch_of_balls vertex_touch
+"""
+TESTED_ELSEWHERE = dict.fromkeys(PAIR_ADJOINTS.split(), "tests/core/test_collision_adjoint.py")
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,8 @@ class OpRow:
         edge: draws inputs at the edges of the domain.
         reference: an independent value of the forward, where there is one.
         float_tolerance: relative error of the float32 run.
+        pairing: largest error of the pairing with dual numbers.
+        differentiable: 1 for each input that has a gradient, 0 elsewhere; all when None.
     """
 
     label: str
@@ -40,6 +50,8 @@ class OpRow:
     edge: Sampler
     reference: Callable[[Vector], Vector] | None = None
     float_tolerance: float = 1e-5
+    differentiable: Callable[[], Vector] | None = None
+    pairing: float = 1e-12
 
 
 @cache
@@ -50,7 +62,7 @@ def pure() -> Any:
 
 def ops_of(model: fb.Model, **options: Any) -> Any:
     """Return the ops of a model under a simulator's options."""
-    sim = fb.Simulator(model, tolerance=1e-12, **options)
+    sim = fb.Simulator(model, tolerance=1e-13, **options)
     structure = model.structure
     theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
     sizes = {**structure.sizes, "max_contacts": sim.options.max_contacts}
@@ -124,6 +136,62 @@ def bounce_ops() -> Any:
         tree_model(),
         params={"geom_restitution": np.full(n, 0.4), "contact_compliance": np.full(n, 1e-5)},
     )
+
+
+LOOP = """
+<mujoco>
+  <option timestep="0.004"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <geom type="plane" size="5 5 1" contype="1" conaffinity="1" friction="0.6"/>
+    <body name="held" mocap="true" pos="0.9 0.1 0.75"/>
+    <body name="a" pos="0 0 1">
+      <joint name="ball" type="ball" range="0 50" stiffness="4" damping="0.2"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0.4 0 0" mass="1"/>
+      <body name="b" pos="0.4 0 0">
+        <joint name="h1" axis="0 1 0.2" stiffness="1"/>
+        <geom type="capsule" size="0.03" fromto="0 0 0 0 0.3 -0.3" mass="0.6"/>
+        <body name="c" pos="0 0.3 -0.3">
+          <joint name="h2" axis="1 0 0"/>
+          <geom type="box" size="0.1 0.05 0.04" pos="0.1 0 0" mass="0.5"/>
+        </body>
+      </body>
+    </body>
+    <body name="d" pos="0.9 0.1 0.7">
+      <freejoint name="root"/>
+      <geom type="sphere" size="0.06" contype="1" conaffinity="1" mass="0.8"/>
+      <body name="e" pos="0.1 0 0">
+        <joint name="s1" type="slide" axis="1 1 0"/>
+        <geom type="sphere" size="0.05" mass="0.3"/>
+      </body>
+    </body>
+  </worldbody>
+  <equality>
+    <connect body1="c" body2="d" anchor="0.2 0.02 0.01"/>
+    <weld body1="d" body2="held" relpose="0 0 0.05 1 0.1 0.05 0"/>
+    <joint joint1="h2" joint2="h1" polycoef="0.05 0.8 0.1 -0.2 0.05"/>
+    <joint joint1="s1" polycoef="0.02 0 0 0 0"/>
+  </equality>
+  <actuator>
+    <general joint="ball" gear="1 0.5 -0.3" gaintype="affine" gainprm="2 0.3 -0.1"
+             biastype="affine" biasprm="0.4 -1 -0.2"/>
+    <general joint="root" gear="1 0 0.5 0.2 0 0.3" biastype="affine" biasprm="0.1 0 -0.3"/>
+    <position joint="h1" kp="3" forcerange="-2 2"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@cache
+def loop_model() -> fb.Model:
+    """Return a model with every equality, a limited and sprung ball, and servos on both."""
+    return fb.load(LOOP, name="loop")
+
+
+@cache
+def loop_ops() -> Any:
+    """Return the ops of the loop model."""
+    return ops_of(loop_model())
 
 
 @cache
@@ -211,7 +279,63 @@ def _model_row(
         lambda rng: state(model(), rng, numbers()),
         lambda rng: state(model(), rng, numbers(), rest=True),
         float_tolerance=2e-2 if name == "step" else 2e-4,
+        # stiff equalities: rows of condition 1e6 meet in cancelling sums
+        pairing=1e-11 if label.startswith("loop") else 1e-12,
     )
+
+
+# parameters that steer the step without a gradient, and those that carry none here
+WITHOUT_GRADIENT = ("body_invweight0", "dof_invweight0")
+
+
+def _parameters(model: fb.Model, rng: np.random.Generator | None) -> Vector:
+    """Return the flat parameters of a model, those that meet in a maximum made distinct."""
+    parts = []
+    for name, value in fb.Simulator(model).params.items():
+        part = np.array(value, np.float64)
+        if rng is not None and name in ("geom_friction", "geom_restitution"):
+            part = part + rng.uniform(0.01, 0.3, part.shape)
+        if rng is not None and name == "contact_compliance":
+            part = part + rng.uniform(1e-6, 1e-5, part.shape)
+        parts.append(part.reshape(-1))
+    return np.concatenate(parts)
+
+
+def _differentiable(model: fb.Model, first: int) -> Vector:
+    """Return 1 for inputs with a gradient: `first` others, then the parameters."""
+    parts = [np.ones(first)]
+    for name, value in fb.Simulator(model).params.items():
+        parts.append(np.full(value.size, 0.0 if name in WITHOUT_GRADIENT else 1.0))
+    return np.concatenate(parts)
+
+
+def _theta_rows(label: str, model: Callable[[], fb.Model], ops: Callable[[], Any]) -> list[OpRow]:
+    """Return the rows of a model's ops over its parameters."""
+
+    def step(rng: np.random.Generator, rest: bool = False) -> Vector:
+        m = model()
+        return np.r_[state(m, rng, m.nu, rest), _parameters(m, rng)]
+
+    return [
+        OpRow(
+            f"{label}/derive",
+            "derive",
+            ops,
+            lambda g: _parameters(model(), g),
+            lambda g: _parameters(model(), None),
+            float_tolerance=1e-4,
+        ),
+        OpRow(
+            f"{label}/step_theta",
+            "step_theta",
+            ops,
+            step,
+            lambda g: step(g, True),
+            float_tolerance=0.2,
+            pairing=1e-11 if label == "loop" else 1e-12,
+            differentiable=lambda: _differentiable(model(), model().nq + model().nv + model().nu),
+        ),
+    ]
 
 
 ROWS: list[OpRow] = [
@@ -240,4 +364,9 @@ ROWS: list[OpRow] = [
     _model_row("tree/step/bounce", "step", tree_model, bounce_ops, "u"),
     _model_row("laikago/inverse_dynamics", "inverse_dynamics", laikago, laikago_ops, "a"),
     _model_row("laikago/step", "step", laikago, laikago_ops, "u"),
+    _model_row("loop/actuation", "actuation", loop_model, loop_ops, "u"),
+    _model_row("loop/step", "step", loop_model, loop_ops, "u"),
+    *_theta_rows("tree", tree_model, tree_ops),
+    *_theta_rows("loop", loop_model, loop_ops),
+    *_theta_rows("laikago", laikago, laikago_ops),
 ]

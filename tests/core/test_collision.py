@@ -313,22 +313,6 @@ def test_tangent_agrees_with_finite_differences(kind: str, rng: np.random.Genera
     assert checked >= 280
 
 
-def test_plane_sphere_adjoint_pairs_with_tangent(rng: np.random.Generator) -> None:
-    """Pair cotangents with tangents to 1e-12: <touch_bar, touch_tan> = <shape_bar, shape_tan>."""
-    a, b = random_pairs(rng, 500, 0.3)
-    twists, sizes = rng.normal(size=(2, 500, 6)), rng.normal(size=(2, 500, 3))
-    tans = [
-        np.array([tangent(*row) for row in zip(shapes, twists[k], sizes[k], strict=True)])
-        for k, shapes in enumerate((a, b))
-    ]
-    touch_bar = rng.normal(size=(500, 7))
-    touch_tan = _ops.collide_tangent(0, a, tans[0], b, tans[1], NO_MESH)[:, 0]
-    bars = _ops.plane_sphere_adjoint(a, b, touch_bar)
-    seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]], axis=1)
-    left, right = np.sum(touch_bar * touch_tan, axis=1), np.sum(bars * seeds, axis=1)
-    assert np.all(np.abs(left - right) <= 1e-12 * (1 + np.abs(left)))
-
-
 def test_degenerate_shapes_give_finite_unit_normals() -> None:
     """Give finite numbers and unit normals for coincident, parallel and zero-length shapes."""
     turns = [np.eye(3), turn([1, 0, 0], np.pi / 2), turn([0, 0, 1], np.pi / 2)]

@@ -22,10 +22,16 @@ def rng_of(row: OpRow) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def pairing_error(ops, name: str, x, rng) -> tuple[float, float]:
+def tangent_of(row: OpRow, inputs: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw a direction in the inputs that have a gradient."""
+    return rng.normal(size=inputs) * (row.differentiable() if row.differentiable else 1.0)
+
+
+def pairing_error(row: OpRow, ops, x, rng) -> tuple[float, float]:
     """Return |<y_bar, J x_tan> - <J' y_bar, x_tan>| / sum of |terms|, and that sum."""
+    name = row.name
     inputs, outputs = ops.sizes(name)
-    x_tan, y_bar = rng.normal(size=inputs), rng.normal(size=outputs)
+    x_tan, y_bar = tangent_of(row, inputs, rng), rng.normal(size=outputs)
     y_tan = ops.tangent(name, x, x_tan)
     x_bar = ops.adjoint(name, x, y_bar, np.zeros(inputs))
     scale = np.abs(y_bar * y_tan).sum() + np.abs(x_bar * x_tan).sum()
@@ -34,28 +40,33 @@ def pairing_error(ops, name: str, x, rng) -> tuple[float, float]:
 
 @rows
 def test_pairs_with_dual_numbers(row: OpRow) -> None:
-    """Agree with the tangent of the same template: pairing error at most 1e-12, never all zero."""
+    """Agree with the tangent of the same template: pairing error within the row's bound, never zero."""
     rng, ops = rng_of(row), row.ops()
-    errors = [pairing_error(ops, row.name, row.sample(rng), rng) for _ in range(DRAWS)]
-    assert max(e for e, _ in errors) <= 1e-12
+    errors = [pairing_error(row, ops, row.sample(rng), rng) for _ in range(DRAWS)]
+    assert max(e for e, _ in errors) <= row.pairing
     assert min(scale for _, scale in errors) > 0
 
 
 @rows
 def test_jacobian_matches_differences(row: OpRow) -> None:
-    """Match central differences entry by entry, relative to each column's largest entry."""
+    """Match differences of fourth order entry by entry, relative to each column's largest entry."""
     rng, ops = rng_of(row), row.ops()
     inputs, outputs = ops.sizes(row.name)
     x = row.sample(rng)
     rows_ = [ops.adjoint(row.name, x, e, np.zeros(inputs)) for e in np.eye(outputs)]
     jacobian = np.array(rows_)
     worst = []
-    for i in range(inputs):
-        h = 1e-6 * max(1.0, abs(x[i]))
-        up, down = x.copy(), x.copy()
-        up[i] += h
-        down[i] -= h
-        slope = (ops.forward(row.name, up) - ops.forward(row.name, down)) / (2 * h)
+    has = row.differentiable() if row.differentiable else np.ones(inputs)
+    # large inputs are checked on a sample of their columns
+    for i in rng.permutation(np.flatnonzero(has))[:150]:
+        h = 1e-5 * max(1.0, abs(x[i]))
+
+        def at(k: float, i: int = i, h: float = h) -> np.ndarray:
+            moved = x.copy()
+            moved[i] += k * h
+            return ops.forward(row.name, moved)
+
+        slope = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h)
         size = np.abs(jacobian[:, i]).max()
         worst.append(np.abs(slope - jacobian[:, i]).max() / max(size, 1e-3))
     # a draw may sit within the stencil of a switch in a few directions; most must agree

@@ -1,0 +1,250 @@
+// The face of one box cut to the face of another, and the adjoint of the cuts, for one world at a
+// time.  Proof: docs/derivations/collision.md.
+#pragma once
+#include "collision_round.hpp"
+
+namespace fb::FB_ISA {
+
+template <class T>
+struct BoxFrame {
+  Vec3<T> p, axis[3];
+  T half[3];
+};
+template <class T>
+FB_INLINE BoxFrame<T> box_frame(const Shape<T>& s) {
+  return {s.p, {column(s.R, 0), column(s.R, 1), column(s.R, 2)}, {s.size.x, s.size.y, s.size.z}};
+}
+// add to the cotangent of half extent i
+template <class T>
+FB_INLINE void add_half(ShapeBar<T>& bar, int i, T half_bar) {
+  (i == 0 ? bar.size.x : i == 1 ? bar.size.y : bar.size.z) += half_bar;
+}
+template <class T>
+FB_INLINE T sign_of(T x) {
+  return select(x < T(0), T(-1), T(1));
+}
+// a candidate axis: separation [m] along the unit vector n from A to B; i, j: axes of A and B (-1:
+// not involved)
+template <class T>
+struct BoxAxis {
+  T sep;
+  Vec3<T> n;
+  int i, j;
+};
+
+// points over a reference face: (u, v) along the face, w the height over it
+template <class T>
+struct FacePolygon {
+  Vec3<T> x[8];
+  int n;
+};
+
+// a side of the reference face: keep sign * (u or v) <= half; points within `slack` of the line are
+// kept, not cut
+template <class T>
+struct FaceSide {
+  bool along_v;
+  T sign, half, slack;
+};
+template <class T>
+FB_INLINE T within_side(const FaceSide<T>& side, Vec3<T> x) {
+  return side.half - side.sign * (side.along_v ? x.y : x.x);
+}
+
+// (C.16)  one Sutherland-Hodgman cut
+template <class T>
+FB_INLINE void cut_polygon(FacePolygon<T>& poly, const FaceSide<T>& side) {
+  const FacePolygon<T> old = poly;
+  const T slack = side.slack;
+  poly.n = 0;
+  for (int k = 0; k < old.n; ++k) {
+    const Vec3<T> p = old.x[k], q = old.x[k + 1 < old.n ? k + 1 : 0];
+    const T dp = within_side(side, p), dq = within_side(side, q);
+    if (dp >= -slack && poly.n < 8) poly.x[poly.n++] = p;
+    const bool leaves = dp > slack && dq < -slack, enters = dp < -slack && dq > slack;
+    if ((leaves || enters) && poly.n < 8) poly.x[poly.n++] = p + (q - p) * (dp / (dp - dq));
+  }
+}
+
+// (C.44)  from the cut polygon's bars to those of the polygon before (`old`), and to the half
+// extent
+template <class T>
+FB_INLINE void cut_polygon_adjoint(const FacePolygon<T>& old, const FaceSide<T>& side,
+                                   FacePolygon<T>& bar, T& half_bar) {
+  const FacePolygon<T> out_bar = bar;
+  const T slack = side.slack;
+  int n = 0;
+  for (int k = 0; k < old.n; ++k) bar.x[k] = zero3<T>();
+  for (int k = 0; k < old.n; ++k) {
+    const int next = k + 1 < old.n ? k + 1 : 0;
+    const Vec3<T> p = old.x[k], q = old.x[next];
+    const T dp = within_side(side, p), dq = within_side(side, q);
+    if (dp >= -slack && n < 8) bar.x[k] += out_bar.x[n++];
+    const bool leaves = dp > slack && dq < -slack, enters = dp < -slack && dq > slack;
+    if (!(leaves || enters) || n >= 8) continue;
+    const Vec3<T> x_bar = out_bar.x[n++];
+    const T inverse = T(1) / (dp - dq), t = dp * inverse;
+    const T over = dot(x_bar, q - p) * inverse, dp_bar = over * (T(1) - t), dq_bar = over * t;
+    Vec3<T> p_bar = x_bar * (T(1) - t), q_bar = x_bar * t;
+    (side.along_v ? p_bar.y : p_bar.x) -= side.sign * dp_bar;
+    (side.along_v ? q_bar.y : q_bar.x) -= side.sign * dq_bar;
+    half_bar += dp_bar + dq_bar;
+    bar.x[k] += p_bar;
+    bar.x[next] += q_bar;
+  }
+  bar.n = old.n;
+}
+
+// the axis of a box most nearly parallel to n
+template <class T>
+FB_INLINE int nearest_axis(const BoxFrame<T>& f, Vec3<T> n) {
+  int m = 0;
+  T most = abs(dot(n, f.axis[0]));
+  for (int j = 1; j < 3; ++j) {
+    const T here = abs(dot(n, f.axis[j]));
+    if (here > most) {
+      most = here;
+      m = j;
+    }
+  }
+  return m;
+}
+
+// the four corners of the face of a box most opposed to n, from the point o
+template <class T>
+FB_INLINE void opposed_corners(const BoxFrame<T>& f, Vec3<T> n, Vec3<T> o, Vec3<T>* corner) {
+  const int m = nearest_axis(f, n);
+  const Vec3<T> e = f.axis[m] * (f.half[m] * -sign_of(dot(n, f.axis[m])));
+  const Vec3<T> centre = f.p + e - o;
+  const Vec3<T> y = f.axis[(m + 1) % 3] * f.half[(m + 1) % 3];
+  const Vec3<T> z = f.axis[(m + 2) % 3] * f.half[(m + 2) % 3];
+  corner[0] = centre + y + z;
+  corner[1] = centre - y + z;
+  corner[2] = centre - y - z;
+  corner[3] = centre + y - z;
+}
+
+// given the bars of the corners in the world, add to bar: they move with the box, and along its
+// axes with its half extents
+template <class T>
+FB_INLINE void opposed_corners_adjoint(const BoxFrame<T>& f, Vec3<T> n, const Vec3<T>* x_bar,
+                                       ShapeBar<T>& bar) {
+  const int m = nearest_axis(f, n);
+  const T side = -sign_of(dot(n, f.axis[m]));
+  Vec3<T> corner[4];
+  opposed_corners(f, n, zero3<T>(), corner);
+  for (int c = 0; c < 4; ++c) {
+    const T y = T(c == 0 || c == 3 ? 1 : -1), z = T(c < 2 ? 1 : -1);
+    add_point(bar, corner[c], x_bar[c]);
+    add_half(bar, m, dot(f.axis[m], x_bar[c]) * side);
+    add_half(bar, (m + 1) % 3, dot(f.axis[(m + 1) % 3], x_bar[c]) * y);
+    add_half(bar, (m + 2) % 3, dot(f.axis[(m + 2) % 3], x_bar[c]) * z);
+  }
+}
+
+// the reference face k of box A or B with outward normal n, and its four sides
+template <class T>
+struct FaceView {
+  bool on_a;
+  int k;
+  Vec3<T> n, u, v;
+  FaceSide<T> side[4];
+};
+template <class T>
+FB_INLINE FaceView<T> face_view(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at) {
+  const bool on_a = at.i >= 0;
+  const BoxFrame<T>& ref = on_a ? a : b;
+  const int k = on_a ? at.i : at.j;
+  const T hu = ref.half[(k + 1) % 3], hv = ref.half[(k + 2) % 3];
+  const T slack = (hu + hv) * Real<T>(kIsDouble<T> ? 1e-9 : 1e-5);
+  return {on_a,
+          k,
+          on_a ? at.n : -at.n,
+          ref.axis[(k + 1) % 3],
+          ref.axis[(k + 2) % 3],
+          {{false, T(1), hu, slack},
+           {false, T(-1), hu, slack},
+           {true, T(1), hv, slack},
+           {true, T(-1), hv, slack}}};
+}
+
+// (C.16)  the face of `inc` most opposed to the reference face, in the coordinates of that face
+template <class T>
+FB_INLINE FacePolygon<T> incident_face(const BoxFrame<T>& ref, const BoxFrame<T>& inc,
+                                       const FaceView<T>& view) {
+  Vec3<T> corner[4];
+  opposed_corners(inc, view.n, ref.p, corner);
+  FacePolygon<T> poly;
+  poly.n = 4;
+  for (int c = 0; c < 4; ++c)
+    poly.x[c] = {dot(view.u, corner[c]), dot(view.v, corner[c]),
+                 dot(view.n, corner[c]) - ref.half[view.k]};
+  return poly;
+}
+
+// where a corner of the cut face touches: half its height below it
+template <class T>
+FB_INLINE Vec3<T> face_point(const BoxFrame<T>& ref, const FaceView<T>& view, Vec3<T> x) {
+  return ref.p + view.u * x.x + view.v * x.y + view.n * (ref.half[view.k] + x.z * Real<T>(0.5));
+}
+
+// (C.16)  the incident face cut to the reference face, one touch per corner; the number of slots
+// written
+template <class T>
+FB_INLINE int face_touches(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
+                           Touch<T>* out) {
+  const FaceView<T> view = face_view(a, b, at);
+  const BoxFrame<T>&ref = view.on_a ? a : b, &inc = view.on_a ? b : a;
+  const T same = (view.side[0].half + view.side[2].half) * Real<T>(1e-4);
+  FacePolygon<T> poly = incident_face(ref, inc, view);
+  for (int c = 0; c < 4; ++c) cut_polygon(poly, view.side[c]);
+  for (int c = 0; c < poly.n; ++c) {
+    const Vec3<T> x = poly.x[c];
+    bool fresh = true;
+    for (int j = 0; j < c; ++j)
+      fresh = fresh && !(out[j].on && dot(poly.x[j] - x, poly.x[j] - x) < same * same);
+    out[c] = {x.z, at.n, face_point(ref, view, x), fresh};
+  }
+  return poly.n;
+}
+
+// (C.45)  given out_bar of one slot, add to a_bar, b_bar: the cuts in reverse give the wrench of
+// the incident box, (C.20) that of the other
+template <class T>
+FB_FN void face_touches_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
+                                int slot, const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                ShapeBar<T>& b_bar) {
+  const FaceView<T> view = face_view(a, b, at);
+  const BoxFrame<T>&ref = view.on_a ? a : b, &inc = view.on_a ? b : a;
+  ShapeBar<T>&ref_bar = view.on_a ? a_bar : b_bar, &inc_bar = view.on_a ? b_bar : a_bar;
+  FacePolygon<T> poly[5];
+  poly[0] = incident_face(ref, inc, view);
+  for (int c = 0; c < 4; ++c) cut_polygon(poly[c + 1] = poly[c], view.side[c]);
+  if (slot >= poly[4].n) return;
+
+  // p = o + u x + v y + n (half + z / 2), phi = z
+  const T up = dot(view.n, out_bar.p), u_bar = dot(view.u, out_bar.p),
+          v_bar = dot(view.v, out_bar.p);
+  FacePolygon<T> bar;
+  for (int k = 0; k < 8; ++k) bar.x[k] = zero3<T>();
+  bar.x[slot] = {u_bar, v_bar, mul_add(up, T(Real<T>(0.5)), out_bar.phi)};
+  add_half(ref_bar, view.k, up);
+  for (int c = 3; c >= 0; --c) {
+    T half_bar = T(0);
+    cut_polygon_adjoint(poly[c], view.side[c], bar, half_bar);
+    add_half(ref_bar, (view.k + (c < 2 ? 1 : 2)) % 3, half_bar);
+  }
+
+  Vec3<T> corner_bar[4];
+  for (int c = 0; c < 4; ++c) {
+    corner_bar[c] = view.u * bar.x[c].x + view.v * bar.x[c].y + view.n * bar.x[c].z;
+    add_half(ref_bar, view.k, -bar.x[c].z);
+  }
+  ShapeBar<T> moved{zero_force<T>(), zero3<T>()};
+  opposed_corners_adjoint(inc, view.n, corner_bar, moved);
+  inc_bar.size += moved.size;
+  const Touch<T> touch{T(0), at.n, face_point(ref, view, poly[4].x[slot]), true};
+  share_wrench(touch, out_bar, moved.pose, inc_bar, ref_bar);
+}
+
+}  // namespace fb::FB_ISA

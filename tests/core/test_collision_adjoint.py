@@ -1,0 +1,318 @@
+"""Adjoints of the pair functions: pairing with dual numbers, algebra, lanes, edges, tangents."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from featherback import _ops
+from tests.core.test_collision import (
+    KINDS,
+    NO_MESH,
+    SEED,
+    Array,
+    collide,
+    mesh_of,
+    moved_along,
+    random_pairs,
+    rotation,
+    shape,
+    tangent,
+    turn,
+)
+
+kinds = pytest.mark.parametrize("kind", KINDS)
+RIGHT_TURNS = [
+    np.eye(3),
+    turn([1, 0, 0], np.pi / 2),
+    turn([0, 1, 0], np.pi / 2),
+    turn([0, 0, 1], np.pi / 4),
+    turn([1, 0, 0], np.pi),
+]
+TILTS = [0, 1e-12, 1e-4, 5e-4, 0.01, 0.03, 0.045, 0.2]
+CUBE = np.array(list(itertools.product([-0.1, 0.1], repeat=3)))
+# tilts at which edges are parallel but for a little more than the slack of a cut
+SLIGHT_TILTS = [3e-9, 1e-8, 1e-7, 1e-6]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator whose seed is printed."""
+    print(f"seed {SEED}")
+    return np.random.default_rng(SEED)
+
+
+def edge_pairs(rng: np.random.Generator, worlds: int, tilts: list[float]) -> tuple[Array, Array]:
+    """Shapes with (nearly) parallel axes, equal sizes, centres aligned, at touching distances."""
+    a, b = np.zeros((worlds, 15)), np.zeros((worlds, 15))
+    for k in range(worlds):
+        R = rotation(rng) if rng.random() < 0.5 else RIGHT_TURNS[rng.integers(5)]
+        axis = np.eye(3)[rng.integers(3)] if rng.random() < 0.5 else rng.normal(size=3)
+        tilt = turn(axis / np.linalg.norm(axis), rng.choice(tilts))
+        s = rng.uniform(0.05, 0.3, 3) if rng.random() < 0.7 else np.full(3, rng.choice([0.1, 0.2]))
+        t = rng.uniform(0.05, 0.3, 3) if rng.random() < 0.7 else s.copy()
+        step = rng.choice([-1.0, 0, 1.0], size=3) * (s + rng.choice([0, 1, 1]) * t)
+        step = step * rng.choice([0.0, 0.5, 0.999, 1.0, 1.001, 1.3])
+        if rng.random() < 0.3:
+            step = step * (rng.random(3) < 0.4)
+        if rng.random() < 0.5:
+            step = step + rng.normal(size=3) * rng.choice([1e-9, 1e-3, 0.05])
+        p = rng.normal(size=3) * 0.2
+        a[k] = shape(p, R, s)
+        b[k] = shape(p + R @ step, tilt @ R @ RIGHT_TURNS[rng.integers(5)], t)
+    return a, b
+
+
+def slots_of(kind: str) -> range:
+    """The slots of a kind of pair."""
+    return range(_ops.pair_slots(KINDS.index(kind)))
+
+
+def adjoint(
+    kind: str, slot: int, pair: tuple[Array, Array], bar: Array, **options: object
+) -> Array:
+    """Bars (worlds, 18): pose (6) and size (3) of A, then of B; `vert` gives the mesh."""
+    vert = options.pop("vert", NO_MESH)
+    a, b = (np.atleast_2d(x) for x in pair)
+    return _ops.collide_adjoint(KINDS.index(kind), slot, a, b, vert, np.atleast_2d(bar), **options)
+
+
+def core_distance(kind: str, a: Array, b: Array, phi: Array) -> Array:
+    """Distance between the points, segments or boxes that the radii are put around."""
+    one, two = kind.split("-")
+    round_shapes = ("sphere", "capsule")
+    return np.abs(phi + (one in round_shapes) * a[:, 12] + (two in round_shapes) * b[:, 12])
+
+
+def pairing_errors(
+    kind: str, a: Array, b: Array, vert: Array, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Errors of <touch_bar, touch_tan> = <bars, seeds> over the sum of |terms|, on, distances."""
+    index, worlds = KINDS.index(kind), len(a)
+    twists, sizes = rng.normal(size=(2, worlds, 6)), rng.normal(size=(2, worlds, 3))
+    tans = [
+        np.array([tangent(*row) for row in zip(shapes, twists[k], sizes[k], strict=True)])
+        for k, shapes in enumerate((a, b))
+    ]
+    seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]], axis=1)
+    touch = collide(kind, a, b, vert)
+    touch_tan = _ops.collide_tangent(index, a, tans[0], b, tans[1], vert)
+    errors, distances = np.zeros(touch.shape[:2]), np.zeros(touch.shape[:2])
+    for slot in slots_of(kind):
+        bar = rng.normal(size=(worlds, 7))
+        left, right = bar * touch_tan[:, slot], adjoint(kind, slot, (a, b), bar, vert=vert) * seeds
+        scale = np.abs(left).sum(axis=1) + np.abs(right).sum(axis=1)
+        errors[:, slot] = np.abs(left.sum(axis=1) - right.sum(axis=1)) / scale
+        distances[:, slot] = core_distance(kind, a, b, touch[:, slot, 0])
+    return errors, touch[..., 7] > 0, distances
+
+
+@kinds
+def test_adjoint_pairs_with_tangent(kind: str, rng: np.random.Generator) -> None:
+    """Pair with dual numbers to 1e-12 in every slot, overlapping, apart, and at the edges.
+
+    A normal over a vanishing distance loses epsilon / distance, in dual numbers as in the adjoint.
+    """
+    vert = mesh_of(kind, rng)
+    flat = CUBE if kind.endswith("mesh") else NO_MESH
+    draws = [(*random_pairs(rng, 1000, spread), vert) for spread in (0.12, 0.35)]
+    draws.append((*edge_pairs(rng, 1500, TILTS), flat))
+    found = np.zeros(len(slots_of(kind)))
+    for a, b, vert in draws:
+        errors, on, distances = pairing_errors(kind, a, b, vert, rng)
+        tolerance = 1e-12 * np.ones_like(errors)
+        if not kind.startswith("plane"):
+            tolerance += 2e-15 / np.maximum(distances, 1e-15)
+        assert np.all(errors[on] <= tolerance[on])
+        found += on.sum(axis=0)
+    assert np.all(found >= 20)
+
+
+def test_adjoint_of_slightly_tilted_boxes_loses_no_more_than_the_cuts(
+    rng: np.random.Generator,
+) -> None:
+    """Pair to epsilon over the slack of a cut where edges are parallel to sides but for less."""
+    a, b = edge_pairs(rng, 1500, SLIGHT_TILTS)
+    errors, on, _ = pairing_errors("box-box", a, b, NO_MESH, rng)
+    assert np.all(errors[on] <= 1e-6)
+    assert np.quantile(errors[on], 0.98) <= 1e-12
+
+
+@kinds
+def test_adjoint_matches_differences(kind: str, rng: np.random.Generator) -> None:
+    """Match central differences of the gap, normal and point, away from switches."""
+    vert, step, checked = mesh_of(kind, rng), 1e-6, 0
+    a, b = random_pairs(rng, 120, 0.2)
+    for s, t in zip(a, b, strict=True):
+        twists, sizes = rng.normal(size=(2, 6)), rng.normal(size=(2, 3)) * 0.1
+        runs = [
+            collide(
+                kind,
+                moved_along(s, twists[0], sizes[0], e),
+                moved_along(t, twists[1], sizes[1], e),
+                vert,
+            )[0, :, :7]
+            for e in (-step, -step / 2, step / 2, step)
+        ]
+        coarse, fine = (runs[3] - runs[0]) / (2 * step), (runs[2] - runs[1]) / step
+        seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]])
+        on = collide(kind, s, t, vert)[0, :, 7] > 0
+        for slot in np.nonzero(on)[0]:
+            scale = 1 + np.abs(fine[slot]).max()
+            if np.abs(coarse[slot] - fine[slot]).max() > 1e-5 * scale:
+                continue
+            checked += 1
+            bar = rng.normal(size=7)
+            bars = adjoint(kind, int(slot), (s, t), bar, vert=vert)[0]
+            assert abs(bar @ fine[slot] - bars @ seeds) <= 1e-4 * scale
+    assert checked >= 100
+
+
+@kinds
+def test_adjoint_is_linear_and_adds(kind: str, rng: np.random.Generator) -> None:
+    """Be linear in the cotangent, add to the bars, and add exactly nothing for zero."""
+    vert = mesh_of(kind, rng)
+    for pair in (random_pairs(rng, 100, 0.2), edge_pairs(rng, 100, TILTS + SLIGHT_TILTS)):
+        for slot in slots_of(kind):
+            touch = collide(kind, *pair, vert)[:, slot]
+            on = (touch[:, 7] > 0) & (core_distance(kind, *pair, touch[:, 0]) > 1e-4)
+            x, y = rng.normal(size=(2, 100, 7))
+            one, two, both = (
+                adjoint(kind, slot, pair, bar, vert=vert)[on] for bar in (x, y, x + 2 * y)
+            )
+            size = np.abs(one).max(axis=1) + np.abs(two).max(axis=1)
+            assert np.all(np.abs(both - one - 2 * two).max(axis=1) <= 1e-11 * size)
+            added = adjoint(kind, slot, pair, x, vert=vert, start=3.0)[on]
+            assert np.all(np.abs(added - 3.0 - one).max(axis=1) <= 1e-14 * (size + 3.0))
+            for lanes in (1, 4):
+                nothing = adjoint(kind, slot, pair, 0 * x, vert=vert, start=3.0, lanes=lanes)
+                assert np.all(nothing == 3.0)
+
+
+@kinds
+def test_adjoint_wrenches_balance(kind: str, rng: np.random.Generator) -> None:
+    """Sum A's and B's wrench to that of the touch: (n x n_bar + p x p_bar, p_bar)."""
+    vert = mesh_of(kind, rng)
+    pair = random_pairs(rng, 200, 0.2)
+    touch = collide(kind, *pair, vert)
+    for slot in slots_of(kind):
+        on = touch[:, slot, 7] > 0
+        bar = rng.normal(size=(200, 7))
+        bars = adjoint(kind, slot, pair, bar, vert=vert)
+        n, p = touch[:, slot, 1:4], touch[:, slot, 4:7]
+        torque = np.cross(n, bar[:, 1:4]) + np.cross(p, bar[:, 4:])
+        expected = np.concatenate([torque, bar[:, 4:]], axis=1)
+        scale = 1 + np.abs(bars).max(axis=1, keepdims=True)
+        assert np.all((np.abs(bars[:, :6] + bars[:, 9:15] - expected) <= 1e-12 * scale)[on])
+
+
+@kinds
+def test_adjoint_lanes_give_the_bits_of_one_world(kind: str, rng: np.random.Generator) -> None:
+    """Return the same bits from lanes as from one world, in double and in float."""
+    vert = mesh_of(kind, rng)
+    for pair in (random_pairs(rng, 103, 0.2), edge_pairs(rng, 103, TILTS)):
+        for slot, single in itertools.product(slots_of(kind), (False, True)):
+            bar = rng.normal(size=(103, 7))
+            one = adjoint(kind, slot, pair, bar, vert=vert, single=single)
+            assert np.array_equal(
+                one, adjoint(kind, slot, pair, bar, vert=vert, single=single, lanes=4)
+            )
+
+
+@kinds
+def test_adjoint_in_float_is_close(kind: str, rng: np.random.Generator) -> None:
+    """Stay near the double run in float32 for numbers that both can hold."""
+    vert = mesh_of(kind, rng)
+    pair = tuple(x.astype(np.float32).astype(float) for x in random_pairs(rng, 300, 0.2))
+    bar = rng.normal(size=(300, 7)).astype(np.float32).astype(float)
+    for slot in slots_of(kind):
+        on = collide(kind, *pair, vert)[:, slot, 7] > 0
+        exact = adjoint(kind, slot, pair, bar, vert=vert)[on]
+        error = adjoint(kind, slot, pair, bar, vert=vert, single=True)[on] - exact
+        assert np.median(np.abs(error).max(axis=1) / np.abs(exact).max(axis=1)) <= 2e-6
+
+
+@kinds
+def test_adjoint_is_finite_for_degenerate_shapes(kind: str) -> None:
+    """Give finite bars in every slot for coincident, parallel, flat and zero-length shapes."""
+    sizes = [[0.1, 0.2, 0.3], [0.1, 0.0, 0.1], [0.1, 0.1, 0.1], [0.1, 0.1, 0.0]]
+    shifts = [[0.0, 0, 0], [0.1, 0, 0], [0, 0.2, 0], [0, 0, 0.3], [0.1, 0.1, 0.1], [0, 0, 1e-16]]
+    vert = np.zeros((3, 3)) if kind.endswith("mesh") else NO_MESH
+    cases = list(itertools.product(RIGHT_TURNS, RIGHT_TURNS, sizes, shifts))
+    a = np.array([shape([0.0, 0, 0], R, size) for R, _, size, _ in cases])
+    b = np.array([shape(shift, Q, size) for _, Q, size, shift in cases])
+    for slot, single in itertools.product(slots_of(kind), (False, True)):
+        bar = np.ones((len(cases), 7))
+        bars = adjoint(kind, slot, (a, b), bar, vert=vert, single=single)
+        assert np.isfinite(bars).all()
+        nothing = adjoint(kind, slot, (a, b), 0 * bar, vert=vert, single=single)
+        assert np.all(nothing == 0)
+
+
+@kinds
+def test_dual_numbers_over_the_adjoint_match_differences(
+    kind: str, rng: np.random.Generator
+) -> None:
+    """Carry tangents through the adjoint: second derivatives match differences of the first."""
+    index, vert, step = KINDS.index(kind), mesh_of(kind, rng), 1e-6
+    a, b = random_pairs(rng, 80, 0.2)
+    checked = 0
+    for s, t in zip(a, b, strict=True):
+        twists, sizes = rng.normal(size=(2, 6)), rng.normal(size=(2, 3)) * 0.1
+        bar = rng.normal(size=(1, 7))
+        for slot in np.nonzero(collide(kind, s, t, vert)[0, :, 7])[0]:
+            exact = _ops.collide_adjoint_tangent(
+                index,
+                int(slot),
+                (s[None], tangent(s, twists[0], sizes[0])[None]),
+                (t[None], tangent(t, twists[1], sizes[1])[None]),
+                vert,
+                bar,
+            )[0]
+            runs = [
+                adjoint(
+                    kind,
+                    int(slot),
+                    (
+                        moved_along(s, twists[0], sizes[0], e),
+                        moved_along(t, twists[1], sizes[1], e),
+                    ),
+                    bar,
+                    vert=vert,
+                )[0]
+                for e in (-step, -step / 2, step / 2, step)
+            ]
+            coarse, fine = (runs[3] - runs[0]) / (2 * step), (runs[2] - runs[1]) / step
+            scale = 1 + np.abs(fine).max()
+            if np.abs(coarse - fine).max() > 1e-5 * scale:
+                continue
+            checked += 1
+            assert np.abs(exact - fine).max() <= 1e-4 * scale
+    assert checked >= 60
+
+
+def test_capsule_along_an_edge_has_bounded_derivatives() -> None:
+    """Keep the closest point of a capsule parallel to a box edge from running along it."""
+    box = shape([0.0, 0, 0], np.eye(3), [0.1, 0.1, 0.3])
+    bars = []
+    across = np.array([1.0, 1, 0]) / np.sqrt(2)
+    for tilt in (0.0, 1e-16, -1e-13, 1e-9, 1e-5):
+        log = shape([0.15, 0.15, 0], turn(across, tilt), [0.08, 0.2, 0])
+        touch = collide("capsule-box", log, box)[0]
+        assert touch[0, 7] == 1
+        assert abs(touch[0, 6]) < 1e-12
+        bars.append(adjoint("capsule-box", 0, (log, box), np.ones(7))[0])
+    assert np.abs(np.array(bars) - bars[0]).max() < 1e-3
+    assert np.abs(bars[0]).max() < 20
+
+
+def test_adjoint_refuses_wrong_tables() -> None:
+    """Name what is wrong with a slot or a cotangent."""
+    one = np.zeros((1, 15))
+    with pytest.raises(ValueError, match=r"^collide_adjoint\(\): no such slot\.$"):
+        _ops.collide_adjoint(0, 1, one, one, NO_MESH, np.zeros((1, 7)))
+    message = r"^collide_adjoint\(\): touch_bar must be a table of \(worlds, 7\)\.$"
+    with pytest.raises(ValueError, match=message):
+        _ops.collide_adjoint(0, 0, one, one, NO_MESH, np.zeros((1, 6)))
