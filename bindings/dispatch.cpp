@@ -6,15 +6,20 @@
 
 namespace fb {
 
-#define FB_DECLARE(isa, wide_double, wide_float)       \
-  namespace isa {                                      \
-  extern const Kernel kernel_double_1, kernel_float_1; \
-  extern const Kernel kernel_double_##wide_double;     \
-  extern const Kernel kernel_float_##wide_float;       \
+#define FB_DECLARE(isa, wide_double, wide_float)                              \
+  namespace isa {                                                             \
+  extern const Kernel kernel_double_1, kernel_float_1;                        \
+  extern const Kernel kernel_double_##wide_double, dual_double_##wide_double; \
+  extern const Kernel kernel_float_##wide_float, dual_float_##wide_float;     \
   }
-#define FB_ROW(isa, wide_double, wide_float)                                             \
-  {#isa, &isa::kernel_double_1, &isa::kernel_double_##wide_double, &isa::kernel_float_1, \
-   &isa::kernel_float_##wide_float}
+#define FB_ROW(isa, wide_double, wide_float) \
+  {#isa,                                     \
+   &isa::kernel_double_1,                    \
+   &isa::kernel_double_##wide_double,        \
+   &isa::dual_double_##wide_double,          \
+   &isa::kernel_float_1,                     \
+   &isa::kernel_float_##wide_float,          \
+   &isa::dual_float_##wide_float}
 
 #ifdef FB_HAVE_base
 FB_DECLARE(base, 1, 1)

@@ -9,7 +9,8 @@ namespace fb {
 
 struct KernelSet {
   const char* isa;
-  const Kernel *double_one, *double_many, *float_one, *float_many;
+  const Kernel *double_one, *double_many, *double_dual;
+  const Kernel *float_one, *float_many, *float_dual;
 };
 
 std::vector<std::string> available_isas();

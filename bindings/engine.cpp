@@ -75,6 +75,7 @@ Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert,
   const bool wide = theta.dtype() == nb::dtype<double>();
   one_ = wide ? set->double_one : set->float_one;
   many_ = wide ? set->double_many : set->float_many;
+  dual_ = wide ? set->double_dual : set->float_dual;
   options_ = {nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
               nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
               nb::cast<double>(options["regularisation"]), nb::cast<int>(options["max_sweeps"]),
@@ -131,16 +132,20 @@ Pool& Engine::pool() {
   return *pool_;
 }
 
-// lanes pay from two worlds on
-const Kernel* Engine::kernel_for(long worlds, bool) const { return worlds > 1 ? many_ : one_; }
+// lanes pay from two worlds on; a linearised world fills them with the rows of A
+const Kernel* Engine::kernel_for(Job job, long worlds) const {
+  if (job == Job::jvp) return dual_;
+  return worlds > 1 || job == Job::linearize ? many_ : one_;
+}
 
 void Engine::run(Job job, const Task& task) {
-  const Kernel* k = kernel_for(task.worlds, task.theta_per_world);
+  const Kernel* k = kernel_for(job, task.worlds);
   const size_t bytes = k->workspace_bytes(layout_);
   for (size_t i = 0; i < scratch_.size(); ++i) workspace(int(i), bytes);
-  const long blocks = (task.worlds + k->width - 1) / k->width;
-  // a lane of one world cannot hold a parameter per lane: it takes each world's row in turn
-  if (k->width == 1 && task.theta_per_world) {
+  const bool single = k->width == 1 || job == Job::linearize;
+  const long blocks = single ? task.worlds : (task.worlds + k->width - 1) / k->width;
+  // a block of one world shares a parameter between its lanes: it takes each world's row in turn
+  if (single && task.theta_per_world && job != Job::jvp) {
     const size_t row = size_t(ntheta_) * k->real_bytes;
     const size_t derived = size_t(host::derived_size(layout_)) * k->real_bytes;
     std::vector<Buffer> own(scratch_.size());
@@ -158,16 +163,22 @@ void Engine::run(Job job, const Task& task) {
   pool().run(blocks, [&](int thread, long b) { k->run(job, task, b, scratch_[thread].get()); });
 }
 
-nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
+bool Engine::fits_one(nb::handle q, nb::handle v, nb::handle u, Task& t) const {
   using In = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-  In qa, va, ua;
-  const auto dtype = real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>();
-  const auto fits = [&](nb::handle h, In& a, int n) {
-    return nb::try_cast<In>(h, a, false) && a.dtype() == dtype && int(a.shape(0)) == n;
+  const auto fits = [&](nb::handle h, int n, const void*& out) {
+    In a;
+    if (!nb::try_cast<In>(h, a, false) || a.dtype() != dtype() || int(a.shape(0)) != n)
+      return false;
+    out = a.data();
+    return true;
   };
-  if (!fits(q, qa, layout_.nq) || !fits(v, va, layout_.nv)) return nb::none();
-  if (layout_.nu > 0 && !fits(u, ua, layout_.nu)) return nb::none();
-  if (layout_.nu == 0 && !u.is_none()) return nb::none();
+  if (!fits(q, layout_.nq, t.q) || !fits(v, layout_.nv, t.v)) return false;
+  return layout_.nu > 0 ? fits(u, layout_.nu, t.u) : u.is_none();
+}
+
+nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
+  Task given{};
+  if (!fits_one(q, v, u, given)) return nb::none();
   Guard use(in_use_);
   Task t = blank_task(1, nb::none());
   uint32_t status = 0;
@@ -176,9 +187,9 @@ nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
   char* out = new char[(nq + nv) * bytes];
   nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<char*>(p); });
   // results are written one row behind the inputs
-  t.q = qa.data();
-  t.v = va.data();
-  t.u = layout_.nu > 0 ? ua.data() : nullptr;
+  t.q = given.q;
+  t.v = given.v;
+  t.u = given.u;
   t.q_step = long(nq);
   t.v_step = long(nv);
   t.q_out = out - nq * bytes;
@@ -192,10 +203,39 @@ nb::object Engine::step_one(nb::handle q, nb::handle v, nb::handle u) {
     one_->run(Job::rollout, t, 0, workspace(0, need));
   }
   const auto array = [&](char* p, size_t n) {
-    return nb::ndarray<nb::numpy>(p, {n}, owner, {}, dtype).cast();
+    return nb::ndarray<nb::numpy>(p, {n}, owner, {}, dtype()).cast();
   };
   nb::object q1 = array(out, nq), v1 = array(out + nq * bytes, nv);
   return nb::make_tuple(q1, v1, status);
+}
+
+nb::object Engine::linearize_one(nb::handle q, nb::handle v, nb::handle u) {
+  Task given{};
+  if (!fits_one(q, v, u, given)) return nb::none();
+  Guard use(in_use_);
+  Task t = blank_task(1, nb::none());
+  uint32_t status = 0;
+  int32_t status_step = -1;
+  const size_t n = 2 * size_t(layout_.nv), nu = layout_.nu, bytes = real_bytes();
+  char* out = new char[n * (n + nu) * bytes];
+  nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<char*>(p); });
+  t.q = given.q;
+  t.v = given.v;
+  t.u = given.u;
+  t.A = out;
+  t.B = out + n * n * bytes;
+  t.status = &status;
+  t.status_step = &status_step;
+  {
+    nb::gil_scoped_release release;
+    const size_t need = many_->workspace_bytes(layout_);
+    many_->run(Job::linearize, t, 0, workspace(0, need));
+  }
+  const auto array = [&](void* p, size_t columns) {
+    return nb::ndarray<nb::numpy>(p, {n, columns}, owner, {}, dtype()).cast();
+  };
+  nb::object A = array(t.A, n), B = array(t.B, nu);
+  return nb::make_tuple(A, B, status);
 }
 
 Task Engine::rollout_task(const ReadArray& q, const ReadArray& v, nb::object u, nb::object theta) {
@@ -273,6 +313,41 @@ void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::obj
   const Job which = jobs.at(job);
   nb::gil_scoped_release release;
   run(which, t);
+}
+
+void Engine::jvp(ReadArray q, ReadArray v, nb::object u, nb::object theta, nb::tuple directions,
+                 AnyArray q_dot, AnyArray v_dot, AnyArray status, AnyArray status_step) {
+  Guard use(in_use_);
+  Task t = blank_task(rows_of(q), theta);
+  t.q = q.data();
+  t.v = v.data();
+  t.u = data_of(u);
+  t.dq = data_of(directions[0]);
+  t.dv = data_of(directions[1]);
+  t.du = data_of(directions[2]);
+  t.dtheta = data_of(directions[3]);
+  t.dtheta_per_world = t.dtheta && nb::cast<ReadArray>(directions[3]).ndim() == 2;
+  t.q_out = q_dot.data();
+  t.v_out = v_dot.data();
+  t.status = static_cast<uint32_t*>(status.data());
+  t.status_step = static_cast<int32_t*>(status_step.data());
+  nb::gil_scoped_release release;
+  run(Job::jvp, t);
+}
+
+void Engine::linearize(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray A,
+                       AnyArray B, AnyArray status, AnyArray status_step) {
+  Guard use(in_use_);
+  Task t = blank_task(rows_of(q), theta);
+  t.q = q.data();
+  t.v = v.data();
+  t.u = data_of(u);
+  t.A = A.data();
+  t.B = B.data();
+  t.status = static_cast<uint32_t*>(status.data());
+  t.status_step = static_cast<int32_t*>(status_step.data());
+  nb::gil_scoped_release release;
+  run(Job::linearize, t);
 }
 
 void Engine::contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,

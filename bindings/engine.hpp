@@ -38,6 +38,7 @@ class Engine {
   // null where the arrays do not have the shapes and types of one world; the caller then takes the
   // careful path
   nb::object step_one(nb::handle q, nb::handle v, nb::handle u);
+  nb::object linearize_one(nb::handle q, nb::handle v, nb::handle u);
   void rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray status,
                AnyArray status_step, AnyArray residual, AnyArray sweeps, nb::object progress);
   // q_bar and v_bar hold cotangents of all states and receive the gradient in their first row
@@ -47,12 +48,22 @@ class Engine {
                 nb::object theta);
   void contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,
                 AnyArray ids, AnyArray count, AnyArray overflow);
+  // tangents of q, v, u and theta to those of the next state
+  void jvp(ReadArray q, ReadArray v, nb::object u, nb::object theta, nb::tuple directions,
+           AnyArray q_dot, AnyArray v_dot, AnyArray status, AnyArray status_step);
+  void linearize(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray A, AnyArray B,
+                 AnyArray status, AnyArray status_step);
 
  private:
+  nb::dlpack::dtype dtype() const {
+    return real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>();
+  }
+  // point q, v, u of a task at the arrays of one world
+  bool fits_one(nb::handle q, nb::handle v, nb::handle u, Task& t) const;
   Task blank_task(long worlds, nb::object theta);
   Task rollout_task(const ReadArray& q, const ReadArray& v, nb::object u, nb::object theta);
   void run(Job job, const Task& task);
-  const Kernel* kernel_for(long worlds, bool per_world) const;
+  const Kernel* kernel_for(Job job, long worlds) const;
   char* workspace(int thread, size_t bytes);
   Pool& pool();
   class Use;
@@ -61,7 +72,7 @@ class Engine {
   EngineOptions options_{};
   std::map<std::string, std::vector<int32_t>> tables_;
   Buffer theta_, derived_, vert_;
-  const Kernel *one_ = nullptr, *many_ = nullptr;
+  const Kernel *one_ = nullptr, *many_ = nullptr, *dual_ = nullptr;
   int ntheta_ = 0;
   int threads_;
   std::unique_ptr<Pool> pool_;

@@ -43,6 +43,12 @@ struct Task {
   void* contact_numbers;
   int32_t *contact_ids, *contact_count;
   uint8_t* contact_overflow;
+  // jvp: tangents of q, v, u and theta, each or null; those of the next state go to q_out and
+  // v_out, one row per world
+  const void *dq, *dv, *du, *dtheta;
+  bool dtheta_per_world;
+  // linearize: (worlds, 2 nv, 2 nv) and (worlds, 2 nv, nu)
+  void *A, *B;
 };
 
 enum class Job : int {
@@ -53,15 +59,18 @@ enum class Job : int {
   forward_dynamics,
   bias,
   poses,
-  contacts
+  contacts,
+  linearize,
+  jvp
 };
 
 struct Kernel {
   const char* isa;
   int real_bytes, width;
   size_t (*workspace_bytes)(const Layout&);
+  // null in the kernels of dual numbers, which run the jvp job and no other
   void (*derive)(const Layout&, const void* theta, const void* vert, void* derived);
-  // run worlds [block * width, (block + 1) * width) of a task
+  // run worlds [block * width, (block + 1) * width) of a task; for linearize a block is one world
   void (*run)(Job, const Task&, long block, char* workspace);
 };
 

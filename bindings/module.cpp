@@ -66,10 +66,15 @@ NB_MODULE(_core, m) {
       .def_prop_ro("theta_numbers", &fb::Engine::theta_numbers)
       .def_prop_ro("derived_numbers", &fb::Engine::derived_numbers)
       .def("step_one", &fb::Engine::step_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
+      .def("linearize_one", &fb::Engine::linearize_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
       .def("rollout", &fb::Engine::rollout, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),
            "status"_a, "status_step"_a, "residual"_a, "sweeps"_a, "progress"_a.none())
       .def("vjp", &fb::Engine::vjp, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "q_bar"_a,
            "v_bar"_a, "u_bar"_a, "theta_bar"_a.none(), "status"_a, "status_step"_a)
+      .def("jvp", &fb::Engine::jvp, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "directions"_a,
+           "q_dot"_a, "v_dot"_a, "status"_a, "status_step"_a)
+      .def("linearize", &fb::Engine::linearize, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "A"_a,
+           "B"_a, "status"_a, "status_step"_a)
       .def("evaluate", &fb::Engine::evaluate, "job"_a, "q"_a, "v"_a.none(), "x"_a.none(), "y"_a,
            "theta"_a.none())
       .def("contacts", &fb::Engine::contacts, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),

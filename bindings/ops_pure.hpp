@@ -116,9 +116,10 @@ struct SolveRowsOp {
   template <class T>
   struct Store {
     int island[2] = {0, n}, cone[n] = {1, 0, 0, 1, 0, 0, 0, 0}, order[n];
-    T A[n * n], b[n], lo[n], hi[n], mu[n], lam[n], nn[n], D[n], lu[n * n], rhs[n], keep[n];
+    T A[n * n], b[n], lo[n], hi[n], mu[n], lam[n], nn[n], D[n], lu[n * n], rhs[n], keep[n],
+        spare[n];
     core::RowProblem<T> p;
-    Store(const T* x, int box) {
+    Store(const T* x, int box, int plain_sweeps = 0) {
       using R = core::Real<T>;
       for (int i = 0; i < n; ++i) {
         for (int j = 0; j < n; ++j) {
@@ -150,12 +151,17 @@ struct SolveRowsOp {
       p.lu = lu;
       p.rhs = rhs;
       p.keep = keep;
+      p.spare = spare;
       p.order = order;
       p.tolerance = R(core::kIsDouble<T> ? 1e-13 : 1e-6);
       p.reach = R(1);
       p.max_sweeps = 2000;
       p.box_friction = box;
-      p.exact_finish = 1;
+      p.exact_finish = plain_sweeps == 0;
+      if (plain_sweeps > 0) {
+        p.max_sweeps = plain_sweeps;
+        p.tolerance = R(0);
+      }
       core::solve_rows(p, core::Mask<T>(true));
     }
   };
@@ -185,7 +191,39 @@ struct SolveRowsOp {
   }
 };
 
+// the same problem after a few plain sweeps, which reach nothing
+struct UnrolledRowsOp {
+  static constexpr int n = SolveRowsOp::n, sweeps = 7;
+  int box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    SolveRowsOp::Store<T> s(x, box, sweeps);
+    for (int i = 0; i < n; ++i) y[i] = s.lam[i];
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    SolveRowsOp::Store<T> s(x, box, sweeps);
+    T z[n], mu[n], lo[n], hi[n], A[n * n], D[n], history[n * sweeps], now[n], lam_bar[n];
+    for (int i = 0; i < n; ++i) mu[i] = lo[i] = hi[i] = T(0);
+    const core::UnrolledBars<T> bars{z, mu, lo, hi, A, D, history, now};
+    core::solve_rows_unrolled_adjoint(s.p, y_bar, core::Mask<T>(true), lam_bar, bars);
+    // A = B B'
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < n; ++j)
+        for (int k = 0; k < n; ++k) {
+          x_bar[i * n + k] += A[i * n + j] * x[j * n + k];
+          x_bar[j * n + k] += A[i * n + j] * x[i * n + k];
+        }
+      x_bar[n * n + i] -= z[i];
+    }
+    x_bar[n * n + n] += mu[0];
+    x_bar[n * n + n + 1] += mu[3];
+    x_bar[n * n + n + 2] += hi[6] - lo[6];
+  }
+};
+
 inline const OpTable& table() {
+  const char* unrolled = "solve_rows_unrolled sweep_rows row_step tangent_step prepare_rows";
   static const OpTable ops = {
       {"newton_euler", make_op(NewtonEulerOp{}, "newton_euler", 22, 6)},
       {"normalised", make_op(NormalisedOp{}, "normalised", 4, 4)},
@@ -193,6 +231,8 @@ inline const OpTable& table() {
       {"integrate_quat", make_op(IntegrateQuatOp{}, "integrate_quat", 8, 4)},
       {"tangents", make_op(TangentsOp{}, "tangents", 3, 6)},
       {"solve_rows_cone", make_op(SolveRowsOp{0}, "solve_rows tangent_rows", 75, 8)},
+      {"unrolled_rows_cone", make_op(UnrolledRowsOp{0}, unrolled, 75, 8)},
+      {"unrolled_rows_box", make_op(UnrolledRowsOp{1}, unrolled, 75, 8)},
       {"solve_rows_box", make_op(SolveRowsOp{1}, "solve_rows tangent_rows", 75, 8)},
   };
   return ops;

@@ -14,8 +14,7 @@ FB_INLINE Plane<T> plane_of(const Shape<T>& a) {
   return {a.p, column(a.R, 2)};
 }
 
-// (C.1)  n = R_A e_z, d = n . (c - o), phi = d - r, p = c - n (d + r) / 2; a point is a ball with
-// r = 0
+// (C.1)  n = R_A e_z, d = n . (c - o), phi = d - r, p = c - n (d + r) / 2
 template <class T>
 FB_INLINE void plane_ball(const Plane<T>& a, Vec3<T> c, T r, Mask<T> on, Touch<T>& out) {
   const T d = dot(a.n, c - a.o);
@@ -36,6 +35,21 @@ FB_INLINE void plane_ball_adjoint(const Plane<T>& a, Vec3<T> c, T r, const Touch
   add_direction(a_bar, n, n_bar);
   c_bar += mul_add(n, d_bar, out_bar.p);
   r_bar += half_bar - out_bar.phi;
+}
+
+// a point is a ball with r = 0
+template <class T>
+FB_INLINE void plane_point(const Plane<T>& a, Vec3<T> x, Mask<T> on, Touch<T>& out) {
+  const T d = dot(a.n, x - a.o);
+  out = {d, a.n, x - a.n * (d * Real<T>(0.5)), on};
+}
+
+// given out_bar, add to a_bar, x_bar
+template <class T>
+FB_INLINE void plane_point_adjoint(const Plane<T>& a, Vec3<T> x, const TouchBar<T>& out_bar,
+                                   ShapeBar<T>& a_bar, Vec3<T>& x_bar) {
+  T r_bar = T(0);
+  plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
 }
 
 // the sphere is its ball
@@ -82,7 +96,7 @@ template <class T>
 FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   const Plane<T> plane = plane_of(a);
   const Shape<T> box = b;
-  for (int k = 0; k < 8; ++k) plane_ball(plane, box_corner(box, k), T(0), Mask<T>(true), out[k]);
+  for (int k = 0; k < 8; ++k) plane_point(plane, box_corner(box, k), Mask<T>(true), out[k]);
 }
 
 // given out_bar, add to a_bar, b_bar
@@ -91,8 +105,7 @@ FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
                                  const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
                                  ShapeBar<T>& b_bar) {
   Vec3<T> x_bar = zero3<T>();
-  T r_bar = T(0);
-  plane_ball_adjoint(plane_of(a), box_corner(b, slot), T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_point_adjoint(plane_of(a), box_corner(b, slot), out_bar, a_bar, x_bar);
   box_corner_adjoint(b, slot, x_bar, b_bar);
 }
 
@@ -161,7 +174,7 @@ FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, Touch<T>* ou
   for (int k = 0; k < 4; ++k) {
     const RimPlace<T> at = rim_place(k, cosine);
     const Vec3<T> x = axis * (h * at.axial) + rim * (r * at.radial) + side * (r * at.across);
-    plane_ball(plane, c + x, T(0), k == 1 ? h > T(0) : Mask<T>(true), out[k]);
+    plane_point(plane, c + x, k == 1 ? h > T(0) : Mask<T>(true), out[k]);
   }
 }
 
@@ -176,8 +189,7 @@ FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, int 
   const Vec3<T> out = rim * at.radial + side * at.across;
   const Vec3<T> x = b.p + axis * (b.size.y * at.axial) + out * b.size.x;
   Vec3<T> x_bar = zero3<T>();
-  T r_bar = T(0);
-  plane_ball_adjoint(plane_of(a), x, T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_point_adjoint(plane_of(a), x, out_bar, a_bar, x_bar);
   b_bar.size.x += dot(out, x_bar);
   b_bar.size.y += dot(axis, x_bar) * at.axial;
 
@@ -199,7 +211,7 @@ FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, Touch<T>* o
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
   const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
-  plane_ball(plane_of(a), x, T(0), Mask<T>(true), out[0]);
+  plane_point(plane_of(a), x, Mask<T>(true), out[0]);
 }
 
 // (C.26)  given out_bar, add to a_bar, b_bar
@@ -211,8 +223,7 @@ FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
   const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
   Vec3<T> x_bar = zero3<T>(), m_bar = zero3<T>(), none = zero3<T>();
-  T r_bar = T(0);
-  plane_ball_adjoint(plane_of(a), x, T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_point_adjoint(plane_of(a), x, out_bar, a_bar, x_bar);
   const Vec3<T> y_bar = -mul_transposed(b.R, x_bar);
   direction_adjoint(m, {scaled(y_bar, s), T(0)}, m_bar, none);
   b_bar.size += scaled(y_bar, u) + scaled(m_bar, local);
@@ -276,7 +287,7 @@ FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
     found[k] = hull_point(b, m, found, k);
     Mask<T> on(b.nvert > 0);
     for (int j = 0; j < k; ++j) on = on & !(found[k].index == found[j].index);
-    plane_ball(plane_of(a), b.p + mul(b.R, found[k].x), T(0), on, out[k]);
+    plane_point(plane_of(a), b.p + mul(b.R, found[k].x), on, out[k]);
   }
 }
 
@@ -290,8 +301,7 @@ FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, int slot
   for (int k = 0; k < 2 && k < slot; ++k) found[k] = hull_point(b, m, found, k);
   const Vec3<T> x = b.p + mul(b.R, hull_point(b, m, found, slot).x);
   Vec3<T> x_bar = zero3<T>();
-  T r_bar = T(0);
-  plane_ball_adjoint(plane_of(a), x, T(0), out_bar, a_bar, x_bar, r_bar);
+  plane_point_adjoint(plane_of(a), x, out_bar, a_bar, x_bar);
   add_point(b_bar, x, x_bar);
 }
 

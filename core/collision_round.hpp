@@ -121,21 +121,26 @@ FB_INLINE void closest_on_segments_adjoint(const SegmentPair<T>& x, T out_bar,
   x_bar.sine_squared -= free * over;
 }
 
-// (C.10)  A's coordinate s of a slot, and whether the slot is on.  Crossed: the closest pair.
-// Parallel: an end of the stretch of A beside B, into which the closest pair splits continuously
+// (C.10)  A's coordinates s of both slots, and whether the second is on.  Crossed: the closest
+// pair. Parallel: the ends of the stretch of A beside B, into which the closest pair splits
+// continuously
 template <class T>
-FB_INLINE T capsule_place(const SegmentPair<T>& x, int slot, Mask<T>& on) {
+struct CapsulePlaces {
+  T s[2];
+  Mask<T> split;
+};
+template <class T>
+FB_INLINE CapsulePlaces<T> capsule_places(const SegmentPair<T>& x) {
   const T closest = closest_on_segments(x), w = parallel_weight(x.sine_squared);
-  const T reach = abs(x.b) * x.hb;
+  const T reach = abs(x.b) * x.hb, common = closest * (T(1) - w);
   const T lo = hold_within(-x.c - reach, x.ha), hi = hold_within(-x.c + reach, x.ha);
-  on = slot == 0 ? Mask<T>(true) : (w > T(0)) & (hi > lo);
-  return closest * (T(1) - w) + (slot == 0 ? lo : hi) * w;
+  return {{common + lo * w, common + hi * w}, Mask<T>((w > T(0)) & (hi > lo))};
 }
 
 // (C.31)  given out_bar, add to x_bar
 template <class T>
-FB_INLINE void capsule_place_adjoint(const SegmentPair<T>& x, int slot, T out_bar,
-                                     SegmentPair<T>& x_bar) {
+FB_INLINE void capsule_places_adjoint(const SegmentPair<T>& x, int slot, T out_bar,
+                                      SegmentPair<T>& x_bar) {
   const T closest = closest_on_segments(x), w = parallel_weight(x.sine_squared);
   const T side = T(slot == 0 ? -1 : 1), tilt = select(x.b < T(0), -side, side);
   const T beside = x.b * x.hb * tilt - x.c, end = hold_within(beside, x.ha);
@@ -154,13 +159,12 @@ template <class T>
 FB_INLINE void capsule_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   const Vec3<T> ua = column(a.R, 2), ub = column(b.R, 2), arm = a.p - b.p;
   const Vec3<T> fallback = direction(cross(ua, ub), column(a.R, 0)).u;
-  const SegmentPair<T> pair = segment_pair(a, b);
+  const CapsulePlaces<T> places = capsule_places(segment_pair(a, b));
   for (int k = 0; k < 2; ++k) {
-    Mask<T> on;
-    const T s = capsule_place(pair, k, on), t = hold_within(dot(ub, arm + ua * s), b.size.y);
+    const T s = places.s[k], t = hold_within(dot(ub, arm + ua * s), b.size.y);
     out[k] = touch_of_balls(a.p + ua * s, a.size.x, b.p + ub * t, b.size.x, fallback);
-    out[k].on = on;
   }
+  out[1].on = places.split;
 }
 
 // (C.32)  given out_bar, add to a_bar, b_bar
@@ -170,8 +174,7 @@ FB_INLINE void capsule_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int
                                        ShapeBar<T>& b_bar) {
   const Vec3<T> ua = column(a.R, 2), ub = column(b.R, 2), arm = a.p - b.p, x = cross(ua, ub);
   const SegmentPair<T> pair = segment_pair(a, b);
-  Mask<T> on;
-  const T s = capsule_place(pair, slot, on);
+  const T s = capsule_places(pair).s[slot];
   const Vec3<T> reach = arm + ua * s;
   const T beside = dot(ub, reach), t = hold_within(beside, b.size.y), o = T(0);
   BallsBar<T> balls = zero_balls_bar<T>();
@@ -183,7 +186,7 @@ FB_INLINE void capsule_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int
   T beside_bar = o;
   hold_within_adjoint(beside, b.size.y, dot(ub, balls.cb), beside_bar, pair_bar.hb);
   const Vec3<T> reach_bar = ub * beside_bar, point_bar = balls.ca + reach_bar;
-  capsule_place_adjoint(pair, slot, dot(ua, point_bar), pair_bar);
+  capsule_places_adjoint(pair, slot, dot(ua, point_bar), pair_bar);
 
   // from there to the axes and the arm
   Vec3<T> x_bar = x * (pair_bar.sine_squared * Real<T>(2)), side_bar = zero3<T>();

@@ -208,9 +208,9 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   if (w.theta_bar) {
     w.theta_bar->dt[0] -= select(term.follows_gap, bars.beta * x.phi / T(h * h), T(0));
     w.derived_bar->pair_restitution[k.source] += select(term.bounces, bars.beta * before, T(0));
-    // R = compliance / h^2 and R_bar = -z lam
+    // R = compliance / h^2
     const T soft = T(m.derived.pair_compliance[k.source]);
-    const T R_bar = select(soft > T(0), -(w.z[k.row] * w.lam[k.row]) / T(h * h), T(0));
+    const T R_bar = select(soft > T(0), w.R_bar[k.row] / T(h * h), T(0));
     w.derived_bar->pair_compliance[k.source] += R_bar;
     w.theta_bar->dt[0] -= R_bar * soft * Real<T>(2) / T(h);
     w.derived_bar->pair_mu[k.source] += w.mu_bar[k.row];

@@ -235,6 +235,26 @@ FB_FN void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rat
   }
 }
 
+// (D.13)  the same sweep for bodies at rest without gravity, whose fields are w (rates rate_w) and
+// a (rates a)
+template <class T, class P>
+FB_FN void sweep_still_bars(const Model<T, P>& m, const T* a, const T* rate_w, const T* q,
+                            Work<T>& w, T* q_bar) {
+  const Layout& s = m.s;
+  for (int l = s.nlink - 1; l > 0; --l) {
+    LinkBar<T>& b = w.bar[l];
+    const int first = s.link_dof[l], last = first + s.link_ndof[l], up = s.link_parent[l];
+    for (int d = first + (s.link_type[l] == kFree ? 3 : 0); d < last; ++d)
+      b.pose += cross(w.dof[d].S, mul_add(b.w_bar, rate_w[d], b.a_bar * a[d]));
+    for (int d = first; d < last; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
+    if (w.derived_bar) link_pose_adjoint(m, l, q, w);
+    if (up == 0) continue;
+    w.bar[up].w_bar += b.w_bar;
+    w.bar[up].a_bar += b.a_bar;
+    w.bar[up].pose += b.pose;
+  }
+}
+
 // (D.8)  given tau_bar, add to q_bar (tangent, nv), v_bar and a_bar; kinematics, inertias and
 // accelerations of the forward in w
 template <class T, class P>

@@ -125,5 +125,21 @@ FB_FN void lift_tangent(const Layout& s, const T* q, const T* tangent, T* q_bar)
     add_quat_bar(q + qa + flat, Vec3<T>{t[0], t[1], t[2]}, q_bar + qa + flat);
   }
 }
+// (I.8)  the tangent cotangent (nv) of an ambient one (nq): identity, and vec(conj(q) q_bar) / 2 on
+// quaternions
+template <class T>
+FB_FN void lower_tangent(const Layout& s, const T* q, const T* q_bar, T* tangent) {
+  for (int l = 1; l < s.nlink; ++l) {
+    const int qa = s.link_qadr[l], da = s.link_dof[l], type = s.link_type[l];
+    const int flat = type == kFree ? 3 : type == kBall ? 0 : 1;
+    for (int i = 0; i < flat; ++i) tangent[da + i] = q_bar[qa + i];
+    if (type == kHinge || type == kSlide) continue;
+    const T *x = q + qa + flat, *b = q_bar + qa + flat;
+    const Quat<T> t = mul(conj(Quat<T>{x[0], x[1], x[2], x[3]}), Quat<T>{b[0], b[1], b[2], b[3]});
+    tangent[da + flat] = t.x * Real<T>(0.5);
+    tangent[da + flat + 1] = t.y * Real<T>(0.5);
+    tangent[da + flat + 2] = t.z * Real<T>(0.5);
+  }
+}
 
 }  // namespace fb::FB_ISA

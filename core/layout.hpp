@@ -17,7 +17,7 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
 // clang-format off
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nsite) X(npair) X(neq)           \
-  X(nlimit) X(nfriction) X(nvert) X(max_contacts)
+  X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \

@@ -15,7 +15,7 @@ struct RowProblem {
   const T *b, *lo, *hi;   // bounds of bounded rows and of normals
   const T* mu;            // at the normal row
   T *lam, *n, *D;         // impulse; -(A lam + b) / D; diagonal of the fixed point
-  T *lu, *rhs, *keep;
+  T *lu, *rhs, *keep, *spare;
   int* order;
   Real<T> tolerance, reach;  // reach: the Newton step looks at lam + reach n
   int max_sweeps, box_friction, exact_finish;

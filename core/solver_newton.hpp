@@ -235,6 +235,8 @@ FB_FN void project_solution(RowProblem<T>& p) {
 template <class T>
 FB_FN void implicit_tangent(RowProblem<T>& p) {
   if constexpr (requires(T t) { t.d; }) {
+    // an unfinished solve keeps the tangents that its sweeps carried
+    for (int r = 0; r < p.nrow; ++r) p.spare[r] = p.lam[r];
     // a row held at a bound moves with it
     for (int r = 0; r < p.nrow; ++r) {
       const T x = p.lam[r] + p.n[r], held = select(x > p.lo[r], p.hi[r], p.lo[r]);
@@ -246,6 +248,7 @@ FB_FN void implicit_tangent(RowProblem<T>& p) {
     for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
     newton_step(p, Mask<T>(true));
     for (int r = 0; r < p.nrow; ++r) p.lam[r].v = p.keep[r].v;
+    for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(p.unconverged, p.spare[r], p.lam[r]);
   }
 }
 

@@ -3,7 +3,7 @@
 #include "actuation.hpp"
 #include "contact.hpp"
 #include "integrate.hpp"
-#include "solver_newton.hpp"
+#include "solver_unrolled.hpp"
 
 namespace fb::FB_ISA {
 
@@ -40,6 +40,7 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
   p.lu = w.lu;
   p.rhs = w.rhs;
   p.keep = w.keep;
+  p.spare = w.z;
   p.order = w.order;
   p.tolerance = o.tolerance;
   p.reach = Real<T>(1);
@@ -97,23 +98,45 @@ FB_FN Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, i
   return touch_adjoint(m, k, w.touch[index].on, touch_bar, w);
 }
 
+// (P.3)  lanes whose solve did not finish take z and the rest from the reversed sweeps; their A_bar
+// stays in w.u_A
+template <class T>
+FB_FN void unrolled_rows(RowProblem<T>& p, const T* lam_bar, Work<T>& w) {
+  const Mask<T> live = w.unconverged;
+  for (int r = 0; r < w.nrow; ++r) {
+    w.u_saved[r] = w.lam[r];
+    w.u_mu[r] = w.u_lo[r] = w.u_hi[r] = T(0);
+  }
+  const UnrolledBars<T> bars{w.u_z, w.u_mu, w.u_lo, w.u_hi, w.u_A, w.u_D, w.u_history, w.u_now};
+  solve_rows_unrolled_adjoint(p, lam_bar, live, w.u_lam_bar, bars);
+  for (int r = 0; r < w.nrow; ++r) {
+    w.lam[r] = w.u_saved[r];
+    w.z[r] = select(live, w.u_z[r], w.z[r]);
+    w.mu_bar[r] = select(live, w.u_mu[r], w.mu_bar[r]);
+    w.lo_bar[r] = select(live, w.u_lo[r], w.lo_bar[r]);
+    w.hi_bar[r] = select(live, w.u_hi[r], w.hi_bar[r]);
+  }
+}
+
 // (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w1, z in w.z
 template <class T, class P>
 FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* q,
                         const T* v1_bar, Work<T>& w) {
   solve_inertia(m.s, w, v1_bar, w.w1, w.wrench, w.twist);
   if (w.nrow == 0) return;
+  T* lam_bar = w.R_bar;
   for (int i = 0; i < w.nblock; ++i) {
     const Block& k = w.block[i];
     RowSeeds<T> e;
     block_seeds(m, o, i, q, w, e);
     for (int r = 0; r < k.rows; ++r)
-      w.keep[k.row + r] = row_velocity(e, r, w.twist[k.linkA], w.twist[k.linkB], w.w1);
+      lam_bar[k.row + r] = row_velocity(e, r, w.twist[k.linkA], w.twist[k.linkB], w.w1);
   }
   RowProblem<T> p = row_problem(m, o, w);
-  p.keep = nullptr;
   for (int r = 0; r < w.nrow; ++r) w.mu_bar[r] = w.lo_bar[r] = w.hi_bar[r] = T(0);
-  solve_rows_adjoint<T>(p, w.keep, w.z, w.mu_bar, w.lo_bar, w.hi_bar);
+  solve_rows_adjoint<T>(p, lam_bar, w.z, w.mu_bar, w.lo_bar, w.hi_bar);
+  if (any(w.unconverged)) unrolled_rows(p, lam_bar, w);
+  for (int r = 0; r < w.nrow; ++r) w.R_bar[r] = -(w.z[r] * w.lam[r]);
   apply_impulses(m.s, w, w.z, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) w.w1[d] -= w.dv[d];
 }
@@ -172,9 +195,108 @@ FB_FN Mask<T> row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const St
   return missing;
 }
 
+// (P.4)  one row of <E, dA>, E = A_bar + z lam' made symmetric: 2 dJ_r y - y' dMh Y with Y = Mh^-1
+// J_r', y = sum_j E_rj Y_j. rows: E_r over all rows; unit: zeros, used as scratch
+template <class T, class P>
+FB_FN void matrix_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                           int index, int i, const T* rows, T* unit, Work<T>& w, T* q_tan) {
+  const Layout& s = m.s;
+  const Block& k = w.block[index];
+  unit[k.row + i] = T(1);
+  apply_impulses(s, w, unit, w.y1, w.twist2);
+  unit[k.row + i] = T(0);
+  apply_impulses(s, w, rows, w.dv, w.twist);
+  for (int d = 0; d < s.nv; ++d) w.hD_more[d] -= w.dv[d] * w.y1[d];
+  w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
+  w.bar[0].w = w.bar[0].y = zero_motion<T>();
+  for (int l = 1; l < s.nlink; ++l) {
+    const LinkWork<T>& link = w.link[l];
+    LinkBar<T>& b = w.bar[l];
+    b.w = w.twist[l];
+    b.y = zero_motion<T>();
+    b.w_bar = -(link.I * w.twist2[l]);
+    b.a_bar = -(link.I * b.w);
+    b.y_bar = b.v_bar = zero_force<T>();
+    b.pose = -(cross(b.w, b.w_bar) + cross(w.twist2[l], b.a_bar));
+    if (!w.derived_bar) continue;
+    InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};
+    add_pairing(I_bar, -b.w, w.twist2[l]);
+    link_inertia_adjoint(m, l, I_bar, w);
+  }
+  matrix_wrench_bars(m, o, x, index, i, w, q_tan);
+  sweep_still_bars(m, w.y1, w.dv, x.q, w, q_tan);
+}
+// the wrench of that row meets the rates 2 y, and its geometry with it
+template <class T, class P>
+FB_FN void matrix_wrench_bars(const Model<T, P>& m, const Options<Real<T>>& o,
+                              const StepPoint<T>& x, int index, int i, Work<T>& w, T* q_tan) {
+  const Block& k = w.block[index];
+  RowSeeds<T> e;
+  block_seeds(m, o, index, x.q, w, e);
+  // the adjoints of seeds read impulses and z from w: here the row's own are 2 and 0
+  const T two = T(2), zero = T(0);
+  T lam[3], z[3], R_bar = w.R_bar[k.row], mu_bar = w.mu_bar[k.row];
+  for (int r = 0; r < k.rows; ++r) {
+    lam[r] = w.lam[k.row + r];
+    z[r] = w.z[k.row + r];
+    w.lam[k.row + r] = r == i ? two : zero;
+    w.z[k.row + r] = zero;
+  }
+  w.R_bar[k.row] = w.mu_bar[k.row] = zero;
+  T* rates = w.w1;
+  w.w1 = w.dv;
+  if (k.kind == kBlockContact) {
+    contact_adjoint(m, o, index, e, w);
+  } else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
+    Motion<T> F_bar[2][3];
+    wrench_bars(k, e, w, F_bar);
+    equality_seeds_adjoint(m, o, k, F_bar, w);
+  } else if (k.kind != kBlockFriction) {
+    joint_seeds_adjoint(m, o, k, w.touch[index], x.q, x.v1, w, q_tan);
+  }
+  w.w1 = rates;
+  for (int r = 0; r < k.rows; ++r) {
+    w.lam[k.row + r] = lam[r];
+    w.z[k.row + r] = z[r];
+  }
+  w.R_bar[k.row] = R_bar;
+  w.mu_bar[k.row] = mu_bar;
+}
+// (P.5)  all rows of <E, dA>, in the lanes of unfinished solves; hD_more takes the share of Mh's
+// diagonal
+template <class T, class P>
+FB_FN void matrix_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                       Work<T>& w, T* q_tan) {
+  const Real<T> half(0.5);
+  T *rows = w.u_now, *unit = w.u_lam_bar;
+  for (int r = 0; r < w.nrow; ++r) unit[r] = T(0);
+  for (int p = 0; p < w.nblock; ++p) {
+    const Block& k = w.block[w.sorted[p]];
+    int island = 0, n = 0;
+    const T* A = w.u_A;
+    for (; w.island_row[island + 1] <= k.row; ++island) {
+      n = w.island_row[island + 1] - w.island_row[island];
+      A += n * n;
+    }
+    const int first = w.island_row[island];
+    n = w.island_row[island + 1] - first;
+    for (int i = 0; i < k.rows; ++i) {
+      const int a = k.row + i - first;
+      for (int r = 0; r < w.nrow; ++r) rows[r] = T(0);
+      for (int b = 0; b < n; ++b) {
+        const T e = A[a * n + b] + A[b * n + a] + w.z[first + a] * w.lam[first + b] +
+                    w.z[first + b] * w.lam[first + a];
+        rows[first + b] = select(w.unconverged, e * half, T(0));
+      }
+      w.R_bar[first + a] += rows[first + a];
+      matrix_row_bars(m, o, x, w.sorted[p], i, rows, unit, w, q_tan);
+    }
+  }
+}
+
 // (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to those of (q,
-// v, u) and, where w carries them, of the parameters.  Returns the lanes whose gradient is not to
-// be had: an unfinished solve, or something without an adjoint.
+// v, u) and, where w carries them, of the parameters.  Returns the lanes whose gradient is not to be
+// had because something in the step has no adjoint.
 template <class T, class P>
 FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                            const StepBars<T>& bar, Work<T>& w) {
@@ -189,8 +311,10 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   }
   integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
   paired_rates(m, o, x.q, v1_bar, w);
+  for (int d = 0; d < s.nv; ++d) w.hD_more[d] = T(0);
+  if (any(w.unconverged)) matrix_bars(m, o, x, w, q_tan);
   field_bars(m, x, h, w, tau_bar);
-  const Mask<T> missing = w.unconverged | row_bars(m, o, x, w, q_tan);
+  const Mask<T> missing = row_bars(m, o, x, w, q_tan);
   sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);
   if (w.derived_bar)
     for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
@@ -202,7 +326,7 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
     bar.v[d] += Mw;
     h_bar += Mw * w.qdd[d];
     tau_bar[d] = w.w1[d] * h;
-    hD_bar[d] = -(tau_bar[d] * w.a_eff[d]);
+    hD_bar[d] = w.hD_more[d] - tau_bar[d] * w.a_eff[d];
   }
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
   actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, bar.v, bar.u);

@@ -85,21 +85,24 @@ template <class T>
 struct Work {
   LinkWork<T>* link;
   DofWork<T>* dof;
-  Vec3<T>* origin;   // of each tree, in the world
-  Motion<T>* twist;  // scratch, one per link
-  Force<T>* wrench;  // scratch, one per link
-  int* fed;          // 1 where a link has received the articulated inertia of a link above it
-  LinkBar<T>* bar;   // adjoint only
+  Vec3<T>* origin;    // of each tree, in the world
+  Motion<T>* twist;   // scratch, one per link
+  Motion<T>* twist2;  // scratch, one per link
+  Force<T>* wrench;   // scratch, one per link
+  int* fed;           // 1 where a link has received the articulated inertia of a link above it
+  LinkBar<T>* bar;    // adjoint only
   // cotangents of the parameters and of what is derived from them; null where nobody asks
   Theta<T>* theta_bar;
   Derived<T>* derived_bar;
   T *tau, *hD, *qdd, *vs, *dv;
-  T *w1, *y1, *a_eff;  // adjoint only
+  T *w1, *y1, *a_eff, *hD_more;  // adjoint only
   Block* block;
   BlockWork<T>* touch;
   T* g;  // half-solved rows, per row two segments of the longest tree
   T *A, *b, *lo, *hi, *mu, *lam;
-  T *n, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar;
+  T *n, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar, *R_bar;
+  // unfinished solves only: cotangents and states of the reversed sweeps
+  T *u_z, *u_mu, *u_lo, *u_hi, *u_D, *u_now, *u_lam_bar, *u_saved, *u_A, *u_history;
   int *tree_island, *island_row, *cone, *order, *sorted;
   int nblock, nrow, nisland, max_block, max_row, max_tree;
   Mask<T> overflow, unconverged;
@@ -146,15 +149,16 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.dof = c.take<DofWork<T>>(s.nv);
   w.origin = c.take<Vec3<T>>(s.ntree + 1);
   w.twist = c.take<Motion<T>>(s.nlink);
+  w.twist2 = c.take<Motion<T>>(s.nlink);
   w.wrench = c.take<Force<T>>(s.nlink);
   w.fed = c.take<int>(s.nlink);
   w.bar = c.take<LinkBar<T>>(s.nlink);
-  for (T** x : {&w.w1, &w.y1, &w.a_eff}) *x = c.take<T>(s.nv);
+  for (T** x : {&w.w1, &w.y1, &w.a_eff, &w.hD_more}) *x = c.take<T>(s.nv);
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.vs, &w.dv}) *x = c.take<T>(s.nv);
   w.block = c.take<Block>(w.max_block);
   w.touch = c.take<BlockWork<T>>(w.max_block);
   for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.D, &w.rhs, &w.keep, &w.R, &w.z,
-                &w.mu_bar, &w.lo_bar, &w.hi_bar})
+                &w.mu_bar, &w.lo_bar, &w.hi_bar, &w.R_bar})
     *x = c.take<T>(rows);
   for (int** x : {&w.cone, &w.order, &w.sorted}) *x = c.take<int>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);
@@ -162,6 +166,10 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.g = c.take<T>(2 * rows * w.max_tree);
   w.A = c.take<T>(rows * rows);
   w.lu = c.take<T>(rows * rows);
+  for (T** x : {&w.u_z, &w.u_mu, &w.u_lo, &w.u_hi, &w.u_D, &w.u_now, &w.u_lam_bar, &w.u_saved})
+    *x = c.take<T>(rows);
+  w.u_A = c.take<T>(rows * rows);
+  w.u_history = c.take<T>(rows * s.max_sweeps);
   return c.at;
 }
 

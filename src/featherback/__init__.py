@@ -20,18 +20,21 @@ if TYPE_CHECKING:
         WorldError,
     )
     from featherback.model import Model, load
-    from featherback.sim import Rollout, Simulator
+    from featherback.sim import Contacts, Gradient, Rollout, Simulator, Status
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Contacts",
     "FeatherbackError",
+    "Gradient",
     "Model",
     "ModelError",
     "ParameterError",
     "Rollout",
     "ShapeError",
     "Simulator",
+    "Status",
     "WorldError",
     "__version__",
     "errors",
@@ -42,13 +45,16 @@ __all__ = [
 
 # public name -> (module, attribute); an empty attribute is the module itself
 _LAZY: dict[str, tuple[str, str]] = {
+    "Contacts": ("featherback.sim", "Contacts"),
     "FeatherbackError": ("featherback.errors", "FeatherbackError"),
+    "Gradient": ("featherback.sim", "Gradient"),
     "Model": ("featherback.model", "Model"),
     "ModelError": ("featherback.errors", "ModelError"),
     "ParameterError": ("featherback.errors", "ParameterError"),
     "Rollout": ("featherback.sim", "Rollout"),
     "ShapeError": ("featherback.errors", "ShapeError"),
     "Simulator": ("featherback.sim", "Simulator"),
+    "Status": ("featherback.sim", "Status"),
     "WorldError": ("featherback.errors", "WorldError"),
     "errors": ("featherback.errors", ""),
     "load": ("featherback.model", "load"),

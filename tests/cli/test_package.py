@@ -50,6 +50,7 @@ def test_readme_session_works_as_printed() -> None:
     """Run the session of the README and check what it prints."""
     text = (ROOT / "README.md").read_text()
     session = text.partition("```python\n")[2].partition("```")[0]
-    first, second = run_python(session).splitlines()
-    assert first.startswith("height 0.475 m -> 0.4")
-    assert second == "standing: 64 of 64"
+    height, gradient, standing = run_python(session).splitlines()
+    assert height.startswith("height 0.475 m -> 0.4")
+    assert gradient == "gradient (1000, 12)"
+    assert standing == "standing: 64 of 64"

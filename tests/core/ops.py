@@ -17,12 +17,12 @@ Sampler = Callable[[np.random.Generator], Vector]
 
 # adjoints that have tests of their own
 PAIR_ADJOINTS = """
-    ball_on_box box_box box_box_one box_corner capsule_box capsule_capsule capsule_place
+    ball_on_box box_box box_box_one box_corner capsule_box capsule_capsule capsule_places
     closest_on_segments closest_slot closest_to_box collide cut_polygon direction edge_point
     edge_touch end_slot exit_of_segment face_touches has hold_within opposed_corners
     parallel_weight pass_of_edge plane_ball plane_box plane_capsule plane_cylinder
-    plane_ellipsoid plane_mesh plane_sphere point_box rim_direction sphere_box sphere_capsule
-    sphere_sphere stretch_in_slab stretch_over_face touch_of_balls vertex_touch
+    plane_ellipsoid plane_mesh plane_point plane_sphere point_box rim_direction sphere_box
+    sphere_capsule sphere_sphere stretch_in_slab stretch_over_face touch_of_balls vertex_touch
 """
 TESTED_ELSEWHERE = dict.fromkeys(PAIR_ADJOINTS.split(), "tests/core/test_collision_adjoint.py")
 
@@ -65,7 +65,8 @@ def ops_of(model: fb.Model, **options: Any) -> Any:
     sim = fb.Simulator(model, tolerance=1e-13, **options)
     structure = model.structure
     theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
-    sizes = {**structure.sizes, "max_contacts": sim.options.max_contacts}
+    limits = ("max_contacts", "max_sweeps")
+    sizes = {**structure.sizes, **{k: getattr(sim.options, k) for k in limits}}
     vert = structure.vert.reshape(-1)
     return _ops.model_ops(sizes, structure.tables, theta, vert, sim.options.core())
 
@@ -126,6 +127,18 @@ def tree_ops() -> Any:
 def tree_box_ops() -> Any:
     """Return the ops of the tree model under box friction."""
     return ops_of(tree_model(), friction="box")
+
+
+@cache
+def unfinished_ops() -> Any:
+    """Return the ops of the tree model after three sweeps, which converge to nothing."""
+    return ops_of(tree_model(), solver="pgs", max_sweeps=3)
+
+
+@cache
+def unfinished_loop_ops() -> Any:
+    """Return the ops of the loop model after three sweeps under box friction."""
+    return ops_of(loop_model(), solver="pgs", max_sweeps=3, friction="box")
 
 
 @cache
@@ -356,6 +369,8 @@ ROWS: list[OpRow] = [
     OpRow("tangents", "tangents", pure, _unit, _axis),
     OpRow("solve_rows_cone", "solve_rows_cone", pure, _rows, _rows_at_rest, float_tolerance=0.5),
     OpRow("solve_rows_box", "solve_rows_box", pure, _rows, _rows_at_rest, float_tolerance=0.5),
+    OpRow("unrolled_rows_cone", "unrolled_rows_cone", pure, _rows, _rows_at_rest),
+    OpRow("unrolled_rows_box", "unrolled_rows_box", pure, _rows, _rows_at_rest),
     _model_row("tree/inverse_dynamics", "inverse_dynamics", tree_model, tree_ops, "a"),
     _model_row("tree/integrate", "integrate", tree_model, tree_ops, ""),
     _model_row("tree/actuation", "actuation", tree_model, tree_ops, "u"),
@@ -369,4 +384,8 @@ ROWS: list[OpRow] = [
     *_theta_rows("tree", tree_model, tree_ops),
     *_theta_rows("loop", loop_model, loop_ops),
     *_theta_rows("laikago", laikago, laikago_ops),
+    _model_row("tree/step/unfinished", "step", tree_model, unfinished_ops, "u"),
+    _model_row("loop/step/unfinished", "step", loop_model, unfinished_loop_ops, "u"),
+    _theta_rows("tree/unfinished", tree_model, unfinished_ops)[1],
+    _theta_rows("loop/unfinished", loop_model, unfinished_loop_ops)[1],
 ]

@@ -38,7 +38,7 @@ PILE = """<mujoco model="pile"><option timestep="0.002"/><worldbody>
 
 @dataclass(frozen=True)
 class Scene:
-    """One golden trajectory: a model, a number type, a number of steps and how far worlds differ.
+    """One golden trajectory, of a few worlds that start from the first keyframe.
 
     Attributes:
         model: makes the model.
@@ -46,6 +46,7 @@ class Scene:
         steps: length of the rollout.
         speed: largest initial velocity [m/s, rad/s].
         control: largest change of a control around its reference.
+        height: added to the third coordinate at the start [m].
     """
 
     model: Callable[[], fb.Model]
@@ -53,6 +54,7 @@ class Scene:
     steps: int
     speed: float = 0.5
     control: float = 0.3
+    height: float = 0.0
 
 
 def _tree() -> fb.Model:
@@ -60,8 +62,8 @@ def _tree() -> fb.Model:
 
 
 SCENES = {
-    "laikago drop, float64": Scene(fb.models.laikago, "float64", 400),
-    "laikago drop, float32": Scene(fb.models.laikago, "float32", 400),
+    "laikago drop, float64": Scene(fb.models.laikago, "float64", 400, height=0.1),
+    "laikago drop, float32": Scene(fb.models.laikago, "float32", 400, height=0.1),
     "pile, float64": Scene(lambda: fb.load(PILE), "float64", 400),
     "pile, float32": Scene(lambda: fb.load(PILE), "float32", 400),
     "random tree, float64": Scene(_tree, "float64", 300),
@@ -90,7 +92,9 @@ def hashes_of(scene: Scene) -> dict[str, str]:
     model = scene.model()
     params = {name: rounded(value) for name, value in model.params.items()}
     tables = [model.structure.tables[name] for name in sorted(model.structure.tables)]
-    q = np.repeat(rounded(model.q0)[None], WORLDS, axis=0)
+    start = model.keyframe(0)[0] if model.keyframe_names else model.q0
+    q = np.repeat(rounded(start)[None], WORLDS, axis=0)
+    q[:, 2] += scene.height
     v = spread((WORLDS, model.nv), scene.speed)
     u = spread((WORLDS, scene.steps, model.nu), scene.control)
     if model.nu == model.nv - 6:

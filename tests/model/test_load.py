@@ -53,7 +53,7 @@ def test_path_string_and_names(tmp_path: Path) -> None:
         ),
         ("nowhere.xml", {}, "nowhere.xml: there is no such file; check the path."),
         ("no\0where.xml", {}, "no?where.xml: there is no such file; check the path."),
-        (".", {}, ".: there is no such file; check the path."),
+        (".", {}, ".: this is a folder; pass the model file in it."),
         (
             "<mujoco>\n<a>\n</mujoco>",
             {},
@@ -129,6 +129,9 @@ def test_source_must_be_a_path_or_text() -> None:
     with pytest.raises(ParameterError) as caught:
         parse(3)  # type: ignore[arg-type]
     assert str(caught.value) == "load(): source is of type int; pass a path or XML."
+    with pytest.raises(ParameterError) as caught:
+        parse("")
+    assert str(caught.value) == "load(): source is empty; pass a path or XML."
 
 
 def test_includes_are_followed_and_keep_their_lines(tmp_path: Path) -> None:

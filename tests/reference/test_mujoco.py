@@ -173,8 +173,8 @@ def test_one_step_with_actuators() -> None:
 
 
 @pytest.mark.parametrize("name", ["laikago", "quadruped"])
-def test_servos_differ_from_an_explicit_step_by_the_square_of_the_step(name: str) -> None:
-    """Quarter the difference to MuJoCo's Euler step when the step is halved, high above ground."""
+def test_one_step_of_a_robot_in_the_air(name: str) -> None:
+    """Take MuJoCo's Euler step with the servos of a robot, whose damping is the joints' own."""
     print("seed 0")
     rng = np.random.default_rng(0)
     model = OWN[name]()
@@ -182,13 +182,28 @@ def test_servos_differ_from_an_explicit_step_by_the_square_of_the_step(name: str
     q, v = np.array(model.keyframe(0)[0]), 0.1 * rng.standard_normal(model.nv)
     q[2] += 10.0
     u = q[7:] + rng.uniform(-0.01, 0.01, model.nu)
-    none = {"dof_frictionloss": np.zeros(model.nv)}
+    sim = fb.Simulator(model, params={"dof_frictionloss": np.zeros(model.nv)})
+    ours, theirs = sim.step(q, v, u), their_step(model, "EULER", q, v, u)
+    assert error(ours[0], theirs[0]) <= 1e-12
+    assert error(ours[1], theirs[1]) <= 1e-12
+
+
+def test_servo_damping_differs_from_an_explicit_step_by_the_square_of_the_step() -> None:
+    """Quarter the difference to MuJoCo's Euler step when the step is halved."""
+    geom = '<geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0" contype="0"/>'
+    model = fb.load(
+        f'<mujoco><worldbody><body><joint name="a" axis="0 1 0"/>{geom}'
+        f'<body pos="0.3 0 0"><joint name="b" axis="0 1 0"/>{geom}</body></body></worldbody>'
+        '<actuator><position joint="a" kp="20" kv="2"/><position joint="b" kp="20" kv="2"/>'
+        "</actuator></mujoco>"
+    )
+    q, v, u = np.array([0.3, -0.4]), np.array([1.0, 2.0]), np.array([0.5, 0.1])
     errors = []
-    for h in (1e-4, 5e-5):
-        _, ours = fb.Simulator(model, dt=h, params=none).step(q, v, u)
+    for h in (1e-5, 5e-6):
+        _, ours = fb.Simulator(model, dt=h).step(q, v, u)
         _, theirs = their_step(model, "EULER", q, v, u, h)
         errors.append(np.abs(ours - theirs).max())
-    print(f"differences {errors[0]:.2e}, {errors[1]:.2e} m/s or rad/s")
+    print(f"differences {errors[0]:.2e}, {errors[1]:.2e} rad/s")
     assert errors[0] / errors[1] == pytest.approx(4.0, abs=0.1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from featherback.errors import ParameterError, ShapeError
 
 MODEL = fb.models.cartpole()
 Q, V, U = np.array([0.1, 0.2]), np.array([0.3, -0.4]), np.array([0.5])
+ENDS = "the lower end must not lie above the upper."
+QUATERNION = "a quaternion must have a length > 0."
 EXPECTED = 'expected (2,) or (worlds, 2) for model "cartpole".'
 CONTROLS = 'expected (steps, 1), (worlds, steps, 1) or, with steps=, (1,) for model "cartpole".'
 
@@ -60,6 +63,9 @@ def sim() -> fb.Simulator:
         ),
         ((["a", "b"], V), "step(): q has dtype <U1; expected real numbers (float64)."),
         (([None, 1.0], V), "step(): q has dtype object; expected real numbers (float64)."),
+        ((None, V), "step(): q is None; expected real numbers (float64)."),
+        ((Q, None), "step(): v is None; expected real numbers (float64)."),
+        ((Q, None, U), "step(): v is None; expected real numbers (float64)."),
     ],
 )
 def test_step_refuses(sim: fb.Simulator, arguments: tuple[Any, ...], message: str) -> None:
@@ -81,6 +87,7 @@ def test_ragged_lists_are_refused(sim: fb.Simulator) -> None:
         (None, -1, "rollout(): steps is -1; it must be a whole number >= 0."),
         (None, 2.5, "rollout(): steps is 2.5; it must be a whole number >= 0."),
         (None, "9", "rollout(): steps is '9'; it must be a whole number >= 0."),
+        (None, True, "rollout(): steps is True; it must be a whole number >= 0."),
         (np.zeros(1), None, f"rollout(): u has shape (1,); {CONTROLS}"),
         (np.zeros((4, 2)), None, f"rollout(): u has shape (4, 2); {CONTROLS}"),
         (np.zeros((1, 1, 4, 1)), None, f"rollout(): u has shape (1, 1, 4, 1); {CONTROLS}"),
@@ -116,6 +123,22 @@ def test_rollout_refuses(sim: fb.Simulator, u: Any, steps: Any, message: str) ->
             "inverse_dynamics(): q has 2 worlds and a has 3; they must agree.",
         ),
         (lambda s: s.contacts(np.zeros(3), V), f"contacts(): q has shape (3,); {EXPECTED}"),
+        (
+            lambda s: s.forward_dynamics(Q, V, None),
+            "forward_dynamics(): tau is None; expected real numbers (float64).",
+        ),
+        (
+            lambda s: s.inverse_dynamics(Q, V, None),
+            "inverse_dynamics(): a is None; expected real numbers (float64).",
+        ),
+        (
+            lambda s: s.rollout(None, V, steps=1),
+            "rollout(): q is None; expected real numbers (float64).",
+        ),
+        (
+            lambda s: s.step(Q, V, params={"gravity": None}),
+            'step(): params["gravity"] is None; expected real numbers (float64).',
+        ),
     ],
 )
 def test_outputs_refuse(
@@ -135,19 +158,44 @@ def test_outputs_refuse(
         ({"dt": -1e-3}, "dt is -0.001; it must be > 0."),
         ({"dt": "fast"}, "dt is 'fast'; it must be a finite number."),
         ({"dt": np.nan}, "dt is nan; it must be a finite number."),
-        ({"threads": 0}, "threads is 0; it must be a whole number >= 1."),
+        ({"threads": 0}, "threads is 0; it must be a whole number from 1 to 256."),
+        ({"threads": 257}, "threads is 257; it must be a whole number from 1 to 256."),
+        ({"threads": 1.5}, "threads is 1.5; it must be a whole number from 1 to 256."),
+        ({"threads": True}, "threads is True; it must be a whole number from 1 to 256."),
         ({"margin": -0.1}, "margin is -0.1; it must be >= 0."),
         ({"v_recover": 0}, "v_recover is 0; it must be > 0."),
         ({"v_rest": -1}, "v_rest is -1; it must be >= 0."),
         ({"tolerance": 0.0}, "tolerance is 0.0; it must be > 0."),
-        ({"max_sweeps": 0}, "max_sweeps is 0; it must be a whole number >= 1."),
-        ({"max_contacts": -1}, "max_contacts is -1; it must be a whole number >= 0."),
+        ({"max_sweeps": 0}, "max_sweeps is 0; it must be a whole number from 1 to 1000000."),
+        (
+            {"max_sweeps": 2**40},
+            "max_sweeps is 1099511627776; it must be a whole number from 1 to 1000000.",
+        ),
+        ({"max_contacts": -1}, "max_contacts is -1; it must be a whole number from 0 to 10000."),
+        (
+            {"max_contacts": 10001},
+            "max_contacts is 10001; it must be a whole number from 0 to 10000.",
+        ),
+        (
+            {"params": [1.0]},
+            "params is of type list; it must be a dict from parameter names to arrays, such as "
+            '{"body_mass": mass}.',
+        ),
     ],
 )
 def test_simulator_refuses(options: dict[str, Any], message: str) -> None:
     """Refuse options outside their range."""
     assert refusal(lambda: fb.Simulator(MODEL, **options), ParameterError) == (
         f"Simulator(): {message}"
+    )
+
+
+@pytest.mark.parametrize("model", ["laikago", None, MODEL.mujoco], ids=["str", "none", "mujoco"])
+def test_only_models_are_simulated(model: Any) -> None:
+    """Refuse what is not a Model, and say where one comes from."""
+    assert refusal(lambda: fb.Simulator(model), ParameterError) == (
+        f"Simulator(): model is of type {type(model).__name__}; pass what featherback.load or "
+        'featherback.models returns, such as featherback.load("robot.xml").'
     )
 
 
@@ -202,6 +250,24 @@ def many(name: str, value: float, *, index: Any = 0) -> dict[str, np.ndarray]:
         ),
         (many("geom_size", -1.0), 'params["geom_size"] holds -1 m; it must be >= 0.'),
         ({"dt": 0.0}, 'params["dt"] is 0 s; it must be > 0.'),
+        ({3: 1.0}, f'unknown parameter "3"; known: {", ".join(MODEL.params)}.'),
+        (
+            many("geom_restitution", 5.0),
+            'params["geom_restitution"] holds 5; it must be from 0 to 1.',
+        ),
+        *(
+            (many(name, 0.0, index=1), f'params["{name}"][1] is zero; {QUATERNION}')
+            for name in ("body_quat", "body_iquat", "geom_quat")
+        ),
+        (
+            many("jnt_axis", 0.0, index=1),
+            'params["jnt_axis"][1] is zero; an axis must have a length > 0.',
+        ),
+        (many("jnt_range", 9.0, index=(0, 0)), f'params["jnt_range"][0] is from 9 to 2.4; {ENDS}'),
+        (
+            many("actuator_ctrlrange", 99.0, index=(0, 0)),
+            f'params["actuator_ctrlrange"][0] is from 99 to 10; {ENDS}',
+        ),
         (
             many("dof_frictionloss", 0.1, index=1),
             'params["dof_frictionloss"][1] is > 0, but the model was loaded with none there, so it '
@@ -218,6 +284,119 @@ def test_parameters_refuse(sim: fb.Simulator, params: dict[str, Any], message: s
     assert refusal(lambda: fb.Simulator(MODEL, params=params), ParameterError) == (
         f"Simulator(): {message}"
     )
+
+
+@pytest.mark.parametrize("params", [[1.0], np.ones(3), "body_mass"], ids=["list", "array", "str"])
+def test_parameters_must_be_named(sim: fb.Simulator, params: Any) -> None:
+    """Refuse parameters that are no dictionary, in every call."""
+    kind = type(params).__name__
+    message = (
+        f"params is of type {kind}; it must be a dict from parameter names to arrays, such as "
+        '{"body_mass": mass}.'
+    )
+    assert refusal(lambda: sim.step(Q, V, params=params), ParameterError) == f"step(): {message}"
+    assert refusal(lambda: sim.bias(Q, V, params=params), ParameterError) == f"bias(): {message}"
+    assert refusal(lambda: sim.rollout(Q, V, steps=1, params=params), ParameterError) == (
+        f"rollout(): {message}"
+    )
+
+
+def test_meaningless_values_in_one_world(sim: fb.Simulator) -> None:
+    """Find a zero axis in one world of many."""
+    axes = np.tile(MODEL.params["jnt_axis"], (3, 1, 1))
+    axes[2, 1] = 0.0
+    q, v = np.tile(Q, (3, 1)), np.tile(V, (3, 1))
+    message = refusal(lambda: sim.step(q, v, params={"jnt_axis": axes}), ParameterError)
+    assert message == 'step(): params["jnt_axis"][1] is zero; an axis must have a length > 0.'
+
+
+FORCES = """<mujoco model="forces"><worldbody><body><joint name="j" actuatorfrcrange="-2 3"/>
+<geom size="0.1"/><site name="s"/></body></worldbody>
+<actuator><motor joint="j" forcerange="-1 4"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"site_quat": np.zeros((1, 4))}, f'params["site_quat"][0] is zero; {QUATERNION}'),
+        (
+            {"jnt_actfrcrange": [[3.0, -2.0]]},
+            f'params["jnt_actfrcrange"][0] is from 3 to -2; {ENDS}',
+        ),
+        (
+            {"actuator_forcerange": [[4.0, -1.0]]},
+            f'params["actuator_forcerange"][0] is from 4 to -1; {ENDS}',
+        ),
+    ],
+)
+def test_sites_and_force_ranges_refuse(params: dict[str, Any], message: str) -> None:
+    """Refuse zero quaternions of sites and force ranges upside down."""
+    model = fb.load(FORCES)
+    assert refusal(lambda: fb.Simulator(model, params=params), ParameterError) == (
+        f"Simulator(): {message}"
+    )
+
+
+def test_parameters_in_force_can_be_passed_back() -> None:
+    """Take every parameter of a model as it is, also those of which there are none."""
+    for model in (MODEL, fb.models.laikago(), fb.models.ball(), fb.models.chain(3)):
+        sim = fb.Simulator(model, params=fb.Simulator(model).params)
+        a = sim.step(model.q0, model.v0, params=sim.params)
+        assert np.array_equal(a[0], sim.step(model.q0, model.v0)[0])
+
+
+def test_no_room_for_contacts_is_an_overflow() -> None:
+    """Say that contacts were left out where there is room for none."""
+    model = fb.models.box()
+    tight = fb.Simulator(model, max_contacts=0).contacts(model.q0, model.v0)
+    assert tight.overflow and tight.count == 0 and tight.gap.shape == (0,)
+    assert not fb.Simulator(model).contacts(model.q0, model.v0).overflow
+
+
+def test_ranges_without_limits_are_free(sim: fb.Simulator) -> None:
+    """Take any numbers for a range that is not in force, and the axis of a joint without one."""
+    out = sim.step(Q, V, params=many("jnt_range", 9.0, index=(1, 0)))
+    assert np.array_equal(out[0], sim.step(Q, V)[0])
+    ball = fb.models.ball()
+    fb.Simulator(ball, params={"jnt_axis": np.zeros((1, 3))})
+
+
+def test_a_simulator_is_not_pickled(sim: fb.Simulator) -> None:
+    """Refuse to be pickled or copied, and say what to do instead."""
+    for call in (lambda: sim.__reduce_ex__(4), lambda: copy.copy(sim), lambda: copy.deepcopy(sim)):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == (
+            "a Simulator cannot be pickled or copied, since it holds threads and compiled state; "
+            "pass on the model's file or XML and the parameters, and build it again there."
+        )
+
+
+def test_rollouts_are_read_only_and_steps_are_not(sim: fb.Simulator) -> None:
+    """Do not let the arrays of a rollout be written; give those of a step to the caller."""
+    q, v, u = np.tile(Q, (3, 1)), np.tile(V, (3, 1)), np.ones((3, 4, 1))
+    for roll in (sim.rollout(q, v, u), sim.rollout(Q, V, steps=3)):
+        arrays = (roll.q, roll.v, roll.u, roll.status, roll.status_step, roll.residual, roll.sweeps)
+        assert not any(a.flags.writeable for a in arrays)
+        assert not np.shares_memory(roll.u, u)
+        with pytest.raises(ValueError, match="read-only"):
+            roll.q[0] = 0.0
+    mass = MODEL.params["body_mass"]
+    steps = [sim.step(Q, V, U), sim.step(q, v), sim.step(Q, V, U, params={"body_mass": mass})]
+    for out in steps:
+        assert all(a.flags.writeable and a.flags.c_contiguous for a in out)
+
+
+def test_step_of_each_world(sim: fb.Simulator) -> None:
+    """Give the step of a rollout as one number, or as one for each world."""
+    q, v = np.tile(Q, (3, 1)), np.tile(V, (3, 1))
+    assert sim.rollout(q, v, steps=1).dt == sim.dt
+    assert sim.rollout(q, v, steps=1, params={"dt": 0.003}).dt == 0.003
+    masses = np.tile(MODEL.params["body_mass"], (3, 1))
+    assert sim.rollout(q, v, steps=1, params={"body_mass": masses, "dt": [0.003]}).dt == 0.003
+    own = sim.rollout(q, v, steps=1, params={"dt": [[0.001], [0.002], [0.003]]})
+    assert isinstance(own.dt, np.ndarray) and list(own.dt) == [0.001, 0.002, 0.003]
+    assert not own.dt.flags.writeable
 
 
 def test_unknown_parameter_lists_the_known(sim: fb.Simulator) -> None:

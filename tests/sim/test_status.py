@@ -127,6 +127,7 @@ def test_contact_overflow_stays_in_its_world(dtype: str) -> None:
     assert np.array_equal(tight.q[~over], roomy.q[~over])
     assert np.array_equal(tight.v[~over], roomy.v[~over])
     alone = fb.Simulator(model, dtype=dtype, max_contacts=2)
+    assert np.array_equal(alone.contacts(q, v).overflow, over)
     for world in (*np.flatnonzero(over)[:3], *np.flatnonzero(~over)[:3]):
         one = alone.rollout(q[world], v[world], steps=STEPS)
         assert np.array_equal(one.q, tight.q[world])
@@ -157,13 +158,15 @@ def test_plain_sweeps_converge_to_the_same_motion() -> None:
 
 def test_sentences_in_full() -> None:
     """Describe each bit in one sentence that says what happened and what to do."""
-    assert Status(7).sentences() == [
+    assert Status(15).sentences() == [
         "NONFINITE: the state holds a NaN or an infinity from this step on; nothing was reset. "
         "Look at the controls and the state before it, or take a smaller dt.",
         "CONTACT_OVERFLOW: more contacts than max_contacts were found and the last ones were left "
         "out; pass a larger max_contacts to the Simulator.",
         "UNCONVERGED: the contact solve reached max_sweeps above its tolerance; the step holds the "
         "last sweep's impulses. Pass a larger max_sweeps or a larger tolerance.",
+        "NO_GRADIENT: this step has no gradient, since contacts were left out of it; pass a larger "
+        "max_contacts to the Simulator.",
     ]
     assert Status.OK.sentences() == []
 
@@ -262,9 +265,11 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("wait", [0.05, 0.3])
-def test_interrupt_answers_within_200_ms(wait: float) -> None:
-    """Answer Ctrl-C in a long rollout within 200 ms; the simulator works afterwards."""
+def interrupt(wait: float) -> float:
+    """Interrupt a long rollout after a while; return the seconds until it answered.
+
+    The simulator must work afterwards.
+    """
     source = str(Path(fb.__file__).parent.parent)
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
     with subprocess.Popen(
@@ -282,7 +287,20 @@ def test_interrupt_answers_within_200_ms(wait: float) -> None:
         code = process.wait(timeout=30)
     print(f"answered after {1e3 * (answered - sent):.0f} ms")
     assert code == 0
-    assert answered - sent <= 0.2
+    return answered - sent
+
+
+@pytest.mark.parametrize("wait", [0.05, 0.3])
+def test_interrupt_answers(wait: float) -> None:
+    """Answer Ctrl-C in a long rollout: the promise is 200 ms on an idle machine, 2 s on any."""
+    assert interrupt(wait) <= 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wait", [0.05, 0.3])
+def test_interrupt_answers_within_200_ms(wait: float) -> None:
+    """Answer Ctrl-C within 200 ms on an idle machine."""
+    assert interrupt(wait) <= 0.2
 
 
 def resident() -> int:

@@ -139,7 +139,12 @@ def _read(source: str | os.PathLike[str]) -> Source:
     given = os.fsdecode(source)
     if isinstance(source, str) and given.lstrip("\ufeff \t\r\n").startswith("<"):
         return Source(given.lstrip("\ufeff"), STRING, Path.cwd(), None)
+    if not given.strip():
+        raise ParameterError("load(): source is empty; pass a path or XML.")
     path = Path(given)
+    if os.path.isdir(path):
+        shown = xmltree.clip(given, 200)
+        raise ModelError(f"{shown}: this is a folder; pass the model file in it.")
     data = xmltree.read_bytes(path, xmltree.clip(given, 200))
     return Source(data, path.name, Path(os.path.abspath(path)).parent, given)
 

@@ -43,6 +43,7 @@ PAIR_KINDS: dict[tuple[int, int], tuple[int, int]] = {
 }
 JOINT_DOFS = {0: 6, 1: 3, 2: 1, 3: 1}
 MAX_CONTACTS = 100
+MAX_SWEEPS = 200
 NO_EQUALITY = -1
 EQUALITY_KINDS = {0: 0, 1: 1, 2: 2}
 
@@ -95,6 +96,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nfriction": len(tables["friction_dof"]),
         "nvert": len(vert),
         "max_contacts": min(touches, MAX_CONTACTS),
+        "max_sweeps": MAX_SWEEPS,
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])

@@ -23,6 +23,8 @@ class Contacts:
         point: real[..., max_contacts, 3], contact point in the world [m].
         normal: real[..., max_contacts, 3], unit normal from A to B.
         force: real[..., max_contacts, 3], force on B in the world [N], the impulse over dt.
+        overflow: bool[...], whether more contacts than max_contacts were found; the last ones
+            were left out.
     """
 
     count: NDArray[np.int32]
@@ -32,3 +34,4 @@ class Contacts:
     point: NDArray[np.floating]
     normal: NDArray[np.floating]
     force: NDArray[np.floating]
+    overflow: NDArray[np.bool_]

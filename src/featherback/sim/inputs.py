@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ Real = NDArray[np.floating]
 
 def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
     """Return `value` as a contiguous real array; refuse what is not numbers."""
+    if value is None:
+        raise ShapeError(f"{where}: {name} is None; expected real numbers ({dtype.name}).")
     try:
         array = np.asarray(value)
     except Exception as error:
@@ -25,6 +28,18 @@ def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
             f"{where}: {name} has dtype {array.dtype}; expected real numbers ({dtype.name})."
         )
     return np.ascontiguousarray(array, dtype)
+
+
+def named_arrays(where: str, params: Any) -> dict[str, Any]:
+    """Return parameters as a dictionary; refuse what is not one."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise ParameterError(
+            f"{where}: params is of type {type(params).__name__}; it must be a dict from parameter "
+            'names to arrays, such as {"body_mass": mass}.'
+        )
+    return dict(params)
 
 
 def rows(where: str, name: str, array: Real, n: int, model: str) -> tuple[Real, bool]:
@@ -79,7 +94,7 @@ def pack_theta(
     per_world = False
     for name, value in params.items():
         if name not in base:
-            near = difflib.get_close_matches(name, list(base), n=3)
+            near = difflib.get_close_matches(str(name), list(base), n=3)
             hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(base)}."
             raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
         shape = base[name].shape
@@ -113,26 +128,18 @@ def pack_theta(
 NO_GRADIENT = {
     "body_invweight0": "it only sets the default compliance of rows",
     "dof_invweight0": "it only sets the default compliance of rows",
-    "eq_data": "equality constraints have no adjoint yet",
     "site_pos": "sites do not act on the motion",
     "site_quat": "sites do not act on the motion",
 }
 
 
-def refuse_without_gradient(where: str, given: dict[str, Any], structure: Structure) -> None:
+def refuse_without_gradient(where: str, given: dict[str, Any]) -> None:
     """Refuse a gradient that is not to be had; it is never zero instead."""
     for name in given:
         if name in NO_GRADIENT:
             raise ParameterError(
                 f'{where}: params["{name}"] has no gradient: {NO_GRADIENT[name]}; '
                 "leave it out of the rollout's params, or pass it to the Simulator."
-            )
-        balls = structure.tables["jnt_type"] < 2
-        if name in ("jnt_stiffness", "qpos_spring") and np.any(balls):
-            j = int(np.flatnonzero(balls)[0])
-            raise ParameterError(
-                f'{where}: params["{name}"] has no gradient for ball and free joints, such as joint '
-                f"{j} of this model; pass it to the Simulator instead."
             )
 
 
@@ -167,28 +174,78 @@ _NOT_NEGATIVE = {
     "geom_size": "m",
 }
 
+_QUATERNIONS = ("body_quat", "body_iquat", "geom_quat", "site_quat")
+
+# range -> the table that says where it is in force
+_RANGES = {
+    "jnt_range": "limit_jnt",
+    "jnt_actfrcrange": "jnt_forcelimited",
+    "actuator_ctrlrange": "act_ctrllimited",
+    "actuator_forcerange": "act_forcelimited",
+}
+
 
 def _check_value(where: str, name: str, array: Real, structure: Structure) -> None:
     """Refuse values that have no physical meaning."""
+    here = f'{where}: params["{name}"]'
     if not np.all(np.isfinite(array)):
-        raise ParameterError(
-            f'{where}: params["{name}"] holds a NaN or infinity; give finite numbers.'
-        )
+        raise ParameterError(f"{here} holds a NaN or infinity; give finite numbers.")
     if name in _NOT_NEGATIVE and np.any(array < 0):
         raise ParameterError(
-            f'{where}: params["{name}"] holds {array.min():g} {_NOT_NEGATIVE[name]}; '
-            "it must be >= 0."
+            f"{here} holds {array.min():g} {_NOT_NEGATIVE[name]}; it must be >= 0."
         )
     if name == "dt" and np.any(array <= 0):
-        raise ParameterError(f'{where}: params["dt"] is {array.min():g} s; it must be > 0.')
+        raise ParameterError(f"{here} is {array.min():g} s; it must be > 0.")
+    if name == "geom_restitution" and np.any(array > 1):
+        raise ParameterError(f"{here} holds {array.max():g}; it must be from 0 to 1.")
+    _check_directions(here, name, array, structure)
+    if name in _RANGES:
+        _check_range(here, name, array, structure)
     if name == "dof_frictionloss":
-        rowless = np.ones(array.shape[-1], bool)
-        rowless[structure.tables["friction_dof"]] = False
-        if np.any(array[..., rowless] > 0):
-            d = int(
-                np.flatnonzero(rowless & np.any(array.reshape(-1, array.shape[-1]) > 0, axis=0))[0]
-            )
-            raise ParameterError(
-                f'{where}: params["dof_frictionloss"][{d}] is > 0, but the model was loaded with '
-                "none there, so it has no friction row; give it a small frictionloss in the file."
-            )
+        _check_frictionloss(here, array, structure)
+
+
+def _first(bad: NDArray[np.bool_]) -> int | None:
+    """Return the first index, world axis aside, at which something is wrong."""
+    if not np.any(bad):
+        return None
+    return int(np.argmax(bad.reshape(-1, bad.shape[-1]).any(axis=0)))
+
+
+def _check_directions(here: str, name: str, array: Real, structure: Structure) -> None:
+    """Refuse quaternions and axes of length zero."""
+    if name in _QUATERNIONS or name == "jnt_axis":
+        zero = np.all(array == 0, axis=-1)
+        if name == "jnt_axis":
+            # ball and free joints have no axis
+            zero = zero & (structure.tables["jnt_type"] >= 2)
+        at = _first(zero)
+        if at is not None:
+            kind = "an axis" if name == "jnt_axis" else "a quaternion"
+            raise ParameterError(f"{here}[{at}] is zero; {kind} must have a length > 0.")
+
+
+def _check_range(here: str, name: str, array: Real, structure: Structure) -> None:
+    """Refuse ranges in force whose lower end lies above the upper."""
+    table = structure.tables[_RANGES[name]]
+    limited = np.isin(np.arange(array.shape[-2]), table) if name == "jnt_range" else table > 0
+    at = _first((array[..., 0] > array[..., 1]) & limited)
+    if at is not None:
+        low, high = array.reshape(-1, *array.shape[-2:])[:, at].T
+        w = int(np.argmax(low > high))
+        raise ParameterError(
+            f"{here}[{at}] is from {low[w]:g} to {high[w]:g}; the lower end must not lie above the "
+            "upper."
+        )
+
+
+def _check_frictionloss(here: str, array: Real, structure: Structure) -> None:
+    """Refuse dry friction where the model has no row for it."""
+    rowless = np.ones(array.shape[-1], bool)
+    rowless[structure.tables["friction_dof"]] = False
+    at = _first((array > 0) & rowless)
+    if at is not None:
+        raise ParameterError(
+            f"{here}[{at}] is > 0, but the model was loaded with none there, so it has no friction "
+            "row; give it a small frictionloss in the file."
+        )

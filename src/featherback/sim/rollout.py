@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import WorldError
-from featherback.sim.status import describe
+from featherback.sim.status import Status, describe
 
 Real = NDArray[np.floating]
 # (q, v, u, q_bar, v_bar) -> gradient, bound by the simulator to its engine and parameters
@@ -39,6 +39,8 @@ class Gradient:
 class Rollout:
     """A trajectory. The leading world axis is there only if the input had one.
 
+    Its arrays are read-only, since `vjp` runs the steps again from them; copy them to change them.
+
     Attributes:
         q: real[(worlds,) steps + 1, nq], the first row is the initial configuration.
         v: real[(worlds,) steps + 1, nv].
@@ -47,7 +49,7 @@ class Rollout:
         status_step: int32[worlds], step at which the first bit was set, -1 for none.
         residual: real[worlds], largest residual of the contact solve in any step [m/s].
         sweeps: real[worlds], largest number of Gauss-Seidel sweeps in one step.
-        dt: step [s].
+        dt: step [s]; real[worlds] where each world has its own.
         backward: what `vjp` calls.
     """
 
@@ -58,8 +60,15 @@ class Rollout:
     status_step: NDArray[np.int32]
     residual: Real
     sweeps: Real
-    dt: float
+    dt: float | Real
     backward: Backward = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        arrays = (self.q, self.v, self.u, self.status, self.status_step, self.residual, self.sweeps)
+        for array in (*arrays, self.dt):
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
 
     @property
     def steps(self) -> int:
@@ -91,5 +100,21 @@ class Rollout:
 
         Raises:
             WorldError: where a step has no gradient, or a world left the finite numbers.
+            ParameterError: where a parameter given to the rollout has no gradient, or q_bar or
+                v_bar holds a NaN or infinity.
+            ShapeError: where q_bar or v_bar has another shape than `q` or `v`.
         """
+        self._refuse_nonfinite()
         return self.backward(self, q_bar, v_bar)
+
+    def _refuse_nonfinite(self) -> None:
+        """Refuse a gradient through a NaN or infinity, by world and step."""
+        bad = np.atleast_1d(self.status) & np.uint32(Status.NONFINITE)
+        if not np.any(bad):
+            return
+        # the word's step may be that of another bit; the first row that is not finite says it
+        rows = [np.isfinite(a).all(axis=-1).reshape(len(bad), -1) for a in (self.q, self.v)]
+        finite = rows[0] & rows[1]
+        first = np.maximum(np.argmin(finite, axis=1) - 1, 0)
+        step = np.where(finite.all(axis=1), np.atleast_1d(self.status_step), first)
+        raise WorldError(f"vjp(): {describe(bad, step.astype(np.int32))}")

@@ -16,6 +16,7 @@ from featherback.sim.contacts import Contacts
 from featherback.sim.inputs import (
     as_real,
     broadcast_worlds,
+    named_arrays,
     pack_theta,
     refuse_without_gradient,
     rows,
@@ -25,12 +26,14 @@ from featherback.sim.inputs import (
 from featherback.sim.progress import progress_bar
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.status import describe
+from featherback.sim.tangent import Tangents
 
 Real = NDArray[np.floating]
 Params = dict[str, ArrayLike]
 
 REGULARISATION = {"float64": 1e-6, "float32": 1e-4}
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
+MOST_SWEEPS, MOST_CONTACTS, MOST_THREADS = 1_000_000, 10_000, 256
 
 
 @dataclass(frozen=True)
@@ -71,14 +74,14 @@ class Options:
         return values
 
 
-class Simulator:
+class Simulator(Tangents):
     """Steps worlds of one model. Not shared between threads; make one Simulator per thread.
 
     Args:
         model: what `featherback.load` or `featherback.models` returned.
         dt: step [s]; the model's own when None.
         dtype: "float64" or "float32".
-        threads: worker threads for batches.
+        threads: worker threads for batches, at most 256.
         friction: "cone" or "box".
         solver: "newton" or "pgs".
         margin: contact and limit rows are built below this gap [m or rad].
@@ -110,6 +113,7 @@ class Simulator:
     ) -> None:
         """Build the engine; see the class."""
         where = "Simulator()"
+        _refuse_other(where, model)
         _choose(where, "dtype", dtype, ("float64", "float32"))
         _choose(where, "friction", friction, ("cone", "box"))
         _choose(where, "solver", solver, ("newton", "pgs"))
@@ -122,23 +126,24 @@ class Simulator:
             tolerance=_positive(
                 where, "tolerance", TOLERANCE[dtype] if tolerance is None else tolerance
             ),
-            max_sweeps=_whole(where, "max_sweeps", max_sweeps, 1),
-            max_contacts=_whole(where, "max_contacts", capacity, 0),
+            max_sweeps=_whole(where, "max_sweeps", max_sweeps, 1, MOST_SWEEPS),
+            max_contacts=_whole(where, "max_contacts", capacity, 0, MOST_CONTACTS),
             friction=friction,
             solver=solver,
             regularisation=REGULARISATION[dtype],
         )
         self.model = model
         self.dtype = np.dtype(dtype)
-        self.threads = _whole(where, "threads", threads, 1)
+        self.threads = _whole(where, "threads", threads, 1, MOST_THREADS)
         base = dict(structure.params)
-        given: dict[str, Any] = dict(params or {})
+        given = named_arrays(where, params)
         if dt is not None:
             given["dt"] = np.array([_positive(where, "dt", dt)])
         theta = pack_theta(where, structure, base, given, None)
         self._base = _split(theta, base)
         self.dt = float(self._base["dt"][0])
-        sizes = {**structure.sizes, "max_contacts": self.options.max_contacts}
+        limits = ("max_contacts", "max_sweeps")
+        sizes = {**structure.sizes, **{k: getattr(self.options, k) for k in limits}}
         self._engine = Engine(
             sizes,
             structure.tables,
@@ -155,6 +160,13 @@ class Simulator:
         return (
             f'Simulator("{self.model.name}", dt={self.dt:g}, dtype={self.dtype.name}, '
             f"threads={self.threads}, isa={isa()}, {self.options})"
+        )
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled or copied."""
+        raise TypeError(
+            "a Simulator cannot be pickled or copied, since it holds threads and compiled state; "
+            "pass on the model's file or XML and the parameters, and build it again there."
         )
 
     @property
@@ -189,7 +201,7 @@ class Simulator:
         if "u" in named:
             named["u"] = named["u"][:, None]
         roll = self._run("step()", named, 1, params, batched, None)
-        return roll.q[..., 1, :], roll.v[..., 1, :]
+        return roll.q[..., 1, :].copy(), roll.v[..., 1, :].copy()
 
     def rollout(
         self,
@@ -278,9 +290,10 @@ class Simulator:
         pair = np.full((worlds, capacity), -1, np.int32)
         count = np.zeros(worlds, np.int32)
         theta = self._theta(where, params, worlds if batched else None)
-        if worlds and capacity:
+        overflow = np.zeros(worlds, np.uint8)
+        if worlds:
             self._engine.contacts(
-                named["q"], named["v"], named.get("u"), theta, numbers, pair, count
+                named["q"], named["v"], named.get("u"), theta, numbers, pair, count, overflow
             )
         tables = self.model.structure.tables
         known = np.clip(pair, 0, None)
@@ -299,6 +312,7 @@ class Simulator:
             point=numbers[one][..., 1:4],
             normal=numbers[one][..., 4:7],
             force=numbers[one][..., 7:],
+            overflow=np.asarray(overflow[one] != 0),
         )
 
     def _worlds(self, where: str, inputs: dict[str, Any]) -> tuple[dict[str, Real], bool]:
@@ -306,16 +320,11 @@ class Simulator:
         m = self.model
         lengths = {"q": m.nq, "u": m.nu}
         wanted = {k: x for k, x in inputs.items() if k != "u" or x is not None or m.nu}
-        named = {
-            name: rows(
-                where,
-                name,
-                as_real(where, name, np.zeros(m.nu) if value is None else value, self.dtype),
-                lengths.get(name, m.nv),
-                m.name,
-            )
-            for name, value in wanted.items()
-        }
+        named: dict[str, tuple[Real, bool]] = {}
+        for name, value in wanted.items():
+            n = lengths.get(name, m.nv)
+            given = np.zeros(n) if name == "u" and value is None else value
+            named[name] = rows(where, name, as_real(where, name, given, self.dtype), n, m.name)
         return broadcast_worlds(where, named)
 
     def _controls(
@@ -323,13 +332,15 @@ class Simulator:
     ) -> tuple[Real, int, bool]:
         """Check the controls of a rollout; return them, the number of steps, and if per world."""
         nu = self.model.nu
-        if steps is not None and (not isinstance(steps, (int, np.integer)) or steps < 0):
+        whole = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+        if steps is not None and (not whole or steps < 0):
             raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
         if u is None:
             if steps is None:
                 raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
             return np.zeros((int(steps), nu), self.dtype), int(steps), False
-        array = as_real(where, "u", u, self.dtype)
+        # a copy, since the rollout keeps it
+        array = np.array(as_real(where, "u", u, self.dtype), order="C")
         if array.ndim == 1 and array.shape == (nu,) and steps is not None:
             array = np.ascontiguousarray(np.broadcast_to(array, (steps, nu)))
         if array.ndim not in (2, 3) or array.shape[-1] != nu:
@@ -376,7 +387,7 @@ class Simulator:
                 report,
             )
 
-        given = {name: np.shape(value) for name, value in (params or {}).items()}
+        given = {name: np.shape(value) for name, value in named_arrays(where, params).items()}
 
         def back(roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None) -> Gradient:
             return self._vjp(roll, q_bar, v_bar, (theta, given))
@@ -390,7 +401,7 @@ class Simulator:
             status_step=np.asarray(status_step[one]),
             residual=np.asarray(residual[one]),
             sweeps=np.asarray(sweeps[one]),
-            dt=self.dt if theta is None or theta.ndim == 2 else float(theta[0]),
+            dt=self._dt(theta, len(given.get("dt", ())) == 2),
             backward=back,
         )
 
@@ -404,7 +415,7 @@ class Simulator:
         """Run the adjoint of a rollout backwards over its steps."""
         where = "vjp()"
         theta, given = params
-        refuse_without_gradient(where, given, self.model.structure)
+        refuse_without_gradient(where, given)
         bars: dict[str, Real] = {}
         for name, value, like in (("q_bar", q_bar, roll.q), ("v_bar", v_bar, roll.v)):
             bar = np.zeros_like(like) if value is None else as_real(where, name, value, self.dtype)
@@ -412,6 +423,11 @@ class Simulator:
                 raise ShapeError(
                     f"{where}: {name} has shape {bar.shape}; expected {like.shape}, that of "
                     f"the rollout's {name[0]}."
+                )
+            if not np.all(np.isfinite(bar)):
+                raise ParameterError(
+                    f"{where}: {name} holds a NaN or infinity; give finite numbers, and zero where "
+                    "the loss does not depend on the state."
                 )
             bars[name] = np.array(bar, order="C").reshape(-1, *like.shape[-2:])
         batched = roll.q.ndim == 3
@@ -436,12 +452,11 @@ class Simulator:
             params={} if theta_bar is None else unpack_theta(theta_bar, self._base, given),
         )
 
-    def _theta(self, where: str, params: Params | None, worlds: int | None) -> Real | None:
-        """Return the flat parameters with some replaced, or None for the simulator's own."""
-        if not params:
-            return None
-        theta = pack_theta(where, self.model.structure, self._base, dict(params), worlds)
-        return np.ascontiguousarray(theta, self.dtype)
+    def _dt(self, theta: Real | None, own: bool) -> float | Real:
+        """Return the step of a rollout, the first parameter; one for each world if `own`."""
+        if theta is None or not theta.size:
+            return self.dt
+        return theta[:, 0].copy() if own else float(theta.flat[0])
 
     def _evaluate(
         self,
@@ -472,6 +487,15 @@ class Simulator:
         return y[..., :3].copy(), y[..., 3:].reshape(*y.shape[:-1], 3, 3).copy()
 
 
+def _refuse_other(where: str, model: Any) -> None:
+    """Refuse what is not a Model."""
+    if not isinstance(model, Model):
+        raise ParameterError(
+            f"{where}: model is of type {type(model).__name__}; pass what featherback.load or "
+            'featherback.models returns, such as featherback.load("robot.xml").'
+        )
+
+
 def _choose(where: str, name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ParameterError(
@@ -487,9 +511,12 @@ def _positive(where: str, name: str, value: float, zero: bool = False) -> float:
     return float(value)
 
 
-def _whole(where: str, name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(f"{where}: {name} is {value!r}; it must be a whole number >= {least}.")
+def _whole(where: str, name: str, value: Any, least: int, most: int) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise ParameterError(
+            f"{where}: {name} is {value!r}; it must be a whole number from {least} to {most}."
+        )
     return int(value)
 
 

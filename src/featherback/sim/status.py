@@ -36,8 +36,8 @@ SENTENCES: dict[Status, str] = {
         "last sweep's impulses. Pass a larger max_sweeps or a larger tolerance."
     ),
     Status.NO_GRADIENT: (
-        "NO_GRADIENT: this step has no gradient yet; it is to be had where only planes touch "
-        "spheres, joints are at limits or rub, and the contact solve converged."
+        "NO_GRADIENT: this step has no gradient, since contacts were left out of it; pass a larger "
+        "max_contacts to the Simulator."
     ),
 }
 

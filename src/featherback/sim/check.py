@@ -1,0 +1,464 @@
+"""Check of a simulator's gradients against differences, for a user's own robot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from featherback.errors import ParameterError, WorldError
+from featherback.sim.differences import slopes, stencil
+from featherback.sim.inputs import NO_GRADIENT, refuse_without_gradient
+from featherback.sim.rollout import Rollout
+from featherback.sim.simulator import Simulator
+
+Vector = NDArray[np.float64]
+Inputs = dict[str, Vector]
+
+STATES = ("q", "v", "u")
+OFFSETS = stencil()
+LINES = 2
+# entries of one input that are looked at to say which of them is off
+MOST_ENTRIES = 200
+# deviation of the draws from the base: q and v in their units, u in ranges of the controls
+SPREAD = {"q": 0.01, "v": 0.1, "u": 0.1}
+SIGNED = frozenset(
+    "body_mass body_inertia dof_damping dof_armature dof_frictionloss jnt_stiffness geom_friction "
+    "pair_friction geom_size geom_restitution contact_compliance dt".split()
+)
+
+
+@dataclass(frozen=True)
+class Where:
+    """One place where a gradient and differences were compared, or could not be.
+
+    Attributes:
+        draw: index of the draw; 0 is the given state itself.
+        name: "q", "v", "u" or the name of a parameter.
+        index: entry of that input, in its own shape; None for a line through all of them.
+        step: first step after which the loss has this error or the modes differ; None if unknown.
+        error: error relative to the largest entry of the gradient of that input.
+        what: the contact whose mode changed, or why there is no gradient; may be empty.
+    """
+
+    draw: int
+    name: str = ""
+    index: tuple[int, ...] | None = None
+    step: int | None = None
+    error: float = 0.0
+    what: str = ""
+
+    def __str__(self) -> str:
+        """Return the place in words."""
+        entry = "" if self.index is None else str(list(self.index))
+        step = "" if self.step is None else f", step {self.step}"
+        what = f": {self.what}" if self.what else ""
+        return f"draw {self.draw}, {self.name}{entry}{step}{what}" if self.name else (
+            f"draw {self.draw}{step}{what}"
+        )
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """What `check_gradients` found; `print` it.
+
+    Attributes:
+        model: name of the model.
+        steps: steps of each rollout.
+        draws: rollouts that were made.
+        tolerance: largest relative error that is allowed.
+        lines: lines through q, v, u or a parameter along which slopes were compared.
+        errors: largest error by input, relative to the largest entry of its gradient.
+        worst: where the largest error is; None where nothing could be compared.
+        crossed: lines whose differences cross a contact mode, so that they say nothing.
+        missing: draws without a gradient, and why.
+    """
+
+    model: str
+    steps: int
+    draws: int
+    tolerance: float
+    lines: int
+    errors: dict[str, float]
+    worst: Where | None
+    crossed: tuple[Where, ...] = field(default=())
+    missing: tuple[Where, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was compared and no error is above the tolerance."""
+        return self.worst is not None and self.worst.error <= self.tolerance
+
+    @property
+    def crossed_draws(self) -> tuple[int, ...]:
+        """The draws in which at least one line crossed a mode."""
+        return tuple(sorted({place.draw for place in self.crossed}))
+
+    @property
+    def missing_draws(self) -> tuple[int, ...]:
+        """The draws without a gradient."""
+        return tuple(place.draw for place in self.missing)
+
+    def __str__(self) -> str:
+        """Return a short table."""
+        verdict = "ok" if self.ok else "NOT OK"
+        rows = [
+            f'gradients of "{self.model}", {self.draws} draws of {self.steps} steps: {verdict}',
+            f"  lines compared   {self.lines}",
+        ]
+        if self.worst is not None:
+            rows.append(
+                f"  worst error      {self.worst.error:.1e} (allowed {self.tolerance:.0e}), "
+                f"{self.worst}"
+            )
+        worst = sorted(self.errors.items(), key=lambda item: -item[1])[:8]
+        rows += [f"    {name:<15}{error:.1e}" for name, error in worst]
+        crossings = f"{len(self.crossed)} lines in {len(self.crossed_draws)} draws"
+        for label, found, places in (
+            ("crossed a mode", crossings, self.crossed),
+            ("no gradient", f"{len(self.missing)} draws", self.missing),
+        ):
+            rows.append(f"  {label:<16} {found}")
+            rows += [f"    {place}" for place in places[:3]]
+            if len(places) > 3:
+                rows.append(f"    and {len(places) - 3} more")
+        return "\n".join(rows)
+
+
+def check_gradients(
+    sim: Simulator,
+    *,
+    q: ArrayLike | None = None,
+    v: ArrayLike | None = None,
+    u: ArrayLike | None = None,
+    steps: int = 20,
+    draws: int = 8,
+    params: Sequence[str] = (),
+    seed: int = 0,
+    tolerance: float = 1e-5,
+) -> GradientReport:
+    """Compare `Rollout.vjp` with differences on rollouts of one's own robot.
+
+    The first draw starts from the given state, the others near it, with controls near the given ones. The loss
+    is a random linear function of all states; its slopes along random lines through q, v, u and
+    each parameter are compared with Richardson differences. A line along which differences do not
+    agree among themselves crossed a contact mode (touching, sliding, a joint at its limit) inside
+    the stencil; it is counted apart. Where an error is above the tolerance, the report names the
+    entry, and the first step at which the loss shows the error.
+
+    Example:
+        >>> import featherback as fb
+        >>> sim = fb.Simulator(fb.models.cartpole())
+        >>> report = fb.check_gradients(sim, q=[0.0, 0.5], params=["body_mass"])
+        >>> report.ok
+        True
+
+    Args:
+        sim: a float64 simulator of one's own model and options.
+        q: float64[nq], state to start from; None for the first keyframe, or else q0.
+        v: float64[nv]; None for that of the keyframe.
+        u: float64[steps, nu] or float64[nu]; None for those of the keyframe, or else zero.
+        steps: steps of each rollout.
+        draws: number of rollouts.
+        params: names of parameters to check as well.
+        seed: seed of all random numbers.
+        tolerance: largest error allowed, relative to the largest entry of an input's gradient.
+
+    Raises:
+        ParameterError: where the simulator computes in float32, `steps` or `draws` is not > 0, or
+            a parameter is unknown or has no gradient.
+        ShapeError: where q, v or u has another shape than the model's.
+    """
+    where = "check_gradients()"
+    _refuse(where, sim, {"steps": steps, "draws": draws}, params)
+    rng = np.random.default_rng(seed)
+    base = _base(sim, q, v, u, steps)
+    base |= {name: np.array(sim.params[name]) for name in params}
+    tally = _Tally(tolerance)
+    for draw in range(draws):
+        inputs = base if draw == 0 else _near(sim, base, rng)
+        bars = [rng.normal(size=(steps + 1, n)) for n in (sim.model.nq, sim.model.nv)]
+        try:
+            case = _Case(sim, inputs, bars)
+        except WorldError as error:
+            tally.missing.append(_reason(draw, error))
+            continue
+        for name in inputs:
+            tally.add(case, draw, name, rng)
+    return tally.report(sim.model.name, steps, draws)
+
+
+def _refuse(where: str, sim: Simulator, counts: dict[str, int], params: Sequence[str]) -> None:
+    """Refuse what cannot be checked."""
+    if sim.dtype != np.float64:
+        raise ParameterError(
+            f"{where}: the simulator computes in {sim.dtype.name}, in which differences have too "
+            'few digits to compare with; pass a Simulator with dtype="float64".'
+        )
+    for name, count in counts.items():
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+            raise ParameterError(
+                f"{where}: {name} is {count!r}; it must be a whole number of at least 1."
+            )
+    if isinstance(params, str):
+        raise ParameterError(
+            f'{where}: params is the text "{params}"; pass a list of names, such as ["{params}"].'
+        )
+    refuse_without_gradient(where, dict.fromkeys(params))
+    for name in params:
+        if name not in sim.params:
+            known = ", ".join(key for key in sim.params if key not in NO_GRADIENT)
+            raise ParameterError(f'{where}: unknown parameter "{name}"; known: {known}.')
+
+
+def _base(sim: Simulator, q: Any, v: Any, u: Any, steps: int) -> Inputs:
+    """Return the state and controls of the first draw, checked by a rollout."""
+    model = sim.model
+    q0, v0 = model.keyframe(0) if model.keyframe_names else (model.q0, model.v0)
+    held = np.array(model.mujoco.key_ctrl[0]) if model.keyframe_names else np.zeros(model.nu)
+    roll = sim.rollout(
+        q0 if q is None else q, v0 if v is None else v, held if u is None else u, steps=steps
+    )
+    if roll.q.ndim != 2:
+        raise ParameterError(
+            "check_gradients(): q, v or u has a world axis; give one state and one sequence of "
+            "controls."
+        )
+    return {"q": np.array(roll.q[0]), "v": np.array(roll.v[0]), "u": np.array(roll.u)}
+
+
+def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
+    """Return a random state and random controls near the base."""
+    model, out = sim.model, dict(base)
+    q = base["q"] + SPREAD["q"] * rng.normal(size=model.nq)
+    tables = model.mujoco
+    for kind, at in zip(tables.jnt_type, tables.jnt_qposadr, strict=True):
+        if kind in (0, 1):
+            first = int(at) + (3 if kind == 0 else 0)
+            q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
+    out["q"] = q
+    out["v"] = base["v"] + SPREAD["v"] * rng.normal(size=model.nv)
+    size = np.where(tables.actuator_ctrllimited, np.ptp(tables.actuator_ctrlrange, axis=1), 1.0)
+    out["u"] = base["u"] + SPREAD["u"] * size * rng.normal(size=base["u"].shape)
+    for name in base.keys() & SIGNED:
+        # equal values tie where a pair takes the larger one
+        out[name] = base[name] * rng.uniform(0.97, 1.0, base[name].shape)
+    return out
+
+
+def _reason(draw: int, error: WorldError) -> Where:
+    """Return why a draw has no gradient: the sentence of its world."""
+    text = str(error).splitlines()[-1]
+    found = re.match(r"world \d+, first at step (\d+), (.*)", text)
+    if found is None:
+        return Where(draw, what=text)
+    return Where(draw, step=int(found[1]), what=found[2])
+
+
+class _Case:
+    """One rollout with a linear loss on all its states, its gradient, and rollouts beside it."""
+
+    def __init__(self, sim: Simulator, inputs: Inputs, bars: list[Vector]) -> None:
+        self.sim, self.inputs, self.bars = sim, inputs, bars
+        self.steps = len(inputs["u"])
+        self.roll = self._rollout(inputs)
+        self.gradient = self._vjp(self.steps)
+        self.largest = max(
+            float(np.abs(a * sizes(name, inputs[name])).max(initial=0))
+            for name, a in self.gradient.items()
+        )
+
+    def _rollout(self, inputs: Inputs) -> Rollout:
+        params = {name: a for name, a in inputs.items() if name not in STATES}
+        point = [inputs[name] for name in STATES]
+        return self.sim.rollout(*point, steps=self.steps, params=params)
+
+    def _vjp(self, horizon: int) -> Inputs:
+        """Return the gradient of the loss on states up to a horizon, flat."""
+        bars = [np.array(bar) for bar in self.bars]
+        for bar in bars:
+            bar[horizon + 1 :] = 0
+        found = self.roll.vjp(*bars)
+        whole = {"q": found.q, "v": found.v, "u": found.u, **found.params}
+        return {name: np.asarray(a, np.float64).reshape(-1) for name, a in whole.items()}
+
+    def beside(self, name: str, lines: Vector) -> tuple[Inputs, Rollout]:
+        """Return the inputs and rollouts at all offsets along lines through one input."""
+        x = self.inputs[name]
+        moved = x.reshape(-1) + OFFSETS[None, :, None] * lines[:, None, :]
+        worlds = moved.shape[0] * moved.shape[1]
+        inputs = {
+            key: np.broadcast_to(a, (worlds, *a.shape)) if key in STATES else a
+            for key, a in self.inputs.items()
+        }
+        inputs[name] = moved.reshape(worlds, *x.shape)
+        return inputs, self._rollout(inputs)
+
+    def losses(self, roll: Rollout) -> Vector:
+        """Return the loss up to each horizon less that of the base; NaN where the status differs."""
+        states = ((roll.q, self.roll.q), (roll.v, self.roll.v))
+        loss = np.zeros(roll.q.shape[:2])
+        for (moved, base), bar in zip(states, self.bars, strict=True):
+            loss += ((moved - base) * bar).sum(axis=2)
+        loss[roll.status != self.roll.status] = np.nan
+        return loss.cumsum(axis=1)
+
+    def errors(self, name: str, lines: Vector) -> tuple[Vector, Vector]:
+        """Return error and doubt of the slope along each line, relative to the largest entry.
+
+        The doubt is relative to the slopes too, lest a gradient that is far too large hides it.
+        """
+        loss = self.losses(self.beside(name, lines)[1])[:, -1]
+        found = slopes(loss.reshape(len(lines), -1))
+        scale = self.scale(name, self.gradient[name])
+        error = np.abs(lines @ self.gradient[name] - found.value) / scale
+        floor = 1e-8 * scale
+        return error, found.doubt / np.clip(np.abs(found.value).max(initial=0), floor, scale)
+
+    def scale(self, name: str, gradient: Vector) -> float:
+        """Return what an error is relative to: the largest entry, each times what it is moved by."""
+        # what lies eight digits below the largest entry of all is rounding
+        floor = max(1e-8 * self.largest, float(np.finfo(np.float64).tiny))
+        return max(float(np.abs(gradient * sizes(name, self.inputs[name])).max()), floor)
+
+    def first_step(self, name: str, line: Vector, tolerance: float) -> int:
+        """Return the first step after which the loss has the error, by bisecting the horizon."""
+        losses = self.losses(self.beside(name, line[None])[1])
+
+        def wrong(horizon: int) -> bool:
+            found = slopes(losses[None, :, horizon])
+            gradient = self._vjp(horizon)[name]
+            error = abs(float(line @ gradient - found.value[0])) - found.doubt[0]
+            return bool(error > tolerance * self.scale(name, gradient))
+
+        right, bad = 0, self.steps
+        while bad - right > 1:
+            middle = (right + bad) // 2
+            right, bad = (right, middle) if wrong(middle) else (middle, bad)
+        return bad - 1
+
+    def worst_entry(self, name: str, tolerance: float) -> tuple[tuple[int, ...], Vector, float] | None:
+        """Return the entry of an input with the largest error, its line and its error."""
+        size = sizes(name, self.inputs[name])
+        largest = np.argsort(-np.abs(self.gradient[name] * size), kind="stable")[:MOST_ENTRIES]
+        lines = np.diag(size)[largest]
+        error, doubt = self.errors(name, lines)
+        error = np.where(doubt <= tolerance / 3, error, 0.0)
+        k = int(np.argmax(error))
+        if error[k] == 0:
+            return None
+        shape = self.inputs[name].shape
+        index = tuple(int(i) for i in np.unravel_index(int(largest[k]), shape))
+        return index, lines[k], float(error[k])
+
+    def mode_change(self, name: str, line: Vector) -> tuple[int | None, str]:
+        """Return the first step at which contacts differ within the stencil, and which."""
+        inputs, roll = self.beside(name, line[None])
+        touching = self._touching(inputs, roll)
+        base, middle = touching[0], len(OFFSETS) // 2
+        # the smallest offsets come last on either side
+        for k in range(middle, 0, -1):
+            differs = (touching[[k, k + middle]] != base).any(axis=0)
+            if differs.any():
+                step, pair = (int(i) for i in np.argwhere(differs)[0])
+                tables, names = self.sim.model.structure.tables, self.sim.model.geom_names
+                geoms = [int(tables[t][pair]) for t in ("pair_geom1", "pair_geom2")]
+                one, two = (f'"{names[g]}"' if names[g] else f"geom {g}" for g in geoms)
+                return step, f"contact of {one} and {two}"
+        return None, "no contact opens or closes; it slides or sticks, or a bound is reached"
+
+    def _touching(self, inputs: Inputs, roll: Rollout) -> NDArray[np.int64]:
+        """Return how many contacts of each pair of geoms bear a force, (worlds, steps, pairs)."""
+        tables = self.sim.model.structure.tables
+        worlds, pairs = len(roll.q), len(tables["pair_geom1"])
+        q, v = (a[:, :-1].reshape(-1, a.shape[-1]) for a in (roll.q, roll.v))
+        u = inputs["u"].reshape(len(q), -1)
+        params = {
+            key: np.repeat(a, self.steps, axis=0) if a.ndim > self.inputs[key].ndim else a
+            for key, a in inputs.items()
+            if key not in STATES
+        }
+        found = self.sim.contacts(q, v, u, params=params)
+        bears = np.abs(found.force).max(axis=2, initial=0) > 0
+        count = np.zeros((len(q), pairs), np.int64)
+        for pair in range(pairs):
+            same = found.geom1 == tables["pair_geom1"][pair]
+            same &= found.geom2 == tables["pair_geom2"][pair]
+            count[:, pair] = (same & bears).sum(axis=1)
+        return count.reshape(worlds, self.steps, pairs)
+
+
+class _Tally:
+    """Collects what comparisons gave."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.lines = 0
+        self.errors: dict[str, float] = {}
+        self.worst: Where | None = None
+        self.crossed: list[Where] = []
+        self.missing: list[Where] = []
+
+    def add(self, case: _Case, draw: int, name: str, rng: np.random.Generator) -> None:
+        """Compare the gradient of one input along random lines."""
+        lines = _lines(name, case.inputs[name], rng)
+        if not len(lines):
+            return
+        error, doubt = case.errors(name, lines)
+        known = doubt <= self.tolerance / 3
+        for line in lines[~known]:
+            step, what = case.mode_change(name, line)
+            self.crossed.append(Where(draw, name, step=step, what=what))
+        if not known.any():
+            return
+        self.lines += int(known.sum())
+        k = int(np.argmax(np.where(known, error, -1.0)))
+        largest = float(error[k])
+        self.errors[name] = max(self.errors.get(name, 0.0), largest)
+        if self.worst is None or largest > self.worst.error:
+            place = Where(draw, name, error=largest)
+            self.worst = self._locate(case, place, lines[k]) if largest > self.tolerance else place
+
+    def _locate(self, case: _Case, place: Where, line: Vector) -> Where:
+        """Find the entry and the step of an error above the tolerance."""
+        entry = case.worst_entry(place.name, self.tolerance)
+        index = None
+        if entry is not None and entry[2] > self.tolerance:
+            index, line = entry[0], entry[1]
+        step = case.first_step(place.name, line, self.tolerance)
+        return replace(place, index=index, step=step)
+
+    def report(self, model: str, steps: int, draws: int) -> GradientReport:
+        """Return the report."""
+        return GradientReport(
+            model=model,
+            steps=steps,
+            draws=draws,
+            tolerance=self.tolerance,
+            lines=self.lines,
+            errors=dict(self.errors),
+            worst=self.worst,
+            crossed=tuple(self.crossed),
+            missing=tuple(self.missing),
+        )
+
+
+def sizes(name: str, x: Vector) -> Vector:
+    """Return by how much the entries of an input are moved along a line, flat.
+
+    What must keep its sign is moved by a share of itself.
+    """
+    flat = np.abs(x.reshape(-1))
+    if name in STATES:
+        return np.ones_like(flat)
+    return 0.1 * (flat if name in SIGNED else np.maximum(flat, 1e-2))
+
+
+def _lines(name: str, x: Vector, rng: np.random.Generator) -> Vector:
+    """Return random directions of one input, flat; none where it cannot be moved."""
+    size = sizes(name, x)
+    return rng.normal(size=(LINES if size.any() else 0, x.size)) * size

@@ -1,0 +1,130 @@
+"""Gradients of rollouts against Richardson differences along lines, with a tally of outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import featherback as fb
+from featherback.sim.check import sizes
+from featherback.sim.differences import Slopes, slopes, stencil
+from tests.property.random_models import Rng
+
+Vector = NDArray[np.float64]
+OFFSETS = stencil()
+
+
+@dataclass
+class Tally:
+    """What came of many comparisons.
+
+    Attributes:
+        count: models, lines, crossed lines, models without a gradient, and others by name.
+        worst: largest error of a compared line, relative to the largest entry of its gradient.
+        failures: one text for each line above the tolerance.
+        acted: names of inputs with a gradient that is not zero.
+    """
+
+    count: Counter[str] = field(default_factory=Counter)
+    worst: float = 0.0
+    failures: list[str] = field(default_factory=list)
+    acted: set[str] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        """Return the counts and the worst error in one line."""
+        counts = ", ".join(f"{name} {n}" for name, n in sorted(self.count.items()))
+        return f"{counts}; worst relative error {self.worst:.1e}"
+
+
+@dataclass
+class Comparison:
+    """One rollout with a random linear loss on all its states, and its gradient.
+
+    Attributes:
+        sim: the simulator.
+        inputs: q, v, u and parameters by name.
+        rng: source of cotangents and directions.
+        label: what a failure is called.
+        tolerance: relative to the largest entry of the gradient of one input.
+    """
+
+    sim: fb.Simulator
+    inputs: dict[str, Vector]
+    rng: Rng
+    label: str
+    tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        """Roll out and run backwards; WorldError where there is no gradient."""
+        self.steps = len(self.inputs["u"])
+        self.roll = self._rollout(self.inputs)
+        self.bars = [self.rng.normal(size=a.shape) for a in (self.roll.q, self.roll.v)]
+        found = self.roll.vjp(*self.bars)
+        self.gradient = {"q": found.q, "v": found.v, "u": found.u, **found.params}
+        self.largest = max(
+            float(np.abs(a.reshape(-1) * sizes(name, self.inputs[name])).max(initial=0))
+            for name, a in self.gradient.items()
+        )
+
+    def _rollout(self, inputs: dict[str, Any]) -> fb.Rollout:
+        params = {name: a for name, a in inputs.items() if name not in ("q", "v", "u")}
+        point = [inputs[name] for name in ("q", "v", "u")]
+        return self.sim.rollout(*point, steps=self.steps, params=params)
+
+    def lines(self, name: str, directions: Vector) -> Slopes:
+        """Return slopes of the loss along directions of one input, each flat."""
+        x = self.inputs[name]
+        moved = x.reshape(-1) + OFFSETS[None, :, None] * directions[:, None, :]
+        worlds = moved.shape[0] * moved.shape[1]
+        inputs = {
+            k: np.broadcast_to(a, (worlds, *a.shape)) if k in ("q", "v", "u") else a
+            for k, a in self.inputs.items()
+        }
+        inputs[name] = moved.reshape(worlds, *x.shape)
+        roll = self._rollout(inputs)
+        loss = np.zeros(worlds)
+        for states, base, bar in zip(
+            (roll.q, roll.v), (self.roll.q, self.roll.v), self.bars, strict=True
+        ):
+            loss += ((states - base) * bar).sum(axis=(1, 2))
+        # a world that converged and one that did not are on different sides of a choice
+        loss[roll.status != self.roll.status] = np.nan
+        return slopes(loss.reshape(len(directions), -1))
+
+    def compare(self, name: str, directions: Vector, tally: Tally) -> None:
+        """Compare the gradient of one input along directions, and count."""
+        gradient = self.gradient[name].reshape(-1)
+        if not gradient.size or not len(directions):
+            return
+        with np.errstate(invalid="ignore"):
+            reference = self.lines(name, directions)
+        # what lies eight digits below the largest entry of all is rounding
+        size = sizes(name, self.inputs[name])
+        scale = max(float(np.abs(gradient * size).max()), 1e-8 * self.largest)
+        error = np.abs(directions @ gradient - reference.value) / scale
+        # doubt counts against the slopes too, lest a gradient that is far too large hides it
+        slope = np.clip(np.abs(reference.value).max(initial=0), 1e-8 * scale, scale)
+        known = reference.doubt <= self.tolerance / 3 * slope
+        tally.count["lines"] += len(known)
+        tally.count["crossed lines"] += int((~known).sum())
+        tally.worst = max(tally.worst, float(error[known].max(initial=0)))
+        for k in np.flatnonzero(known & ~(error <= self.tolerance)):
+            tally.failures.append(
+                f"{self.label}: {name} along line {k}: vjp {directions[k] @ gradient:.10g}, "
+                f"differences {reference.value[k]:.10g}, error {error[k]:.1e}"
+            )
+        if np.any(gradient != 0) and known.any():
+            tally.acted.add(name)
+
+    def entries(self, name: str) -> Vector:
+        """Return one direction for each entry of an input."""
+        return np.diag(sizes(name, self.inputs[name]))
+
+    def random_directions(self, name: str, count: int) -> Vector:
+        """Return random directions; what must keep its sign is moved by a share of itself."""
+        size = sizes(name, self.inputs[name])
+        return self.rng.normal(size=(count if size.any() else 0, len(size))) * size

@@ -1,0 +1,143 @@
+"""check_gradients: passes where gradients are right, and names the input, entry and step if not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import featherback as fb
+from featherback.errors import ParameterError, ShapeError
+from featherback.sim.check import check_gradients
+from featherback.sim.simulator import Simulator
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, name: str, index: tuple[int, ...], after: int) -> None:
+    """Add an error to one entry of every gradient, from states after a step on."""
+    honest = Simulator._vjp
+
+    def wrong(self: Simulator, roll: Any, q_bar: Any, v_bar: Any, params: Any) -> fb.Gradient:
+        found = honest(self, roll, q_bar, v_bar, params)
+        extra = 0.01 * float(np.abs(q_bar[..., after + 1 :, :]).sum())
+        if name in found.params:
+            found.params[name][index] += extra
+            return found
+        bad = np.array(getattr(found, name))
+        bad[index] += extra
+        return replace(found, **{name: bad})
+
+    monkeypatch.setattr(Simulator, "_vjp", wrong)
+
+
+@pytest.mark.parametrize("friction", ["cone", "box"])
+def test_laikago_is_right(friction: Any) -> None:
+    """Find no error on a Laikago that stands, in state, controls and parameters."""
+    sim = fb.Simulator(fb.models.laikago(), friction=friction)
+    names = ["body_mass", "body_inertia", "geom_friction", "geom_size", "gravity", "dt"]
+    report = check_gradients(sim, params=names)
+    print(f"seed 0\n{report}")
+    assert report.ok
+    assert not report.missing
+    assert set(report.errors) == {"q", "v", "u", *names}
+    assert report.lines >= 100
+    assert str(report).startswith('gradients of "laikago", 8 draws of 20 steps: ok\n')
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "after"),
+    [("q", (1,), 7), ("v", (0,), 0), ("u", (3, 0), 12), ("body_mass", (2,), 19)],
+)
+def test_planted_error_is_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, index: tuple[int, ...], after: int
+) -> None:
+    """Name the input, the entry and the first step of an error that was put there."""
+    plant(monkeypatch, name, index, after)
+    report = check_gradients(fb.Simulator(fb.models.cartpole()), params=["body_mass"])
+    print(f"seed 0\n{report}")
+    assert not report.ok
+    assert report.worst is not None
+    assert (report.worst.name, report.worst.index, report.worst.step) == (name, index, after)
+    assert f"{name}{list(index)}, step {after}" in str(report)
+
+
+def test_crossings_are_counted_apart() -> None:
+    """Count a ball that just touches the floor as crossing, and name the contact."""
+    model = fb.models.ball(radius=0.1)
+    sim = fb.Simulator(model)
+    # the first fall ends within the step that would close the gap by 1e-9
+    q = np.array(model.q0)
+    q[2] = 0.1 + 9.81 * sim.dt**2 - 1e-10
+    report = check_gradients(sim, q=q, v=np.zeros(6), steps=1, draws=1)
+    print(f"seed 0\n{report}")
+    assert report.crossed_draws == (0,)
+    assert {place.name for place in report.crossed} == {"q", "v"}
+    assert all(place.step == 0 for place in report.crossed)
+    assert all(place.what == 'contact of "floor" and "ball"' for place in report.crossed)
+    assert report.worst is None
+    assert not report.ok
+
+
+def test_missing_gradients_are_counted_apart() -> None:
+    """Count draws that leave the finite numbers, and say why."""
+    sim = fb.Simulator(fb.models.cartpole())
+    report = check_gradients(sim, q=[0.0, 0.5], v=[0.0, 1e200], draws=3, steps=4)
+    print(f"seed 0\n{report}")
+    assert report.missing_draws == (0, 1, 2)
+    assert not report.ok
+    assert report.missing[0].step == 0
+    assert report.missing[0].what.startswith("NONFINITE: the state holds a NaN")
+    assert "no gradient      3 draws" in str(report)
+
+
+def test_same_seed_same_report() -> None:
+    """Repeat a report from its seed."""
+    sim = fb.Simulator(fb.models.quadruped())
+    assert str(check_gradients(sim, seed=4)) == str(check_gradients(sim, seed=4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 0}, "steps is 0; it must be a whole number of at least 1."),
+        ({"draws": True}, "draws is True; it must be a whole number of at least 1."),
+        (
+            {"params": "dt"},
+            'params is the text "dt"; pass a list of names, such as ["dt"].',
+        ),
+        (
+            {"params": ["site_pos"]},
+            'params["site_pos"] has no gradient: sites do not act on the motion; leave it out of '
+            "the rollout's params, or pass it to the Simulator.",
+        ),
+        (
+            {"q": np.zeros((3, 2))},
+            "q, v or u has a world axis; give one state and one sequence of controls.",
+        ),
+    ],
+)
+def test_refusals(changes: dict[str, Any], message: str) -> None:
+    """Refuse what cannot be checked, in one sentence."""
+    with pytest.raises(ParameterError) as caught:
+        check_gradients(fb.Simulator(fb.models.cartpole()), **changes)
+    assert str(caught.value) == f"check_gradients(): {message}"
+
+
+def test_unknown_parameter_and_float32_refused() -> None:
+    """Refuse a name that is no parameter, a wrong shape, and float32."""
+    sim = fb.Simulator(fb.models.cartpole())
+    with pytest.raises(ParameterError) as caught:
+        check_gradients(sim, params=["mass"])
+    known = [n for n in sim.params if "invweight0" not in n and not n.startswith("site_")]
+    assert str(caught.value) == (
+        f'check_gradients(): unknown parameter "mass"; known: {", ".join(known)}.'
+    )
+    with pytest.raises(ShapeError, match=r"q has shape \(3,\)"):
+        check_gradients(sim, q=np.zeros(3))
+    with pytest.raises(ParameterError) as caught:
+        check_gradients(fb.Simulator(fb.models.cartpole(), dtype="float32"))
+    assert str(caught.value) == (
+        "check_gradients(): the simulator computes in float32, in which differences have too few "
+        'digits to compare with; pass a Simulator with dtype="float64".'
+    )
