@@ -40,7 +40,7 @@ def pairing_error(row: OpRow, ops, x, rng) -> tuple[float, float]:
 
 @rows
 def test_pairs_with_dual_numbers(row: OpRow) -> None:
-    """Agree with the tangent of the same template: pairing error within the row's bound, never zero."""
+    """Agree with the tangent of the same template within the row's bound, never all zero."""
     rng, ops = rng_of(row), row.ops()
     errors = [pairing_error(row, ops, row.sample(rng), rng) for _ in range(DRAWS)]
     assert max(e for e, _ in errors) <= row.pairing

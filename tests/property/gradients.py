@@ -106,9 +106,10 @@ class Comparison:
         size = sizes(name, self.inputs[name])
         scale = max(float(np.abs(gradient * size).max()), 1e-8 * self.largest)
         error = np.abs(directions @ gradient - reference.value) / scale
-        # doubt counts against the slopes too, lest a gradient that is far too large hides it
-        slope = np.clip(np.abs(reference.value).max(initial=0), 1e-8 * scale, scale)
-        known = reference.doubt <= self.tolerance / 3 * slope
+        # differences cannot follow a slope by which the smallest step moves the loss this far
+        lost = scale * -OFFSETS[-1] > 1e3
+        known = (reference.doubt <= self.tolerance / 3 * scale) & (not lost)
+        tally.count["exploded lines"] += len(known) if lost else 0
         tally.count["lines"] += len(known)
         tally.count["crossed lines"] += int((~known).sum())
         tally.worst = max(tally.worst, float(error[known].max(initial=0)))

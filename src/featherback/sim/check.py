@@ -24,6 +24,7 @@ OFFSETS = stencil()
 LINES = 2
 # entries of one input that are looked at to say which of them is off
 MOST_ENTRIES = 200
+MOST_CHANGE = 1e3
 # deviation of the draws from the base: q and v in their units, u in ranges of the controls
 SPREAD = {"q": 0.01, "v": 0.1, "u": 0.1}
 SIGNED = frozenset(
@@ -308,16 +309,14 @@ class _Case:
         return loss.cumsum(axis=1)
 
     def errors(self, name: str, lines: Vector) -> tuple[Vector, Vector]:
-        """Return error and doubt of the slope along each line, relative to the largest entry.
-
-        The doubt is relative to the slopes too, lest a gradient that is far too large hides it.
-        """
+        """Return error and doubt of the slope along each line, relative to the largest entry."""
         loss = self.losses(self.beside(name, lines)[1])[:, -1]
         found = slopes(loss.reshape(len(lines), -1))
         scale = self.scale(name, self.gradient[name])
         error = np.abs(lines @ self.gradient[name] - found.value) / scale
-        floor = 1e-8 * scale
-        return error, found.doubt / np.clip(np.abs(found.value).max(initial=0), floor, scale)
+        # differences cannot follow a slope by which the smallest step moves the loss this far
+        lost = scale * -OFFSETS[-1] > MOST_CHANGE
+        return error, np.full(len(lines), np.inf) if lost else found.doubt / scale
 
     def scale(self, name: str, gradient: Vector) -> float:
         """Return what an error is relative to: the largest entry, each times what it is moved by."""
