@@ -316,7 +316,8 @@ inline OpTable model_table(const Box& box) {
       "compose axis_frame "
       "rotation_of";
   const char* step_theta =
-      "step solve_rows_unrolled link_pose link_inertia actuator_force spring joint_force_limit collide";
+      "step solve_rows_unrolled applied_wrenches link_pose link_inertia actuator_force spring "
+      "joint_force_limit collide";
   const char* step =
       "step contact contact_seeds touch joint_seeds equality_seeds ball_limit joint_equality log "
       "actuation actuator integrate inverse_dynamics";

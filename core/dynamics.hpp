@@ -29,6 +29,56 @@ FB_INLINE Motion<T> gravity_acceleration(const Model<T, P>& m) {
   return {zero3<T>(), {-T(g[0]), -T(g[1]), -T(g[2])}};
 }
 
+// centre of mass of a body, relative to its tree's origin
+template <class T, class P>
+FB_INLINE Vec3<T> body_centre(const Model<T, P>& m, int body, const Work<T>& w) {
+  const LinkWork<T>& k = w.link[m.s.body_link[body]];
+  const Mat3<T> R = mul(k.R, m.derived.body_R + 9 * body);
+  const Vec3<T> p = mul_add(k.R, lift3<P>(m.derived.body_p + 3 * body), k.r);
+  return mul_add(R, lift3<P>(m.theta.body_ipos + 3 * body), p);
+}
+// (D.14)  wrenches applied to bodies (force, torque at the centre of mass, in the world) summed on
+// their links
+template <class T, class P>
+FB_FN void applied_wrenches(const Model<T, P>& m, Work<T>& w) {
+  const Layout& s = m.s;
+  for (int l = 0; l < s.nlink; ++l) w.ext[l] = zero_force<T>();
+  for (int b = 1; b < s.nbody; ++b) {
+    const P* x = m.theta.xfrc_applied + 6 * b;
+    const Vec3<T> f = lift3<T>(x);
+    w.ext[s.body_link[b]] += Force<T>{lift3<T>(x + 3) + cross(body_centre(m, b, w), f), f};
+  }
+}
+// (D.15)  what they add to scale <w, ext>: to w_bar and the place of each link, to the wrenches,
+// and to where they act
+template <class T, class P>
+FB_FN void applied_wrenches_adjoint(const Model<T, P>& m, T scale, Work<T>& w) {
+  const Layout& s = m.s;
+  for (int b = 1; b < s.nbody; ++b) {
+    const int l = s.body_link[b];
+    if (l == 0) continue;
+    LinkBar<T>& bar = w.bar[l];
+    const P* x = m.theta.xfrc_applied + 6 * b;
+    const Vec3<T> f = lift3<T>(x), c = body_centre(m, b, w);
+    bar.w_bar = mul_add(Force<T>{lift3<T>(x + 3) + cross(c, f), f}, scale, bar.w_bar);
+    const Vec3<T> c_bar = cross(f, bar.w.ang) * scale;
+    bar.pose += Force<T>{cross(c, c_bar), c_bar};
+    if (!w.theta_bar) continue;
+    T* out = w.theta_bar->xfrc_applied + 6 * b;
+    add3((bar.w.lin + cross(bar.w.ang, c)) * scale, out);
+    add3(bar.w.ang * scale, out + 3);
+    const Vec3<T> p_bar = mul_transposed(w.link[l].R, c_bar);
+    const P *R = m.derived.body_R + 9 * b, *ipos = m.theta.body_ipos + 3 * b;
+    const T g[3] = {p_bar.x, p_bar.y, p_bar.z};
+    add3(p_bar, w.derived_bar->body_p + 3 * b);
+    for (int r = 0; r < 3; ++r)
+      for (int e = 0; e < 3; ++e) {
+        w.derived_bar->body_R[9 * b + 3 * r + e] += g[r] * ipos[e];
+        w.theta_bar->body_ipos[3 * b + e] += g[r] * R[3 * r + e];
+      }
+  }
+}
+
 // (D.3)  leaves to root: U = IA S, D = S'U + hD, u = tau - S'p, then the body below feels IA - U
 // U'/D and p + IA c + U u/D
 template <class T, class P>
@@ -39,6 +89,7 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
   link_inertia(m, l, w);
   Force<T> p = cross(k.v, k.I * k.v);
   Sym6<T> IA = dense(k.I);
+  if (m.applied) p -= w.ext[l];
   // what the links above have handed down
   if (w.fed[l]) {
     add(IA, k.IA);
@@ -85,6 +136,7 @@ FB_INLINE void accelerate_link(const Model<T, P>& m, int l, Work<T>& w) {
 // Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use
 template <class T, class P>
 FB_FN void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
+  if (m.applied) applied_wrenches(m, w);
   for (int l = 0; l < m.s.nlink; ++l) w.fed[l] = 0;
   for (int l = m.s.nlink - 1; l > 0; --l) articulate_link(m, l, tau, w);
   w.link[0].a = gravity_acceleration<T>(m);

@@ -42,7 +42,7 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(dt, 1) X(gravity, 3)                                                                           \
   X(body_pos, 3 * s.nbody) X(body_quat, 4 * s.nbody) X(body_mass, s.nbody)                         \
   X(body_ipos, 3 * s.nbody) X(body_iquat, 4 * s.nbody) X(body_inertia, 3 * s.nbody)                \
-  X(body_invweight0, 2 * s.nbody) X(dof_invweight0, s.nv)                                          \
+  X(body_invweight0, 2 * s.nbody) X(dof_invweight0, s.nv) X(xfrc_applied, 6 * s.nbody)             \
   X(qpos0, s.nq) X(qpos_spring, s.nq)                                                              \
   X(jnt_pos, 3 * s.njnt) X(jnt_axis, 3 * s.njnt) X(jnt_range, 2 * s.njnt)                          \
   X(jnt_stiffness, s.njnt) X(jnt_actfrcrange, 2 * s.njnt)                                          \
@@ -136,6 +136,7 @@ struct Model {
   Theta<const P> theta;
   Derived<const P> derived;
   const Real<T>* vert;
+  bool applied = true;  // whether any number of xfrc_applied is not zero
 };
 
 }  // namespace fb::FB_ISA

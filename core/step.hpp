@@ -167,6 +167,7 @@ FB_FN void field_bars(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>&
   inverse_dynamics(m, w.a_eff, tau, w, w.wrench);
   w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
   newton_euler_bars(m, -h, w);
+  if (m.applied) applied_wrenches_adjoint(m, h, w);
 }
 // all rows; returns the lanes in which one that moves something has no adjoint
 template <class T, class P>
@@ -295,8 +296,8 @@ FB_FN void matrix_bars(const Model<T, P>& m, const Options<Real<T>>& o, const St
 }
 
 // (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to those of (q,
-// v, u) and, where w carries them, of the parameters.  Returns the lanes whose gradient is not to be
-// had because something in the step has no adjoint.
+// v, u) and, where w carries them, of the parameters.  Returns the lanes whose gradient is not to
+// be had because something in the step has no adjoint.
 template <class T, class P>
 FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                            const StepBars<T>& bar, Work<T>& w) {

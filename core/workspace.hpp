@@ -89,6 +89,7 @@ struct Work {
   Motion<T>* twist;   // scratch, one per link
   Motion<T>* twist2;  // scratch, one per link
   Force<T>* wrench;   // scratch, one per link
+  Force<T>* ext;      // applied to each link, about the tree's origin
   int* fed;           // 1 where a link has received the articulated inertia of a link above it
   LinkBar<T>* bar;    // adjoint only
   // cotangents of the parameters and of what is derived from them; null where nobody asks
@@ -151,6 +152,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.twist = c.take<Motion<T>>(s.nlink);
   w.twist2 = c.take<Motion<T>>(s.nlink);
   w.wrench = c.take<Force<T>>(s.nlink);
+  w.ext = c.take<Force<T>>(s.nlink);
   w.fed = c.take<int>(s.nlink);
   w.bar = c.take<LinkBar<T>>(s.nlink);
   for (T** x : {&w.w1, &w.y1, &w.a_eff, &w.hD_more}) *x = c.take<T>(s.nv);

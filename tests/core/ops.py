@@ -308,6 +308,8 @@ def _parameters(model: fb.Model, rng: np.random.Generator | None) -> Vector:
         part = np.array(value, np.float64)
         if rng is not None and name in ("geom_friction", "geom_restitution"):
             part = part + rng.uniform(0.01, 0.3, part.shape)
+        if rng is not None and name == "xfrc_applied":
+            part = rng.normal(size=part.shape)
         if rng is not None and name == "contact_compliance":
             part = part + rng.uniform(1e-6, 1e-5, part.shape)
         parts.append(part.reshape(-1))

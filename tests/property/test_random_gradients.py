@@ -193,9 +193,7 @@ def test_pair_friction_and_force_of_a_joint(friction: Literal["cone", "box"]) ->
     inputs = {"q": model.q0, "v": rng.normal(size=model.nv), "u": np.full((20, 1), 1.0)}
     inputs["v"][2] = -1.0
     inputs |= {name: np.array(model.params[name]) for name in names}
-    case = Comparison(
-        fb.Simulator(model, friction=friction, tolerance=1e-12), inputs, rng, "pair"
-    )
+    case = Comparison(fb.Simulator(model, friction=friction, tolerance=1e-12), inputs, rng, "pair")
     for name in inputs:
         case.compare(name, case.random_directions(name, 4), tally)
     print(tally)

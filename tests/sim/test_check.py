@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from dataclasses import replace
 from typing import Any
 
@@ -89,6 +90,15 @@ def test_missing_gradients_are_counted_apart() -> None:
     assert report.missing[0].step == 0
     assert report.missing[0].what.startswith("NONFINITE: the state holds a NaN")
     assert "no gradient      3 draws" in str(report)
+
+
+def test_the_docstring_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the example of the docstring."""
+    monkeypatch.setattr(fb, "check_gradients", check_gradients, raising=False)
+    runner = doctest.DocTestRunner()
+    for example in doctest.DocTestFinder().find(check_gradients, globs={}):
+        runner.run(example)
+    assert runner.summarize(verbose=False) == (0, 4)
 
 
 def test_same_seed_same_report() -> None:

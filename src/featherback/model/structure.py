@@ -265,6 +265,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
     ours: dict[str, Any] = {
         "dt": np.array([m.opt.timestep]),
         "gravity": m.opt.gravity,
+        "xfrc_applied": np.zeros((m.nbody, 6)),
         "geom_restitution": np.zeros(m.ngeom),
         "contact_compliance": np.zeros(m.ngeom),
         "pair_friction": np.nan_to_num(parsed.pairs.friction),

@@ -36,6 +36,11 @@ class Slopes:
     step: Vector
     kink: Vector
 
+    def largest(self) -> float:
+        """Return the largest slope that has three digits or more."""
+        sure = self.doubt <= 1e-3 * np.abs(self.value)
+        return float(np.abs(self.value[sure]).max(initial=0))
+
 
 def stencil(ladder: Vector = LADDER) -> Vector:
     """Return the offsets along a line at which a function is wanted: 0, +e..., -e..."""
@@ -56,9 +61,10 @@ def slopes(values: Vector, ladder: Vector = LADDER) -> Slopes:
     # right less left slope is e f'' where f is smooth; extrapolated to e = 0 it vanishes
     apart = (plus - 2 * centre + minus) / ladder
     kink = np.abs(RATIO * apart[:, 1:] - apart[:, :-1]) / (RATIO - 1)
-    # what is left at the smallest steps is noise of the values; it weighs 1 / e
-    noise = np.fmax(kink[:, -1] * ladder[-1], kink[:, -2] * ladder[-2])
-    doubt = np.abs(best[:, 1:] - best[:, :-1]) + kink[:, 1:] + noise[:, None] / ladder[2:]
+    # what is left at the two smallest steps is noise, which weighs 1 / e; few samples, so times 3
+    noise = 3 * np.fmax(kink[:, -1] * ladder[-1], kink[:, -2] * ladder[-2])
+    doubt = np.abs(best[:, 1:] - best[:, :-1]) + kink[:, 1:] + kink[:, :-1]
+    doubt += noise[:, None] / ladder[2:]
     doubt = np.where(np.isfinite(doubt), doubt, np.inf)
     kink = np.where(np.isfinite(kink), kink, np.inf)
     at = np.argmin(doubt, axis=1)
