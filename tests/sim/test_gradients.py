@@ -331,8 +331,8 @@ def test_step_without_all_contacts_has_no_gradient() -> None:
         roll.vjp(np.ones_like(roll.q))
     assert str(caught.value) == (
         "vjp(): 1 of 2 worlds are not OK; the others are unaffected.\n"
-        "world 1, first at step 0, NO_GRADIENT: this step has no gradient, since contacts were left "
-        "out of it; pass a larger max_contacts to the Simulator."
+        "world 1, first at step 0, NO_GRADIENT: this step has no gradient, since contacts were "
+        "left out of it; pass a larger max_contacts to the Simulator."
     )
 
 
