@@ -20,7 +20,15 @@ if TYPE_CHECKING:
         WorldError,
     )
     from featherback.model import Model, load
-    from featherback.sim import Contacts, Gradient, Rollout, Simulator, Status
+    from featherback.sim import (
+        Contacts,
+        Gradient,
+        GradientReport,
+        Rollout,
+        Simulator,
+        Status,
+        check_gradients,
+    )
 
 __version__ = "0.1.0"
 
@@ -28,6 +36,7 @@ __all__ = [
     "Contacts",
     "FeatherbackError",
     "Gradient",
+    "GradientReport",
     "Model",
     "ModelError",
     "ParameterError",
@@ -37,6 +46,7 @@ __all__ = [
     "Status",
     "WorldError",
     "__version__",
+    "check_gradients",
     "errors",
     "isa",
     "load",
@@ -48,6 +58,7 @@ _LAZY: dict[str, tuple[str, str]] = {
     "Contacts": ("featherback.sim", "Contacts"),
     "FeatherbackError": ("featherback.errors", "FeatherbackError"),
     "Gradient": ("featherback.sim", "Gradient"),
+    "GradientReport": ("featherback.sim", "GradientReport"),
     "Model": ("featherback.model", "Model"),
     "ModelError": ("featherback.errors", "ModelError"),
     "ParameterError": ("featherback.errors", "ParameterError"),
@@ -56,6 +67,7 @@ _LAZY: dict[str, tuple[str, str]] = {
     "Simulator": ("featherback.sim", "Simulator"),
     "Status": ("featherback.sim", "Status"),
     "WorldError": ("featherback.errors", "WorldError"),
+    "check_gradients": ("featherback.sim", "check_gradients"),
     "errors": ("featherback.errors", ""),
     "load": ("featherback.model", "load"),
     "models": ("featherback.models", ""),

@@ -1,8 +1,17 @@
 """Simulation: the Simulator, what it returns, and what may go wrong in a world."""
 
+from featherback.sim.check import GradientReport, check_gradients
 from featherback.sim.contacts import Contacts
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.simulator import Simulator
 from featherback.sim.status import Status
 
-__all__ = ["Contacts", "Gradient", "Rollout", "Simulator", "Status"]
+__all__ = [
+    "Contacts",
+    "Gradient",
+    "GradientReport",
+    "Rollout",
+    "Simulator",
+    "Status",
+    "check_gradients",
+]
