@@ -18,8 +18,8 @@ using T = Lane<R, FB_WIDTH>;
 constexpr int W = FB_WIDTH;
 
 inline Options<R> options_of(const EngineOptions& o) {
-  return {R(o.margin),         R(o.v_recover), R(o.v_rest),    R(o.tolerance),
-          R(o.regularisation), o.max_sweeps,   o.box_friction, o.exact_finish};
+  return {R(o.margin),  R(o.v_recover), R(o.v_rest),    R(o.tolerance), R(o.regularisation),
+          o.max_sweeps, o.box_friction, o.exact_finish, o.gradient};
 }
 
 // world that lane k of a block stands for; the last block repeats the last world

@@ -48,6 +48,40 @@ void in_pieces(long steps, nb::object progress, F&& work) {
 
 const void* data_of(nb::object o) { return o.is_none() ? nullptr : nb::cast<ReadArray>(o).data(); }
 
+// arrays by name; one that is missing or None is not given
+nb::object given(const nb::dict& arrays, const char* name) {
+  return arrays.contains(name) ? nb::object(arrays[name]) : nb::none();
+}
+void* written(const nb::dict& arrays, const char* name) {
+  nb::object o = given(arrays, name);
+  return o.is_none() ? nullptr : nb::cast<AnyArray>(o).data();
+}
+Cotangent cotangent(const nb::dict& arrays, const char* name) {
+  nb::object o = given(arrays, name);
+  if (o.is_none()) return {nullptr, 0};
+  ReadArray a = nb::cast<ReadArray>(o);
+  return {a.data(), long(a.shape(1))};
+}
+void set_status(const nb::dict& arrays, Task& t) {
+  t.status = static_cast<uint32_t*>(written(arrays, "status"));
+  t.status_step = static_cast<int32_t*>(written(arrays, "status_step"));
+}
+// tangents of states, controls and parameters
+void set_directions(const nb::dict& arrays, Task& t) {
+  t.q_dot = written(arrays, "q_dot");
+  t.v_dot = written(arrays, "v_dot");
+  if (nb::object u = given(arrays, "du"); !u.is_none()) {
+    ReadArray a = nb::cast<ReadArray>(u);
+    t.du = a.data();
+    t.du_world = a.ndim() == 3 ? long(a.shape(1) * a.shape(2)) : 0;
+  }
+  if (nb::object d = given(arrays, "dtheta"); !d.is_none()) {
+    ReadArray a = nb::cast<ReadArray>(d);
+    t.dtheta = a.data();
+    t.dtheta_per_world = a.ndim() == 2;
+  }
+}
+
 }  // namespace
 
 Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,
@@ -79,7 +113,8 @@ Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert,
   options_ = {nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
               nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
               nb::cast<double>(options["regularisation"]), nb::cast<int>(options["max_sweeps"]),
-              nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"])};
+              nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"]),
+              nb::cast<int>(options["gradient"])};
   ntheta_ = host::theta_size(layout_);
   if (long(theta.size()) != ntheta_) throw std::invalid_argument("theta has a wrong length");
   const auto copy = [](const ReadArray& a) {
@@ -132,9 +167,16 @@ Pool& Engine::pool() {
   return *pool_;
 }
 
+size_t Engine::workspace_bytes() const {
+  size_t most = 0;
+  for (const Kernel* k : {one_, many_, dual_})
+    if (k->workspace_bytes(layout_) > most) most = k->workspace_bytes(layout_);
+  return most;
+}
+
 // lanes pay from two worlds on; a linearised world fills them with the rows of A
 const Kernel* Engine::kernel_for(Job job, long worlds) const {
-  if (job == Job::jvp) return dual_;
+  if (job == Job::jvp || job == Job::hvp) return dual_;
   return worlds > 1 || job == Job::linearize ? many_ : one_;
 }
 
@@ -145,7 +187,7 @@ void Engine::run(Job job, const Task& task) {
   const bool single = k->width == 1 || job == Job::linearize;
   const long blocks = single ? task.worlds : (task.worlds + k->width - 1) / k->width;
   // a block of one world shares a parameter between its lanes: it takes each world's row in turn
-  if (single && task.theta_per_world && job != Job::jvp) {
+  if (single && task.theta_per_world && k != dual_) {
     const size_t row = size_t(ntheta_) * k->real_bytes;
     const size_t derived = size_t(host::derived_size(layout_)) * k->real_bytes;
     std::vector<Buffer> own(scratch_.size());
@@ -238,37 +280,42 @@ nb::object Engine::linearize_one(nb::handle q, nb::handle v, nb::handle u) {
   return nb::make_tuple(A, B, status);
 }
 
-Task Engine::rollout_task(const ReadArray& q, const ReadArray& v, nb::object u, nb::object theta) {
-  const long steps = long(q.shape(1)) - 1;
-  Task t = blank_task(rows_of(q), theta);
+// states have a row each, (worlds, steps + 1, n), or one row that moves; steps are counted from
+// u_first of the controls
+Task Engine::rollout_task(nb::dict arrays) {
+  const ReadArray q = nb::cast<ReadArray>(arrays["q"]), v = nb::cast<ReadArray>(arrays["v"]);
+  const long rows = long(q.shape(1));
+  Task t = blank_task(rows_of(q), given(arrays, "theta"));
+  t.steps = arrays.contains("steps") ? nb::cast<long>(arrays["steps"]) : rows - 1;
   t.q = q.data();
   t.v = v.data();
-  t.q_step = layout_.nq;
-  t.v_step = layout_.nv;
-  t.q_world = (steps + 1) * t.q_step;
-  t.v_world = (steps + 1) * t.v_step;
-  if (!u.is_none()) {
-    ReadArray a = nb::cast<ReadArray>(u);
-    t.u = a.data();
+  t.q_step = rows > 1 ? layout_.nq : 0;
+  t.v_step = rows > 1 ? layout_.nv : 0;
+  t.q_world = rows * layout_.nq;
+  t.v_world = rows * layout_.nv;
+  if (nb::object u = given(arrays, "u"); !u.is_none()) {
+    const ReadArray a = nb::cast<ReadArray>(u);
+    t.u = static_cast<const char*>(a.data()) + control_offset(arrays);
     t.u_step = layout_.nu;
-    t.u_world = a.ndim() == 3 ? steps * layout_.nu : 0;
+    t.u_world = a.ndim() == 3 ? long(a.shape(1)) * layout_.nu : 0;
   }
+  set_status(arrays, t);
   return t;
 }
+// bytes from the first control to that of the first step
+long Engine::control_offset(const nb::dict& arrays) const {
+  const long first = arrays.contains("u_first") ? nb::cast<long>(arrays["u_first"]) : 0;
+  return first * layout_.nu * real_bytes();
+}
 
-void Engine::rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray status,
-                     AnyArray status_step, AnyArray residual, AnyArray sweeps,
-                     nb::object progress) {
+void Engine::rollout(nb::dict arrays, nb::object progress) {
   Guard use(in_use_);
-  const long steps = long(q.shape(1)) - 1;
-  Task t = rollout_task(ReadArray(q), ReadArray(v), u, theta);
-  t.q_out = q.data();
-  t.v_out = v.data();
-  t.status = static_cast<uint32_t*>(status.data());
-  t.status_step = static_cast<int32_t*>(status_step.data());
-  t.residual = residual.data();
-  t.sweeps = sweeps.data();
-  in_pieces(steps, progress, [&](long from, long to) {
+  Task t = rollout_task(arrays);
+  t.q_out = written(arrays, "q");
+  t.v_out = written(arrays, "v");
+  t.residual = written(arrays, "residual");
+  t.sweeps = written(arrays, "sweeps");
+  in_pieces(t.steps, progress, [&](long from, long to) {
     t.first_step = from;
     t.last_step = to;
     nb::gil_scoped_release release;
@@ -276,24 +323,61 @@ void Engine::rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, Any
   });
 }
 
-void Engine::vjp(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray q_bar,
-                 AnyArray v_bar, AnyArray u_bar, nb::object theta_bar, AnyArray status,
-                 AnyArray status_step) {
+void Engine::vjp(nb::dict arrays) {
   Guard use(in_use_);
-  Task t = rollout_task(q, v, u, theta);
-  const long steps = long(q.shape(1)) - 1;
-  t.u_bar_world = steps * layout_.nu;
-  t.q_bar = q_bar.data();
-  t.v_bar = v_bar.data();
-  t.u_bar = u_bar.data();
-  if (!theta_bar.is_none()) t.theta_bar = nb::cast<AnyArray>(theta_bar).data();
-  t.status = static_cast<uint32_t*>(status.data());
-  t.status_step = static_cast<int32_t*>(status_step.data());
-  in_pieces(steps, nb::none(), [&](long from, long to) {
-    t.first_step = steps - to;
-    t.last_step = steps - from;
+  Task t = backward_task(arrays);
+  t.u_bar = static_cast<char*>(written(arrays, "u_bar")) + control_offset(arrays);
+  t.unrolled = static_cast<int32_t*>(written(arrays, "unrolled"));
+  t.ties = static_cast<int32_t*>(written(arrays, "ties"));
+  t.trace = written(arrays, "trace");
+  t.finish_params = nb::cast<bool>(arrays["finish_params"]);
+  backwards(Job::vjp, t);
+}
+
+void Engine::hvp(nb::dict arrays) {
+  Guard use(in_use_);
+  Task t = backward_task(arrays);
+  set_directions(arrays, t);
+  t.q_cot_dot = cotangent(arrays, "q_cot_dot");
+  t.v_cot_dot = cotangent(arrays, "v_cot_dot");
+  t.q_bar_dot = written(arrays, "q_bar_dot");
+  t.v_bar_dot = written(arrays, "v_bar_dot");
+  t.u_bar_dot = written(arrays, "u_bar_dot");
+  t.theta_bar_dot = written(arrays, "theta_bar_dot");
+  backwards(Job::hvp, t);
+}
+
+void Engine::jvp(nb::dict arrays) {
+  Guard use(in_use_);
+  Task t = rollout_task(arrays);
+  set_directions(arrays, t);
+  in_pieces(t.steps, nb::none(), [&](long from, long to) {
+    t.first_step = from;
+    t.last_step = to;
     nb::gil_scoped_release release;
-    run(Job::vjp, t);
+    run(Job::jvp, t);
+  });
+}
+
+// what the backward jobs share: the rollout, its cotangents, the bars so far
+Task Engine::backward_task(nb::dict arrays) {
+  Task t = rollout_task(arrays);
+  const char* controls = arrays.contains("u_bar") ? "u_bar" : "u_bar_dot";
+  t.u_bar_world = long(nb::cast<AnyArray>(arrays[controls]).shape(1)) * layout_.nu;
+  t.q_cot = cotangent(arrays, "q_cot");
+  t.v_cot = cotangent(arrays, "v_cot");
+  t.q_bar = written(arrays, "q_bar");
+  t.v_bar = written(arrays, "v_bar");
+  t.theta_bar = written(arrays, "theta_bar");
+  return t;
+}
+
+void Engine::backwards(Job job, Task& t) {
+  in_pieces(t.steps, nb::none(), [&](long from, long to) {
+    t.first_step = t.steps - to;
+    t.last_step = t.steps - from;
+    nb::gil_scoped_release release;
+    run(job, t);
   });
 }
 
@@ -313,26 +397,6 @@ void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::obj
   const Job which = jobs.at(job);
   nb::gil_scoped_release release;
   run(which, t);
-}
-
-void Engine::jvp(ReadArray q, ReadArray v, nb::object u, nb::object theta, nb::tuple directions,
-                 AnyArray q_dot, AnyArray v_dot, AnyArray status, AnyArray status_step) {
-  Guard use(in_use_);
-  Task t = blank_task(rows_of(q), theta);
-  t.q = q.data();
-  t.v = v.data();
-  t.u = data_of(u);
-  t.dq = data_of(directions[0]);
-  t.dv = data_of(directions[1]);
-  t.du = data_of(directions[2]);
-  t.dtheta = data_of(directions[3]);
-  t.dtheta_per_world = t.dtheta && nb::cast<ReadArray>(directions[3]).ndim() == 2;
-  t.q_out = q_dot.data();
-  t.v_out = v_dot.data();
-  t.status = static_cast<uint32_t*>(status.data());
-  t.status_step = static_cast<int32_t*>(status_step.data());
-  nb::gil_scoped_release release;
-  run(Job::jvp, t);
 }
 
 void Engine::linearize(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray A,

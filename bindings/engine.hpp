@@ -35,22 +35,21 @@ class Engine {
   int real_bytes() const { return one_->real_bytes; }
   int theta_numbers() const { return ntheta_; }
   int derived_numbers() const { return host::derived_size(layout_); }
+  // of one thread, whatever the job
+  size_t workspace_bytes() const;
   // null where the arrays do not have the shapes and types of one world; the caller then takes the
   // careful path
   nb::object step_one(nb::handle q, nb::handle v, nb::handle u);
   nb::object linearize_one(nb::handle q, nb::handle v, nb::handle u);
-  void rollout(AnyArray q, AnyArray v, nb::object u, nb::object theta, AnyArray status,
-               AnyArray status_step, AnyArray residual, AnyArray sweeps, nb::object progress);
-  // q_bar and v_bar hold cotangents of all states and receive the gradient in their first row
-  void vjp(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray q_bar, AnyArray v_bar,
-           AnyArray u_bar, nb::object theta_bar, AnyArray status, AnyArray status_step);
+  // rollouts and their derivatives: arrays by the names of the task's fields
+  void rollout(nb::dict arrays, nb::object progress);
+  void vjp(nb::dict arrays);
+  void jvp(nb::dict arrays);
+  void hvp(nb::dict arrays);
   void evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
                 nb::object theta);
   void contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,
                 AnyArray ids, AnyArray count, AnyArray overflow);
-  // tangents of q, v, u and theta to those of the next state
-  void jvp(ReadArray q, ReadArray v, nb::object u, nb::object theta, nb::tuple directions,
-           AnyArray q_dot, AnyArray v_dot, AnyArray status, AnyArray status_step);
   void linearize(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray A, AnyArray B,
                  AnyArray status, AnyArray status_step);
 
@@ -61,7 +60,10 @@ class Engine {
   // point q, v, u of a task at the arrays of one world
   bool fits_one(nb::handle q, nb::handle v, nb::handle u, Task& t) const;
   Task blank_task(long worlds, nb::object theta);
-  Task rollout_task(const ReadArray& q, const ReadArray& v, nb::object u, nb::object theta);
+  Task rollout_task(nb::dict arrays);
+  long control_offset(const nb::dict& arrays) const;
+  Task backward_task(nb::dict arrays);
+  void backwards(Job job, Task& t);
   void run(Job job, const Task& task);
   const Kernel* kernel_for(Job job, long worlds) const;
   char* workspace(int thread, size_t bytes);

@@ -1,99 +1,21 @@
 // The core compiled for one instruction set, one machine number and one lane width.
-#include "bindings/block.hpp"
-#include "core/step.hpp"
+#include "bindings/bench.hpp"
 
 namespace fb::FB_ISA {
 namespace {
 
-// everything one block needs, carved from the caller's buffer
+// opens a block of a task whose parameters are shared, or each world's own
 template <class P>
-struct Bench {
-  Model<T, P> m;
-  Options<R> o;
-  Work<T> w;
-  T *q, *v, *u, *q1, *v1, *q2, *v2;
-  T *q_bar, *v_bar, *u_bar, *q1_bar, *v1_bar, *t, *param_bar, *lifted;
-  Theta<T> theta_bar;
-  Derived<T> derived_bar;
-  T* big;
-
-  size_t carve_all(const Layout& s, char* base) {
-    Carver c{base, 0};
-    q = c.take<T>(s.nq);
-    v = c.take<T>(s.nv);
-    u = c.take<T>(s.nu + s.nv);
-    q1 = c.take<T>(s.nq);
-    v1 = c.take<T>(s.nv);
-    q2 = c.take<T>(s.nq);
-    v2 = c.take<T>(s.nv);
-    for (T** x : {&q_bar, &q1_bar}) *x = c.take<T>(s.nq);
-    for (T** x : {&v_bar, &v1_bar}) *x = c.take<T>(s.nv);
-    u_bar = c.take<T>(s.nu);
-    t = c.take<T>(4 * s.nv);
-    param_bar = c.take<T>(theta_size(s) + derived_size(s));
-    lifted = c.take<T>(theta_size(s) + derived_size(s));
-    big = c.take<T>(s.nu + s.nv * s.nv + 12 * (s.nbody + s.nsite) + 21 * s.nlink);
-    P *theta = nullptr, *derived = nullptr;
-    if constexpr (kLanes<P> > 1) {
-      theta = c.take<P>(theta_size(s));
-      derived = c.take<P>(derived_size(s));
-    }
-    c.at = (c.at + 63) / 64 * 64;
-    const size_t used = carve(s, base ? base + c.at : nullptr, w);
-    own_theta = theta;
-    own_derived = derived;
-    return c.at + used;
-  }
+struct Desk : Bench<T, P> {
   void open(const Task& t, long block, char* base) {
-    carve_all(*t.layout, base);
-    m.s = *t.layout;
-    m.vert = static_cast<const R*>(t.vert);
-    o = options_of(*t.options);
+    this->open_shared(t, base);
     if constexpr (kLanes<P> > 1) {
-      load(t, block, t.theta, theta_size(m.s), 0, theta_size(m.s), own_theta);
-      bind<const P>(m.s, own_theta, m.theta);
-      Derived<P> out;
-      bind<P>(m.s, own_derived, out);
-      derive(m.s, m.theta, m.vert, out);
-      bind<const P>(m.s, own_derived, m.derived);
-    } else {
-      bind<const P>(m.s, static_cast<const P*>(t.theta), m.theta);
-      bind<const P>(m.s, static_cast<const P*>(t.derived), m.derived);
-      // wrenches are rare: without any, and without a gradient to give them, their loop is left out
-      m.applied = t.theta_bar != nullptr;
-      for (int i = 0; i < 6 * m.s.nbody; ++i)
-        m.applied = m.applied || m.theta.xfrc_applied[i] != R(0);
+      const int n = theta_size(this->m.s);
+      load(t, block, t.theta, n, 0, n, this->theta);
+      this->derive_own();
     }
   }
-
- private:
-  P *own_theta, *own_derived;
 };
-
-// one step; when the rows of all lanes together exceed the capacity, each lane is stepped by itself
-template <class P>
-void step_block(Bench<P>& b, Mask<T>& overflow) {
-  step(b.m, b.o, b.q, b.v, b.u, Mask<T>(true), b.q1, b.v1, b.w);
-  overflow = b.w.overflow;
-  if (W == 1 || !any(overflow)) return;
-  overflow = Mask<T>(false);
-  Mask<T> unconverged(false);
-  T residual(0), sweeps(0);
-  for (int k = 0; k < W; ++k) {
-    Mask<T> only(false);
-    set_mask_lane(only, k, true);
-    step(b.m, b.o, b.q, b.v, b.u, only, b.q2, b.v2, b.w);
-    for (int i = 0; i < b.m.s.nq; ++i) set_lane(b.q1[i], k, lane(b.q2[i], k));
-    for (int i = 0; i < b.m.s.nv; ++i) set_lane(b.v1[i], k, lane(b.v2[i], k));
-    set_mask_lane(overflow, k, mask_lane(b.w.overflow, k));
-    set_mask_lane(unconverged, k, mask_lane(b.w.unconverged, k));
-    set_lane(residual, k, lane(b.w.residual, k));
-    set_lane(sweeps, k, lane(b.w.sweeps, k));
-  }
-  b.w.unconverged = unconverged;
-  b.w.residual = residual;
-  b.w.sweeps = sweeps;
-}
 
 void keep_largest(const Task& t, long block, void* base, T x) {
   if (!base) return;
@@ -104,20 +26,19 @@ void keep_largest(const Task& t, long block, void* base, T x) {
 
 template <class P>
 void run_rollout(const Task& t, long block, char* workspace) {
-  Bench<P> b;
+  Desk<P> b;
   b.open(t, block, workspace);
   const Layout& s = b.m.s;
   load(t, block, t.q, t.q_world, t.first_step * t.q_step, s.nq, b.q);
   load(t, block, t.v, t.v_world, t.first_step * t.v_step, s.nv, b.v);
   for (long k = t.first_step; k < t.last_step; ++k) {
     if (s.nu > 0) load(t, block, t.u, t.u_world, k * t.u_step, s.nu, b.u);
-    Mask<T> overflow;
-    step_block(b, overflow);
+    step_block(b);
     Mask<T> finite(true);
     for (int i = 0; i < s.nq; ++i) finite = finite & is_finite(b.q[i] = b.q1[i]);
     for (int i = 0; i < s.nv; ++i) finite = finite & is_finite(b.v[i] = b.v1[i]);
     note_status(t, block, k, kNonFinite, !finite);
-    note_status(t, block, k, kContactOverflow, overflow);
+    note_status(t, block, k, kContactOverflow, b.w.overflow);
     note_status(t, block, k, kUnconverged, b.w.unconverged & finite);
     keep_largest(t, block, t.residual, b.w.residual);
     keep_largest(t, block, t.sweeps, b.w.sweeps);
@@ -126,97 +47,78 @@ void run_rollout(const Task& t, long block, char* workspace) {
   }
 }
 
-// the adjoint of the step that was just run; bars of the next state in q1_bar, v1_bar
-template <class P>
-Mask<T> adjoint_lanes(Bench<P>& b) {
-  const Layout& s = b.m.s;
-  for (int i = 0; i < s.nq; ++i) b.q_bar[i] = T(0);
-  for (int i = 0; i < s.nv; ++i) b.v_bar[i] = T(0);
-  for (int i = 0; i < s.nu; ++i) b.u_bar[i] = T(0);
-  const StepPoint<T> at{b.q, b.v, b.u, b.v1};
-  const StepBars<T> bars{b.q1_bar, b.v1_bar, b.q_bar, b.v_bar, b.u_bar, b.t};
-  return step_adjoint(b.m, b.o, at, bars, b.w) | b.w.overflow;
-}
-// one step of the backward pass: recompute the step, then its adjoint
-template <class P>
-Mask<T> adjoint_block(Bench<P>& b) {
-  const Layout& s = b.m.s;
-  step(b.m, b.o, b.q, b.v, b.u, Mask<T>(true), b.q1, b.v1, b.w);
-  if (W == 1 || !any(b.w.overflow)) return adjoint_lanes(b);
-  // as in the forward pass: too many rows together, so each lane by itself
-  const int n = b.w.theta_bar ? theta_size(s) + derived_size(s) : 0;
-  T *q = b.q2, *v = b.v2, *u = b.big, *sum = b.lifted;
-  Mask<T> missing(false);
-  for (int k = 0; k < W; ++k) {
-    Mask<T> only(false);
-    set_mask_lane(only, k, true);
-    for (int i = 0; i < n; ++i) sum[i] = b.param_bar[i];
-    step(b.m, b.o, b.q, b.v, b.u, only, b.q1, b.v1, b.w);
-    set_mask_lane(missing, k, mask_lane(adjoint_lanes(b), k));
-    for (int i = 0; i < n; ++i) b.param_bar[i] = select(only, b.param_bar[i], sum[i]);
-    for (int i = 0; i < s.nq; ++i) set_lane(q[i], k, lane(b.q_bar[i], k));
-    for (int i = 0; i < s.nv; ++i) set_lane(v[i], k, lane(b.v_bar[i], k));
-    for (int i = 0; i < s.nu; ++i) set_lane(u[i], k, lane(b.u_bar[i], k));
+// the cotangent that the caller gave for state k, if any, is added
+void add_cotangent(const Task& t, long block, const Cotangent& c, long k, int n, T* x) {
+  const long row = k - (t.steps + 1 - c.rows);
+  if (!c.at || row < 0) return;
+  const R* from = static_cast<const R*>(c.at) + row * n;
+  for (int l = 0; l < W; ++l) {
+    const R* one = from + world_of(t, block, l) * c.rows * n;
+    for (int i = 0; i < n; ++i) set_lane(x[i], l, lane(x[i], l) + one[i]);
   }
-  for (int i = 0; i < s.nq; ++i) b.q_bar[i] = q[i];
-  for (int i = 0; i < s.nv; ++i) b.v_bar[i] = v[i];
-  for (int i = 0; i < s.nu; ++i) b.u_bar[i] = u[i];
-  return missing;
 }
 
-// sums of the parameters' cotangents so far: kept in the caller's array between pieces of a
-// rollout, so that any cut gives the same bits
-template <class P>
-void open_parameter_bars(const Task& t, long block, Bench<P>& b) {
-  const Layout& s = b.m.s;
-  const int n = theta_size(s) + derived_size(s);
-  load(t, block, t.theta_bar, n, 0, n, b.param_bar);
-  bind<T>(s, b.param_bar, b.theta_bar);
-  bind<T>(s, b.param_bar + theta_size(s), b.derived_bar);
-  b.w.theta_bar = &b.theta_bar;
-  b.w.derived_bar = &b.derived_bar;
-}
-template <class P>
-void close_parameter_bars(const Task& t, long block, Bench<P>& b) {
-  const Layout& s = b.m.s;
-  const int ntheta = theta_size(s), n = ntheta + derived_size(s);
-  if (t.first_step == 0) {
-    // shared parameters are lifted into every lane
-    T* lifted = b.lifted;
-    for (int i = 0; i < ntheta; ++i) lifted[i] = T(b.m.theta.dt[i]);
-    for (int i = 0; i < n - ntheta; ++i) lifted[ntheta + i] = T(b.m.derived.link_R[i]);
-    Theta<const T> theta;
-    Derived<const T> value;
-    bind<const T>(s, lifted, theta);
-    bind<const T>(s, lifted + ntheta, value);
-    derive_adjoint(s, theta, value, b.derived_bar, b.theta_bar);
+void note_backward(const Task& t, long block, long k, const BackwardNotes<T>& n, T norm) {
+  note_status(t, block, k, kNoGradient, n.missing);
+  for (int l = 0; l < W && block * W + l < t.worlds; ++l) {
+    const long world = block * W + l;
+    t.unrolled[world] += mask_lane(n.unrolled, l);
+    t.ties[world] += int32_t(lane(n.ties, l));
+    if (!t.trace) continue;
+    R* row = static_cast<R*>(t.trace) + (world * t.steps + k) * kTraceNumbers;
+    row[0] = lane(norm, l);
+    row[1] = lane(n.contacts, l);
+    row[2] = lane(n.residual, l);
+    row[3] = R(mask_lane(n.unrolled, l));
+    row[4] = lane(n.ties, l);
   }
-  store(t, block, t.theta_bar, n, 0, n, b.param_bar);
+}
+// length of a state's cotangent, q in the tangent space
+template <class P>
+T bar_norm(Desk<P>& b) {
+  const Layout& s = b.m.s;
+  lower_tangent(s, b.q, b.q_bar, b.v2);
+  T sum(0);
+  for (int i = 0; i < s.nv; ++i) sum += b.v2[i] * b.v2[i] + b.v_bar[i] * b.v_bar[i];
+  return sqrt(sum);
 }
 
+// sums of the parameters' cotangents are kept in the caller's array between pieces of a rollout, so
+// that any cut gives the same bits
 template <class P>
 void run_vjp(const Task& t, long block, char* workspace) {
-  Bench<P> b;
+  Desk<P> b;
   b.open(t, block, workspace);
   const Layout& s = b.m.s;
-  if (t.theta_bar) open_parameter_bars(t, block, b);
-  load(t, block, t.q_bar, t.q_world, t.last_step * t.q_step, s.nq, b.q1_bar);
-  load(t, block, t.v_bar, t.v_world, t.last_step * t.v_step, s.nv, b.v1_bar);
+  const int numbers = theta_size(s) + derived_size(s);
+  if (t.theta_bar) {
+    load(t, block, t.theta_bar, numbers, 0, numbers, b.param_bar);
+    bind_parameter_bars(b);
+  }
+  load(t, block, t.q_bar, s.nq, 0, s.nq, b.q_bar);
+  load(t, block, t.v_bar, s.nv, 0, s.nv, b.v_bar);
   for (long k = t.last_step - 1; k >= t.first_step; --k) {
     load(t, block, t.q, t.q_world, k * t.q_step, s.nq, b.q);
     load(t, block, t.v, t.v_world, k * t.v_step, s.nv, b.v);
     if (s.nu > 0) load(t, block, t.u, t.u_world, k * t.u_step, s.nu, b.u);
-    note_status(t, block, k, kNoGradient, adjoint_block(b));
+    // what the caller gave for this state joins what came back through the steps after it
+    add_cotangent(t, block, t.q_cot, k + 1, s.nq, b.q_bar);
+    add_cotangent(t, block, t.v_cot, k + 1, s.nv, b.v_bar);
+    std::swap(b.q_bar, b.q1_bar);
+    std::swap(b.v_bar, b.v1_bar);
+    const BackwardNotes<T> notes = adjoint_block(b);
+    note_backward(t, block, k, notes, t.trace ? bar_norm(b) : T(0));
     if (s.nu > 0) store(t, block, t.u_bar, t.u_bar_world, k * s.nu, s.nu, b.u_bar);
-    // what the caller gave for this state joins what came back through the step
-    load(t, block, t.q_bar, t.q_world, k * t.q_step, s.nq, b.q1_bar);
-    load(t, block, t.v_bar, t.v_world, k * t.v_step, s.nv, b.v1_bar);
-    for (int i = 0; i < s.nq; ++i) b.q1_bar[i] += b.q_bar[i];
-    for (int i = 0; i < s.nv; ++i) b.v1_bar[i] += b.v_bar[i];
-    store(t, block, t.q_bar, t.q_world, k * t.q_step, s.nq, b.q1_bar);
-    store(t, block, t.v_bar, t.v_world, k * t.v_step, s.nv, b.v1_bar);
   }
-  if (t.theta_bar) close_parameter_bars(t, block, b);
+  if (t.first_step == 0) {
+    add_cotangent(t, block, t.q_cot, 0, s.nq, b.q_bar);
+    add_cotangent(t, block, t.v_cot, 0, s.nv, b.v_bar);
+  }
+  store(t, block, t.q_bar, s.nq, 0, s.nq, b.q_bar);
+  store(t, block, t.v_bar, s.nv, 0, s.nv, b.v_bar);
+  if (!t.theta_bar) return;
+  if (t.first_step == 0 && t.finish_params) finish_parameter_bars(b);
+  store(t, block, t.theta_bar, numbers, 0, numbers, b.param_bar);
 }
 
 // lane k takes row `first + k` of an identity of nv; rows past the last stay zero
@@ -225,7 +127,7 @@ void unit_rows(int nv, int first, T* x) {
   for (int k = 0; k < W && first + k < nv; ++k) set_lane(x[first + k], k, R(1));
 }
 // rows nv + first ... of A and B, those of v+, by the adjoint of the step
-bool velocity_rows(Bench<R>& b, int first, R* A, R* B) {
+bool velocity_rows(Desk<R>& b, int first, R* A, R* B) {
   const int nv = b.m.s.nv, nu = b.m.s.nu;
   for (int i = 0; i < b.m.s.nq; ++i) b.q1_bar[i] = T(0);
   unit_rows(nv, first, b.v1_bar);
@@ -240,7 +142,7 @@ bool velocity_rows(Bench<R>& b, int first, R* A, R* B) {
   return missing;
 }
 // rows first ... of A and B, those of dq+: the integration alone, and the rows of the v+ it reads
-void position_rows(Bench<R>& b, int first, R* A, R* B) {
+void position_rows(Desk<R>& b, int first, R* A, R* B) {
   const Layout& s = b.m.s;
   const int nv = s.nv, nu = s.nu;
   for (int i = 0; i < s.nq; ++i) b.q1_bar[i] = b.q_bar[i] = T(0);
@@ -266,7 +168,7 @@ void position_rows(Bench<R>& b, int first, R* A, R* B) {
 }
 // one world in all lanes: its step once, then as many rows of (A, B) at a time as there are lanes
 void run_linearize(const Task& t, long world, char* workspace) {
-  Bench<R> b;
+  Desk<R> b;
   b.open(t, 0, workspace);
   const Layout& s = b.m.s;
   const auto spread = [&](const void* from, int n, T* to) {
@@ -289,7 +191,7 @@ void run_linearize(const Task& t, long world, char* workspace) {
 
 // poses of bodies (position, rotation matrix) then of sites, 12 numbers each
 template <class P>
-void write_poses(Bench<P>& b) {
+void write_poses(Desk<P>& b) {
   const Layout& s = b.m.s;
   const auto put = [&](int link, const P* R0, const P* p, T* y) {
     const LinkWork<T>& k = b.w.link[link];
@@ -309,7 +211,7 @@ void write_poses(Bench<P>& b) {
 
 template <class P>
 void run_evaluation(Job job, const Task& t, long block, char* workspace) {
-  Bench<P> b;
+  Desk<P> b;
   b.open(t, block, workspace);
   const Layout& s = b.m.s;
   load(t, block, t.q, s.nq, 0, s.nq, b.q);
@@ -338,7 +240,7 @@ void run_evaluation(Job job, const Task& t, long block, char* workspace) {
 // one world's contacts of one step, compact: (gap, point, normal, force on B) in the world, and
 // (pair, slot) ids
 template <class P>
-void write_contacts(const Task& t, const Bench<P>& b, long world, int k) {
+void write_contacts(const Task& t, const Desk<P>& b, long world, int k) {
   const Layout& s = b.m.s;
   int32_t count = 0;
   R* numbers = static_cast<R*>(t.contact_numbers) + world * s.max_contacts * kContactNumbers;
@@ -363,7 +265,7 @@ void write_contacts(const Task& t, const Bench<P>& b, long world, int k) {
 }
 template <class P>
 void run_contacts(const Task& t, long block, char* workspace) {
-  Bench<P> b;
+  Desk<P> b;
   b.open(t, block, workspace);
   const Layout& s = b.m.s;
   load(t, block, t.q, s.nq, 0, s.nq, b.q);
@@ -397,7 +299,7 @@ void run(Job job, const Task& t, long block, char* workspace) {
 }
 
 size_t workspace_bytes(const Layout& s) {
-  Bench<T> b;
+  Desk<T> b;
   return b.carve_all(s, nullptr);
 }
 

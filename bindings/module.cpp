@@ -58,6 +58,7 @@ NB_MODULE(_core, m) {
       "parameter_names", [] { return names_of("parameters"); },
       "Physical parameters in the order in which they lie in a flat array.");
   m.attr("CONTACT_NUMBERS") = fb::kContactNumbers;
+  m.attr("TRACE_NUMBERS") = fb::kTraceNumbers;
 
   nb::class_<fb::Engine>(m, "Engine", "One model compiled for stepping; see featherback.Simulator.")
       .def(nb::init<nb::dict, nb::dict, fb::ReadArray, fb::ReadArray, nb::dict, const std::string&,
@@ -65,14 +66,13 @@ NB_MODULE(_core, m) {
            "sizes"_a, "tables"_a, "theta"_a, "vert"_a, "options"_a, "isa"_a, "threads"_a)
       .def_prop_ro("theta_numbers", &fb::Engine::theta_numbers)
       .def_prop_ro("derived_numbers", &fb::Engine::derived_numbers)
+      .def_prop_ro("workspace_bytes", &fb::Engine::workspace_bytes)
       .def("step_one", &fb::Engine::step_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
       .def("linearize_one", &fb::Engine::linearize_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
-      .def("rollout", &fb::Engine::rollout, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),
-           "status"_a, "status_step"_a, "residual"_a, "sweeps"_a, "progress"_a.none())
-      .def("vjp", &fb::Engine::vjp, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "q_bar"_a,
-           "v_bar"_a, "u_bar"_a, "theta_bar"_a.none(), "status"_a, "status_step"_a)
-      .def("jvp", &fb::Engine::jvp, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "directions"_a,
-           "q_dot"_a, "v_dot"_a, "status"_a, "status_step"_a)
+      .def("rollout", &fb::Engine::rollout, "arrays"_a, "progress"_a.none())
+      .def("vjp", &fb::Engine::vjp, "arrays"_a)
+      .def("jvp", &fb::Engine::jvp, "arrays"_a)
+      .def("hvp", &fb::Engine::hvp, "arrays"_a)
       .def("linearize", &fb::Engine::linearize, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "A"_a,
            "B"_a, "status"_a, "status_step"_a)
       .def("evaluate", &fb::Engine::evaluate, "job"_a, "q"_a, "v"_a.none(), "x"_a.none(), "y"_a,

@@ -62,8 +62,8 @@ struct ModelBox {
     const EngineOptions& o = options;
     // single precision cannot reach a tolerance meant for double
     const double tolerance = sizeof(R) == 4 && o.tolerance < 1e-4 ? 1e-4 : o.tolerance;
-    return {R(o.margin),         R(o.v_recover), R(o.v_rest),    R(tolerance),
-            R(o.regularisation), o.max_sweeps,   o.box_friction, o.exact_finish};
+    return {R(o.margin),  R(o.v_recover), R(o.v_rest),    R(tolerance), R(o.regularisation),
+            o.max_sweeps, o.box_friction, o.exact_finish, o.gradient};
   }
 };
 
@@ -275,7 +275,8 @@ inline Box make_box(nb::dict sizes, nb::dict tables, const Numbers& theta, const
       nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
       nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
       nb::cast<double>(options["regularisation"]), nb::cast<int>(options["max_sweeps"]),
-      nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"])};
+      nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"]),
+      nb::cast<int>(options["gradient"])};
   return box;
 }
 

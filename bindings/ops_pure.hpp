@@ -158,6 +158,7 @@ struct SolveRowsOp {
       p.max_sweeps = 2000;
       p.box_friction = box;
       p.exact_finish = plain_sweeps == 0;
+      p.gradient = core::kGradientAuto;
       if (plain_sweeps > 0) {
         p.max_sweeps = plain_sweeps;
         p.tolerance = R(0);

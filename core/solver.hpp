@@ -6,6 +6,9 @@
 
 namespace fb::FB_ISA {
 
+// how a solve is differentiated: auto takes the sweeps where it did not finish
+enum GradientMode : int { kGradientAuto, kGradientImplicit, kGradientUnrolled };
+
 template <class T>
 struct RowProblem {
   int nrow, nisland;
@@ -18,9 +21,9 @@ struct RowProblem {
   T *lu, *rhs, *keep, *spare;
   int* order;
   Real<T> tolerance, reach;  // reach: the Newton step looks at lam + reach n
-  int max_sweeps, box_friction, exact_finish;
+  int max_sweeps, box_friction, exact_finish, gradient;
   T residual, sweeps;
-  Mask<T> unconverged;
+  Mask<T> unconverged, unrolled;  // unrolled: its derivative is that of the sweeps
 };
 
 // (S.1)  D: the diagonal, and for a tangent pair of a cone the larger eigenvalue of its block

@@ -235,20 +235,25 @@ FB_FN void project_solution(RowProblem<T>& p) {
 template <class T>
 FB_FN void implicit_tangent(RowProblem<T>& p) {
   if constexpr (requires(T t) { t.d; }) {
-    // an unfinished solve keeps the tangents that its sweeps carried
+    using S = decltype(p.lam[0].v);
+    const auto with_tangent = [](T x, S d) { return T(x.v, d); };
+    // an unrolled solve keeps the tangents that its sweeps carried
     for (int r = 0; r < p.nrow; ++r) p.spare[r] = p.lam[r];
     // a row held at a bound moves with it
     for (int r = 0; r < p.nrow; ++r) {
       const T x = p.lam[r] + p.n[r], held = select(x > p.lo[r], p.hi[r], p.lo[r]);
-      p.lam[r].d = select(row_free(p, r), T(0), held).d;
+      p.lam[r] = with_tangent(p.lam[r], select(row_free(p, r), T(0), held).d);
     }
     for (int r = 0; r < p.nrow; ++r)
-      if (p.cone[r]) p.lam[r + 1].d = p.lam[r + 2].d = decltype(p.lam[r].d)(0);
+      if (p.cone[r])
+        for (int e = 1; e < 3; ++e) p.lam[r + e] = with_tangent(p.lam[r + e], S(0));
     refresh_gradient(p, Mask<T>(true));
     for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
     newton_step(p, Mask<T>(true));
-    for (int r = 0; r < p.nrow; ++r) p.lam[r].v = p.keep[r].v;
-    for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(p.unconverged, p.spare[r], p.lam[r]);
+    for (int r = 0; r < p.nrow; ++r)
+      p.lam[r] = select(p.unrolled, p.spare[r], with_tangent(p.keep[r], p.lam[r].d));
+    // the rates follow the impulses, for those who differentiate once more
+    refresh_gradient(p, Mask<T>(true));
   }
 }
 
@@ -291,6 +296,9 @@ FB_FN void solve_rows(RowProblem<T>& p, Mask<T> active) {
     for (int k = 0; k < p.max_sweeps; ++k) sweep_rows(p, live);
     p.residual = select(live, row_residual(p), p.residual);
   }
+  p.unrolled = p.gradient == kGradientUnrolled   ? active
+               : p.gradient == kGradientImplicit ? Mask<T>(false)
+                                                 : p.unconverged;
   p.reach = Real<T>(1);
   project_solution(p);
   implicit_tangent(p);

@@ -1,5 +1,5 @@
-// The adjoint of a solve that did not converge: its plain sweeps reversed one by one, exact for
-// what was executed. Proof: docs/derivations/solver.md.
+// The adjoint of a solve by its sweeps, reversed one by one: exact for what was executed, converged
+// or not. Proof: docs/derivations/solver.md.
 #pragma once
 #include "solver_newton.hpp"
 
@@ -147,12 +147,18 @@ FB_FN void solve_rows_unrolled_adjoint(RowProblem<T>& p, const T* lam_bar_in, Ma
     p.lam[r] = T(0);
   }
   refresh_gradient(p, Mask<T>(true));
-  for (int s = 0; s < p.max_sweeps; ++s) {
+  // lanes that took fewer sweeps start later, so that all end together
+  int count = 0;
+  while (count < p.max_sweeps && any(live & (p.sweeps > T(count)))) ++count;
+  const auto started = [&](int s) { return p.sweeps + T(s) >= T(count); };
+  for (int s = 0; s < count; ++s) {
     for (int r = 0; r < p.nrow; ++r) bars.history[size_t(s) * p.nrow + r] = p.lam[r];
-    sweep_rows(p, Mask<T>(true));
+    sweep_rows(p, started(s));
   }
   for (int r = 0; r < p.nrow; ++r) bars.now[r] = p.lam[r];
-  for (int s = p.max_sweeps - 1; s >= 0; --s) {
+  for (int s = count - 1; s >= 0; --s) {
+    // before its first sweep a lane has nothing left to pass on
+    for (int r = 0; r < p.nrow; ++r) lam_bar[r] = select(started(s), lam_bar[r], T(0));
     const T* old = bars.history + size_t(s) * p.nrow;
     const T* A = p.A;
     T* A_bar = bars.A;

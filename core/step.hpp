@@ -47,6 +47,8 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
   p.max_sweeps = o.max_sweeps;
   p.box_friction = o.box_friction;
   p.exact_finish = o.exact_finish;
+  p.gradient = o.gradient;
+  p.sweeps = w.sweeps;
   return p;
 }
 
@@ -56,13 +58,14 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, con
                 Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
   free_motion(m, q, v, u, w);
   build_rows(m, o, q, alive, w);
-  w.unconverged = Mask<T>(false);
+  w.unconverged = w.unrolled = Mask<T>(false);
   w.residual = w.sweeps = T(0);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.vs[d];
   if (w.nrow > 0) {
     RowProblem<T> p = row_problem(m, o, w);
     solve_rows(p, alive);
     w.unconverged = p.unconverged;
+    w.unrolled = p.unrolled;
     w.residual = p.residual;
     w.sweeps = p.sweeps;
     apply_impulses(m.s, w, w.lam, w.dv, w.twist);
@@ -98,11 +101,11 @@ FB_FN Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, i
   return touch_adjoint(m, k, w.touch[index].on, touch_bar, w);
 }
 
-// (P.3)  lanes whose solve did not finish take z and the rest from the reversed sweeps; their A_bar
+// (P.3)  lanes whose solve is unrolled take z and the rest from the reversed sweeps; their A_bar
 // stays in w.u_A
 template <class T>
 FB_FN void unrolled_rows(RowProblem<T>& p, const T* lam_bar, Work<T>& w) {
-  const Mask<T> live = w.unconverged;
+  const Mask<T> live = w.unrolled;
   for (int r = 0; r < w.nrow; ++r) {
     w.u_saved[r] = w.lam[r];
     w.u_mu[r] = w.u_lo[r] = w.u_hi[r] = T(0);
@@ -135,7 +138,7 @@ FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T
   RowProblem<T> p = row_problem(m, o, w);
   for (int r = 0; r < w.nrow; ++r) w.mu_bar[r] = w.lo_bar[r] = w.hi_bar[r] = T(0);
   solve_rows_adjoint<T>(p, lam_bar, w.z, w.mu_bar, w.lo_bar, w.hi_bar);
-  if (any(w.unconverged)) unrolled_rows(p, lam_bar, w);
+  if (any(w.unrolled)) unrolled_rows(p, lam_bar, w);
   for (int r = 0; r < w.nrow; ++r) w.R_bar[r] = -(w.z[r] * w.lam[r]);
   apply_impulses(m.s, w, w.z, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) w.w1[d] -= w.dv[d];
@@ -263,7 +266,7 @@ FB_FN void matrix_wrench_bars(const Model<T, P>& m, const Options<Real<T>>& o,
   w.R_bar[k.row] = R_bar;
   w.mu_bar[k.row] = mu_bar;
 }
-// (P.5)  all rows of <E, dA>, in the lanes of unfinished solves; hD_more takes the share of Mh's
+// (P.5)  all rows of <E, dA>, in the lanes of unrolled solves; hD_more takes the share of Mh's
 // diagonal
 template <class T, class P>
 FB_FN void matrix_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
@@ -287,7 +290,7 @@ FB_FN void matrix_bars(const Model<T, P>& m, const Options<Real<T>>& o, const St
       for (int b = 0; b < n; ++b) {
         const T e = A[a * n + b] + A[b * n + a] + w.z[first + a] * w.lam[first + b] +
                     w.z[first + b] * w.lam[first + a];
-        rows[first + b] = select(w.unconverged, e * half, T(0));
+        rows[first + b] = select(w.unrolled, e * half, T(0));
       }
       w.R_bar[first + a] += rows[first + a];
       matrix_row_bars(m, o, x, w.sorted[p], i, rows, unit, w, q_tan);
@@ -313,7 +316,7 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
   paired_rates(m, o, x.q, v1_bar, w);
   for (int d = 0; d < s.nv; ++d) w.hD_more[d] = T(0);
-  if (any(w.unconverged)) matrix_bars(m, o, x, w, q_tan);
+  if (any(w.unrolled)) matrix_bars(m, o, x, w, q_tan);
   field_bars(m, x, h, w, tau_bar);
   const Mask<T> missing = row_bars(m, o, x, w, q_tan);
   sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);

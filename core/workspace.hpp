@@ -19,6 +19,7 @@ struct Options {
   int max_sweeps;
   int box_friction;  // 1: each tangent is bounded by itself
   int exact_finish;  // 1: Newton steps on the active set finish the solve
+  int gradient;      // GradientMode of the solver
 };
 
 enum StatusBit : unsigned {
@@ -106,7 +107,7 @@ struct Work {
   T *u_z, *u_mu, *u_lo, *u_hi, *u_D, *u_now, *u_lam_bar, *u_saved, *u_A, *u_history;
   int *tree_island, *island_row, *cone, *order, *sorted;
   int nblock, nrow, nisland, max_block, max_row, max_tree;
-  Mask<T> overflow, unconverged;
+  Mask<T> overflow, unconverged, unrolled;  // unrolled: differentiated sweep by sweep
   T residual, sweeps;
 };
 

@@ -38,6 +38,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         "integrate",
         "workspace",
     ),
+    "ties": ("step",),
 }
 
 # the C++ standard library has no dot in its headers; these belong to the compiler

@@ -12,15 +12,15 @@ import pytest
 import featherback as fb
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim.check import check_gradients
-from featherback.sim.simulator import Simulator
+from featherback.sim.rollout import Rollout
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, index: tuple[int, ...], after: int) -> None:
     """Add an error to one entry of every gradient, from states after a step on."""
-    honest = Simulator._vjp
+    honest = Rollout.vjp
 
-    def wrong(self: Simulator, roll: Any, q_bar: Any, v_bar: Any, params: Any) -> fb.Gradient:
-        found = honest(self, roll, q_bar, v_bar, params)
+    def wrong(self: Rollout, q_bar: Any, v_bar: Any) -> fb.Gradient:
+        found = honest(self, q_bar, v_bar)
         extra = 0.01 * float(np.abs(q_bar[..., after + 1 :, :]).sum())
         if name in found.params:
             found.params[name][index] += extra
@@ -29,7 +29,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str, index: tuple[int, ...], af
         bad[index] += extra
         return replace(found, **{name: bad})
 
-    monkeypatch.setattr(Simulator, "_vjp", wrong)
+    monkeypatch.setattr(Rollout, "vjp", wrong)
 
 
 @pytest.mark.parametrize("friction", ["cone", "box"])

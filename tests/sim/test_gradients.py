@@ -376,10 +376,15 @@ def test_nonfinite_rollout_has_no_gradient() -> None:
 @pytest.mark.parametrize(
     ("bars", "message"),
     [
-        ({"q_bar": np.zeros(3)}, "q_bar has shape (3,); expected (5, 2), that of the rollout's q."),
+        (
+            {"q_bar": np.zeros(3)},
+            "q_bar has shape (3,); expected (5, 2), that of the rollout's q, or (2,) for its last "
+            "state.",
+        ),
         (
             {"v_bar": np.zeros((1, 5, 2))},
-            "v_bar has shape (1, 5, 2); expected (5, 2), that of the rollout's v.",
+            "v_bar has shape (1, 5, 2); expected (5, 2), that of the rollout's v, or (2,) for its "
+            "last state.",
         ),
         (
             {"q_bar": np.zeros((5, 2), complex)},

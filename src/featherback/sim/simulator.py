@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback._core import CONTACT_NUMBERS, Engine, isa
-from featherback.errors import ParameterError, ShapeError, WorldError
+from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
 from featherback.sim.contacts import Contacts
 from featherback.sim.inputs import (
@@ -18,14 +19,14 @@ from featherback.sim.inputs import (
     broadcast_worlds,
     named_arrays,
     pack_theta,
-    refuse_without_gradient,
     rows,
     same_worlds,
-    unpack_theta,
 )
+from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.progress import progress_bar
-from featherback.sim.rollout import Gradient, Rollout
-from featherback.sim.status import describe
+from featherback.sim.replay import Replay
+from featherback.sim.rollout import Rollout
+from featherback.sim.schedule import Checkpoint, Schedule, plan
 from featherback.sim.tangent import Tangents
 
 Real = NDArray[np.floating]
@@ -33,6 +34,8 @@ Params = dict[str, ArrayLike]
 
 REGULARISATION = {"float64": 1e-6, "float32": 1e-4}
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
+# in the core's order
+GRADIENTS = ("auto", "implicit", "unrolled")
 MOST_SWEEPS, MOST_CONTACTS, MOST_THREADS = 1_000_000, 10_000, 256
 
 
@@ -49,6 +52,8 @@ class Options:
         max_contacts: contacts one world can hold.
         friction: "cone" (true cone) or "box" (each tangent by itself).
         solver: "newton" (sweeps, then Newton steps on the active set) or "pgs" (sweeps only).
+        gradient: "auto" (implicit where the solve finished, unrolled elsewhere), "implicit" (the
+            solution is differentiated) or "unrolled" (the sweeps are).
         regularisation: default compliance, as a share of the bodies' inverse weights.
     """
 
@@ -60,6 +65,7 @@ class Options:
     max_contacts: int
     friction: str
     solver: str
+    gradient: str
     regularisation: float
 
     def core(self) -> dict[str, float | int]:
@@ -67,10 +73,11 @@ class Options:
         values: dict[str, float | int] = {
             f.name: getattr(self, f.name)
             for f in fields(self)
-            if f.name not in ("friction", "solver", "max_contacts")
+            if f.name not in ("friction", "solver", "gradient", "max_contacts")
         }
         values["box_friction"] = int(self.friction == "box")
         values["exact_finish"] = int(self.solver == "newton")
+        values["gradient"] = GRADIENTS.index(self.gradient)
         return values
 
 
@@ -84,6 +91,7 @@ class Simulator(Tangents):
         threads: worker threads for batches, at most 256.
         friction: "cone" or "box".
         solver: "newton" or "pgs".
+        gradient: "auto", "implicit" or "unrolled"; the last needs solver="pgs".
         margin: contact and limit rows are built below this gap [m or rad].
         v_recover: largest speed of recovery from penetration [m/s].
         v_rest: approach speed below which restitution is zero [m/s].
@@ -103,6 +111,7 @@ class Simulator(Tangents):
         threads: int = 1,
         friction: Literal["cone", "box"] = "cone",
         solver: Literal["newton", "pgs"] = "newton",
+        gradient: Literal["auto", "implicit", "unrolled"] = "auto",
         margin: float = 0.005,
         v_recover: float = 0.5,
         v_rest: float = 0.05,
@@ -117,6 +126,7 @@ class Simulator(Tangents):
         _choose(where, "dtype", dtype, ("float64", "float32"))
         _choose(where, "friction", friction, ("cone", "box"))
         _choose(where, "solver", solver, ("newton", "pgs"))
+        _choose_gradient(where, gradient, solver)
         structure = model.structure
         capacity = structure.sizes["max_contacts"] if max_contacts is None else max_contacts
         self.options = Options(
@@ -130,6 +140,7 @@ class Simulator(Tangents):
             max_contacts=_whole(where, "max_contacts", capacity, 0, MOST_CONTACTS),
             friction=friction,
             solver=solver,
+            gradient=gradient,
             regularisation=REGULARISATION[dtype],
         )
         self.model = model
@@ -142,9 +153,15 @@ class Simulator(Tangents):
         theta = pack_theta(where, structure, base, given, None)
         self._base = _split(theta, base)
         self.dt = float(self._base["dt"][0])
+        self._engine = self._build_engine(theta)
+        self._step_one = self._engine.step_one
+
+    def _build_engine(self, theta: Real) -> Engine:
+        """Return the engine for the options in force."""
+        structure = self.model.structure
         limits = ("max_contacts", "max_sweeps")
         sizes = {**structure.sizes, **{k: getattr(self.options, k) for k in limits}}
-        self._engine = Engine(
+        return Engine(
             sizes,
             structure.tables,
             theta.astype(self.dtype),
@@ -153,7 +170,6 @@ class Simulator(Tangents):
             isa(),
             self.threads,
         )
-        self._step_one = self._engine.step_one
 
     def __repr__(self) -> str:
         """Return the model's name, step and options."""
@@ -200,7 +216,7 @@ class Simulator(Tangents):
         named, batched = self._worlds("step()", {"q": q, "v": v, "u": u})
         if "u" in named:
             named["u"] = named["u"][:, None]
-        roll = self._run("step()", named, 1, params, batched, None)
+        roll = self._run("step()", named, params, batched, Schedule(1, 1, 0, True), None)
         return roll.q[..., 1, :].copy(), roll.v[..., 1, :].copy()
 
     def rollout(
@@ -211,6 +227,7 @@ class Simulator(Tangents):
         *,
         steps: int | None = None,
         params: Params | None = None,
+        checkpoint: Checkpoint = "step",
         progress: bool = False,
     ) -> Rollout:
         """Advance by many steps and keep every state.
@@ -222,6 +239,10 @@ class Simulator(Tangents):
                 worlds; real[nu] holds one control for all steps; zero when None.
             steps: number of steps; needed when u does not say it.
             params: parameters that replace the simulator's in this call.
+            checkpoint: which states are kept. "step": all of them; a whole number k: every k-th;
+                "bytes:N", N a number of bytes or with kB, MB, GB: as many as fit, with the tape of
+                the backward pass. What is not kept is computed again by `Rollout.vjp`, with the
+                same bits.
             progress: show a progress bar.
 
         Returns:
@@ -236,8 +257,30 @@ class Simulator(Tangents):
             batched = True
         if self.model.nu:
             named["u"] = controls
+        state = (self.model.nq + self.model.nv) * self.dtype.itemsize * len(named["q"])
+        schedule = plan(where, checkpoint, steps, state)
+        refuse_too_large(where, "states", schedule.states * state)
         with progress_bar(steps) if progress else nullcontext() as report:
-            return self._run(where, named, steps, params, batched, report)
+            return self._run(where, named, params, batched, schedule, report)
+
+    def memory(self, steps: int, worlds: int = 1, *, checkpoint: Checkpoint = "step") -> Memory:
+        """Return the memory that a rollout and its gradient will take, before it is run.
+
+        Args:
+            steps: number of steps.
+            worlds: number of worlds.
+            checkpoint: as for `rollout`.
+        """
+        where = "memory()"
+        steps = _whole(where, "steps", steps, 0, 10**15)
+        worlds = _whole(where, "worlds", worlds, 0, 10**12)
+        state = (self.model.nq + self.model.nv) * self.dtype.itemsize * worlds
+        schedule = plan(where, checkpoint, steps, state)
+        return Memory(
+            states=schedule.states * state,
+            controls=2 * steps * worlds * self.model.nu * self.dtype.itemsize,
+            workspace=self._engine.workspace_bytes * self.threads,
+        )
 
     def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
         """Return M(q), real[(worlds,) nv, nv], armature included."""
@@ -338,6 +381,7 @@ class Simulator(Tangents):
         if u is None:
             if steps is None:
                 raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
+            refuse_too_large(where, "controls", int(steps) * nu * self.dtype.itemsize)
             return np.zeros((int(steps), nu), self.dtype), int(steps), False
         # a copy, since the rollout keeps it
         array = np.array(as_real(where, "u", u, self.dtype), order="C")
@@ -359,98 +403,64 @@ class Simulator(Tangents):
         self,
         where: str,
         named: dict[str, Real],
-        steps: int,
         params: Params | None,
         batched: bool,
+        schedule: Schedule,
         report: Any,
     ) -> Rollout:
         """Roll out checked arrays."""
         worlds = len(named["q"])
-        q = np.empty((worlds, steps + 1, self.model.nq), self.dtype)
-        v = np.empty((worlds, steps + 1, self.model.nv), self.dtype)
-        q[:, 0], v[:, 0] = named["q"], named["v"]
-        status = np.zeros(worlds, np.uint32)
-        status_step = np.full(worlds, -1, np.int32)
-        residual, sweeps = np.zeros(worlds, self.dtype), np.zeros(worlds, self.dtype)
         theta = self._theta(where, params, worlds if batched else None)
-        u = named.get("u", np.zeros((steps, 0), self.dtype))
-        if worlds and steps:
-            self._engine.rollout(
-                q,
-                v,
-                u if u.shape[-1] else None,
-                theta,
-                status,
-                status_step,
-                residual,
-                sweeps,
-                report,
-            )
-
+        u = named.get("u", np.zeros((schedule.steps, 0), self.dtype))
+        kept = schedule.first_kept()
+        q = np.empty((worlds, len(kept), self.model.nq), self.dtype)
+        v = np.empty((worlds, len(kept), self.model.nv), self.dtype)
+        q[:, 0], v[:, 0] = named["q"], named["v"]
+        arrays: dict[str, Any] = {
+            "u": u if u.shape[-1] else None,
+            "theta": theta,
+            "status": np.zeros(worlds, np.uint32),
+            "status_step": np.full(worlds, -1, np.int32),
+            "residual": np.zeros(worlds, self.dtype),
+            "sweeps": np.zeros(worlds, self.dtype),
+        }
+        if worlds and schedule.steps:
+            if schedule.whole:
+                self._engine.rollout({**arrays, "q": q, "v": v}, report)
+            else:
+                self._run_pieces(q, v, kept, arrays, report)
         given = {name: np.shape(value) for name, value in named_arrays(where, params).items()}
-
-        def back(roll: Rollout, q_bar: ArrayLike | None, v_bar: ArrayLike | None) -> Gradient:
-            return self._vjp(roll, q_bar, v_bar, (theta, given))
-
         one: Any = ... if batched else 0
         return Rollout(
             q=q[one],
             v=v[one],
             u=u[0] if u.ndim == 3 and not batched else u,
-            status=np.asarray(status[one]),
-            status_step=np.asarray(status_step[one]),
-            residual=np.asarray(residual[one]),
-            sweeps=np.asarray(sweeps[one]),
+            kept=kept,
+            status=np.asarray(arrays["status"][one]),
+            status_step=np.asarray(arrays["status_step"][one]),
+            residual=np.asarray(arrays["residual"][one]),
+            sweeps=np.asarray(arrays["sweeps"][one]),
             dt=self._dt(theta, len(given.get("dt", ())) == 2),
-            backward=back,
+            replay=Replay(
+                self._engine, self._base, theta, given, kept, q, v, arrays["u"], schedule
+            ),
         )
 
-    def _vjp(
-        self,
-        roll: Rollout,
-        q_bar: ArrayLike | None,
-        v_bar: ArrayLike | None,
-        params: tuple[Real | None, dict[str, tuple[int, ...]]],
-    ) -> Gradient:
-        """Run the adjoint of a rollout backwards over its steps."""
-        where = "vjp()"
-        theta, given = params
-        refuse_without_gradient(where, given)
-        bars: dict[str, Real] = {}
-        for name, value, like in (("q_bar", q_bar, roll.q), ("v_bar", v_bar, roll.v)):
-            bar = np.zeros_like(like) if value is None else as_real(where, name, value, self.dtype)
-            if bar.shape != like.shape:
-                raise ShapeError(
-                    f"{where}: {name} has shape {bar.shape}; expected {like.shape}, that of "
-                    f"the rollout's {name[0]}."
-                )
-            if not np.all(np.isfinite(bar)):
-                raise ParameterError(
-                    f"{where}: {name} holds a NaN or infinity; give finite numbers, and zero where "
-                    "the loss does not depend on the state."
-                )
-            bars[name] = np.array(bar, order="C").reshape(-1, *like.shape[-2:])
-        batched = roll.q.ndim == 3
-        q, v = (a.reshape(-1, *a.shape[-2:]) for a in (roll.q, roll.v))
-        worlds, steps = len(q), roll.steps
-        u_bar = np.zeros((worlds, steps, self.model.nu), self.dtype)
-        status, step = np.zeros(worlds, np.uint32), np.full(worlds, -1, np.int32)
-        u = np.ascontiguousarray(roll.u) if roll.u.shape[-1] else None
-        numbers = self._engine.theta_numbers + self._engine.derived_numbers
-        theta_bar = np.zeros((worlds, numbers), self.dtype) if given else None
-        if worlds and steps:
-            self._engine.vjp(
-                q, v, u, theta, bars["q_bar"], bars["v_bar"], u_bar, theta_bar, status, step
-            )
-        if np.any(status):
-            raise WorldError(f"{where}: {describe(status, step)}")
-        one: Any = ... if batched else 0
-        return Gradient(
-            q=bars["q_bar"][:, 0][one].copy(),
-            v=bars["v_bar"][:, 0][one].copy(),
-            u=u_bar[one],
-            params={} if theta_bar is None else unpack_theta(theta_bar, self._base, given),
-        )
+    def _run_pieces(
+        self, q: Real, v: Real, kept: NDArray[np.int64], arrays: dict[str, Any], report: Any
+    ) -> None:
+        """Roll out from one kept state to the next, with one state that moves."""
+        q_now, v_now = q[:, :1].copy(), v[:, :1].copy()
+        step = arrays["status_step"]
+        for i, (first, last) in enumerate(itertools.pairwise(map(int, kept))):
+            fresh = step < 0
+            piece = {"u_first": first, "steps": last - first, "q": q_now, "v": v_now}
+            self._engine.rollout({**arrays, **piece}, None)
+            if report is not None:
+                report(last)
+            q[:, i + 1], v[:, i + 1] = q_now[:, 0], v_now[:, 0]
+            # a piece counts its steps from its own start
+            step[fresh & (step >= 0)] += first
 
     def _dt(self, theta: Real | None, own: bool) -> float | Real:
         """Return the step of a rollout, the first parameter; one for each world if `own`."""
@@ -493,6 +503,16 @@ def _refuse_other(where: str, model: Any) -> None:
         raise ParameterError(
             f"{where}: model is of type {type(model).__name__}; pass what featherback.load or "
             'featherback.models returns, such as featherback.load("robot.xml").'
+        )
+
+
+def _choose_gradient(where: str, gradient: str, solver: str) -> None:
+    """Refuse a mode of differentiation that does not go with the solver."""
+    _choose(where, "gradient", gradient, GRADIENTS)
+    if gradient == "unrolled" and solver != "pgs":
+        raise ParameterError(
+            f'{where}: gradient is "unrolled" and solver is "{solver}"; only sweeps can be '
+            'reversed, so pass solver="pgs" with it, or gradient="auto".'
         )
 
 

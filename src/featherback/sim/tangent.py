@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback._core import Engine
-from featherback.errors import ParameterError, ShapeError, WorldError
+from featherback.errors import WorldError
 from featherback.model import Model
-from featherback.sim.inputs import (
-    NO_GRADIENT,
-    as_real,
-    broadcast_worlds,
-    named_arrays,
-    pack_theta,
-    rows,
-)
-from featherback.sim.status import describe
+from featherback.sim.directions import refuse_nonfinite, theta_direction
+from featherback.sim.inputs import as_real, broadcast_worlds, named_arrays, pack_theta, rows
+from featherback.sim.replay import Replay
+from featherback.sim.rollout import Gradient
+from featherback.sim.schedule import Schedule
+from featherback.sim.status import Status, describe
 
 Real = NDArray[np.floating]
 Params = dict[str, ArrayLike]
@@ -79,17 +74,56 @@ class Tangents:
         named, batched = self._point(where, inputs)
         worlds = len(named["q"])
         theta = self._theta(where, params, worlds if batched else None)
-        dtheta = self._theta_direction(where, dparams, worlds if batched else None)
-        q_dot = np.empty((worlds, self.model.nq), self.dtype)
-        v_dot = np.empty((worlds, self.model.nv), self.dtype)
-        status, step = np.zeros(worlds, np.uint32), np.full(worlds, -1, np.int32)
-        directions = (named.get("dq"), named.get("dv"), named.get("du"), dtheta)
-        if worlds:
-            point = (named["q"], named["v"], named.get("u"))
-            self._engine.jvp(*point, theta, directions, q_dot, v_dot, status, step)
-        if np.any(status):
-            raise WorldError(f"{where}: {describe(status, step)}")
+        lead = worlds if batched else None
+        dtheta = theta_direction(where, self._base, dparams, lead, self.dtype)
+        replay = self._one_step(named, theta, {})
+        start = (named.get("dq"), named.get("dv"))
+        q_dot, v_dot = replay.jvp(where, start, _row(named.get("du")), dtheta)
+        q_dot, v_dot = q_dot[:, 1].copy(), v_dot[:, 1].copy()
         return (q_dot, v_dot) if batched else (q_dot[0], v_dot[0])
+
+    def vjp(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        q_bar: ArrayLike | None = None,
+        v_bar: ArrayLike | None = None,
+        *,
+        params: Params | None = None,
+    ) -> Gradient:
+        """Return the gradient of a loss on the next state, in reverse mode.
+
+        Args:
+            q: real[(worlds,) nq], configuration.
+            v: real[(worlds,) nv], velocity.
+            u: real[(worlds,) nu], control; zero when None.
+            q_bar: real[(worlds,) nq], derivative of the loss with respect to the next q; zero
+                when None.
+            v_bar: real[(worlds,) nv], that with respect to the next v; zero when None.
+            params: parameters that replace the simulator's in this call; their gradients come too.
+
+        Returns:
+            Gradients as of `Rollout.vjp`; that of the control has no axis for steps.
+
+        Raises:
+            WorldError: where the step has no gradient, or a world leaves the finite numbers.
+            ParameterError: where a parameter has no gradient or a cotangent is not finite.
+            ShapeError: where an array has a wrong shape.
+        """
+        where = "vjp()"
+        named, batched = self._point(where, {"q": q, "v": v, "u": u, "dq": q_bar, "dv": v_bar})
+        theta = self._theta(where, params, len(named["q"]) if batched else None)
+        shapes = {name: np.shape(value) for name, value in named_arrays(where, params).items()}
+        bars = (_row(named.get("dq")), _row(named.get("dv")))
+        out = self._one_step(named, theta, shapes).vjp(where, lambda first, q, v: bars)
+        finite = np.isfinite(out.q).all(axis=1) & np.isfinite(out.v).all(axis=1)
+        if not np.all(finite):
+            status = np.where(finite, 0, int(Status.NONFINITE)).astype(np.uint32)
+            raise WorldError(f"{where}: {describe(status, np.zeros(len(status), np.int32))}")
+        one: Any = ... if batched else 0
+        counts = (np.asarray(out.unrolled[one]), np.asarray(out.ties[one]))
+        return Gradient(out.q[one], out.v[one], out.u[:, 0][one], out.params, *counts)
 
     def linearize(
         self,
@@ -135,6 +169,16 @@ class Tangents:
             raise WorldError(f"{where}: {describe(status, step)}")
         return (A, B) if batched else (A[0], B[0])
 
+    def _one_step(
+        self, named: dict[str, Real], theta: Real | None, given: dict[str, tuple[int, ...]]
+    ) -> Replay:
+        """Return a rollout of one step, of which only the start is known."""
+        # the second row stands for the next state, which derivatives compute themselves
+        q, v = (np.repeat(named[name][:, None], 2, axis=1) for name in ("q", "v"))
+        u = _row(named.get("u")) if self.model.nu else None
+        plan = Schedule(1, 1, 0, True)
+        return Replay(self._engine, self._base, theta, given, np.arange(2), q, v, u, plan)
+
     def _theta(self, where: str, params: Params | None, worlds: int | None) -> Real | None:
         """Return the flat parameters with some replaced, or None for the simulator's own."""
         given = named_arrays(where, params)
@@ -156,53 +200,10 @@ class Tangents:
                 continue
             named[name] = rows(where, name, as_real(where, name, value, self.dtype), n, m.name)
             if name[0] == "d":
-                _refuse_nonfinite(where, name, named[name][0])
+                refuse_nonfinite(where, name, named[name][0])
         return broadcast_worlds(where, named)
 
-    def _theta_direction(self, where: str, given: Any, worlds: int | None) -> Real | None:
-        """Return a direction in the flat parameters, (ntheta,) or (worlds, ntheta), or None."""
-        if given is None or (isinstance(given, Mapping) and not given):
-            return None
-        if not isinstance(given, Mapping):
-            raise ParameterError(
-                f"{where}: dparams is of type {type(given).__name__}; it must be a dict from "
-                'parameter names to arrays, such as {"body_mass": direction}.'
-            )
-        parts = {k: self._direction(where, str(k), x, worlds) for k, x in given.items()}
-        own = any(a.ndim > self._base[k].ndim for k, a in parts.items())
-        lead = (worlds,) if own and worlds is not None else ()
-        columns: list[Real] = []
-        for name, base in self._base.items():
-            part = parts.get(name, np.zeros(base.shape, self.dtype))
-            flat = part.reshape(*part.shape[: part.ndim - base.ndim], base.size)
-            columns.append(np.broadcast_to(flat, (*lead, base.size)))
-        return np.concatenate(columns, axis=-1)
 
-    def _direction(self, where: str, name: str, value: Any, worlds: int | None) -> Real:
-        """Check the direction in one parameter."""
-        if name not in self._base:
-            near = difflib.get_close_matches(name, list(self._base), n=3)
-            known = f"known: {', '.join(self._base)}."
-            hint = f"did you mean {', '.join(near)}?" if near else known
-            raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
-        label = f'dparams["{name}"]'
-        if name in NO_GRADIENT:
-            raise ParameterError(
-                f"{where}: {label} has no gradient: {NO_GRADIENT[name]}; leave it out."
-            )
-        shape = self._base[name].shape
-        array = as_real(where, label, value, self.dtype)
-        if array.shape == () and shape == (1,):
-            array = array.reshape(1)
-        batch = () if worlds is None else (worlds, *shape)
-        if array.shape not in (shape, batch):
-            either = f" or {batch}" if batch else ""
-            raise ShapeError(f"{where}: {label} has shape {array.shape}; expected {shape}{either}.")
-        _refuse_nonfinite(where, label, array)
-        return array
-
-
-def _refuse_nonfinite(where: str, name: str, array: Real) -> None:
-    """Refuse a direction with a NaN or infinity."""
-    if not np.all(np.isfinite(array)):
-        raise ParameterError(f"{where}: {name} holds a NaN or infinity; give finite numbers.")
+def _row(array: Real | None) -> Real | None:
+    """Return one row for each world as the only step of a rollout."""
+    return None if array is None else array[:, None]
