@@ -26,7 +26,7 @@ CXX_FILES := $(wildcard core/*.hpp) $(wildcard bindings/*.cpp) $(wildcard bindin
 # cmake and ninja are taken from the system where they exist
 BUILD_TOOLS := $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
 
-.PHONY: help demo test check bench corpus fuzz nightly format clean
+.PHONY: help demo test check bench corpus fuzz mutate nightly format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | \
@@ -62,9 +62,12 @@ corpus: $(VENV)/.built  ## load every robot of the corpus and compare its dynami
 fuzz: $(SANITIZED)/.built  ## load mutated models with the sanitised extension
 	@$(ASAN) $(SANITIZED_PY) tools/fuzz_models.py --count $(FUZZ_COUNT)
 
-nightly: check $(VENV)/.test-tools  ## run everything, slow tests, corpus, fuzz and benchmarks included
+mutate: $(VENV)/.test-tools  ## make every small mistake in the adjoints and see whether the tests notice
+	@$(PY) tools/mutate.py --all --jobs $(JOBS)
+
+nightly: check $(VENV)/.test-tools  ## run everything, slow tests, corpus, fuzz, mutants and benchmarks included
 	@$(PY) -m pytest -n $(JOBS) tests
-	@$(MAKE) --no-print-directory corpus fuzz bench
+	@$(MAKE) --no-print-directory corpus fuzz mutate bench
 
 format: $(VENV)/.check-tools $(VENV)/.built  ## format Python and C++, renew the types of the extension
 	@$(PY) -m nanobind.stubgen -q -m featherback._core -o $(STUB)

@@ -131,11 +131,12 @@ core::TouchBar<T> load_touch_bars(const Table& table, size_t first) {
   return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6]}};
 }
 
-// a bar whose numbers are all `start`
+// a bar whose numbers are multiples of `start`, all different
 template <class T>
 core::ShapeBar<T> shape_bar(core::Real<T> start) {
-  const core::Vec3<T> x{T(start), T(start), T(start)};
-  return {{x, x}, x};
+  using R = core::Real<T>;
+  const core::Vec3<T> x{T(start), T(start * 2), T(start * 3)};
+  return {{x, x * R(10)}, x * R(100)};
 }
 
 // the 18 numbers of two bars: pose (6) and size (3) of A, then of B

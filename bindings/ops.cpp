@@ -58,6 +58,11 @@ NB_MODULE(_ops, m) {
            [](const OpSet& s, const std::string& n, Vector x, Vector y_bar, Vector x_bar) {
              return output(s.at(n).adjoint(input(x), input(y_bar), input(x_bar)));
            })
+      .def("adjoint_lanes",
+           [](const OpSet& s, const std::string& n, Vector x, Vector y_bar) {
+             const Numbers bar = s.at(n).adjoint_lanes(input(x), input(y_bar));
+             return make_array(bar, {size_t(kOpLanes), bar.size() / kOpLanes});
+           })
       .def("adjoint_float", [](const OpSet& s, const std::string& n, Vector x, Vector y_bar) {
         return output(s.at(n).adjoint_float(input(x), input(y_bar)));
       });

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <limits>
 #include <memory>
 #include <stdexcept>
 
@@ -67,18 +68,23 @@ struct ModelBox {
   }
 };
 
-// scratch for one call
+// scratch for one call, every number of it NaN: what is read before it is written shows
 template <class T>
 struct Scratch {
   std::vector<char> buffer;
   core::Work<T> w;
   explicit Scratch(const Layout& s) {
     const size_t bytes = core::carve<T>(s, nullptr, w);
-    buffer.resize(bytes + 64);
+    buffer.assign(bytes + 64, char(0xff));
     char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
     core::carve<T>(s, base, w);
   }
 };
+
+template <class T>
+T not_a_number() {
+  return T(std::numeric_limits<core::Real<T>>::quiet_NaN());
+}
 
 using Box = std::shared_ptr<ModelBox>;
 
@@ -164,7 +170,7 @@ struct StepOp {
     const auto m = box->model<T>();
     const int nq = m.s.nq, nv = m.s.nv;
     Scratch<T> k(m.s);
-    std::vector<T> y(nq + nv), t(4 * nv);
+    std::vector<T> y(nq + nv), t(4 * nv, not_a_number<T>());
     core::step(m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y.data(),
                y.data() + nq, k.w);
     const core::StepPoint<T> at{x, x + nq, x + nq + nv, y.data() + nq};
@@ -234,7 +240,7 @@ struct StepThetaOp {
     const int nq = box->s.nq, nv = box->s.nv, nu = box->s.nu, at_theta = nq + nv + nu;
     const Bound<T> b(*box, x + at_theta);
     Scratch<T> k(b.m.s);
-    std::vector<T> y(nq + nv), t(4 * nv), bars(b.derived.size(), T(0));
+    std::vector<T> y(nq + nv), t(4 * nv, not_a_number<T>()), bars(b.derived.size(), T(0));
     core::Theta<T> theta_bar;
     core::bind<T>(b.m.s, x_bar + at_theta, theta_bar);
     core::Derived<T> bar;
@@ -314,8 +320,7 @@ inline OpTable model_table(const Box& box) {
   const size_t ntheta = core::theta_size(box->s);
   const char* derive =
       "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
-      "compose axis_frame "
-      "rotation_of";
+      "compose";
   const char* step_theta =
       "step solve_rows_unrolled applied_wrenches link_pose link_inertia actuator_force spring "
       "joint_force_limit collide";

@@ -13,6 +13,12 @@ core::Motion<T> motion(const T* x) {
   return {vec(x), vec(x + 3)};
 }
 template <class T>
+core::Mat3<T> matrix(const T* x) {
+  core::Mat3<T> R;
+  for (int i = 0; i < 9; ++i) R.a[i] = x[i];
+  return R;
+}
+template <class T>
 void put(core::Vec3<T> v, T* y) {
   y[0] = v.x;
   y[1] = v.y;
@@ -87,6 +93,45 @@ struct IntegrateQuatOp {
   template <class T>
   void adjoint(const T* x, const T* b, T* x_bar) const {
     core::integrate_quat_adjoint(x, x + 4, x[7], b, x_bar, x_bar + 4, x_bar[7]);
+  }
+};
+
+// q -> rotation vector; the cotangent of a turn in body axes, or (side 1) of one in world axes seen
+// from the body
+struct LogOp {
+  int side;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    put(core::log_quat(core::normalised(x)), y);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* b, T* x_bar) const {
+    const core::Vec3<T> t = core::log_adjoint(core::log_quat(core::normalised(x)), vec(b), side);
+    core::add_quat_bar(x, side < 0 ? t : core::mul_transposed(core::rotation_of(x), t), x_bar);
+  }
+};
+
+// axis -> a frame whose third column lies along it; quaternion -> matrix
+struct AxisFrameOp {
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const core::Mat3<T> F = core::axis_frame(x);
+    for (int i = 0; i < 9; ++i) y[i] = F.a[i];
+  }
+  template <class T>
+  void adjoint(const T* x, const T* b, T* x_bar) const {
+    core::axis_frame_adjoint(x, matrix(b), x_bar);
+  }
+};
+struct RotationOp {
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const core::Mat3<T> R = core::rotation_of(x);
+    for (int i = 0; i < 9; ++i) y[i] = R.a[i];
+  }
+  template <class T>
+  void adjoint(const T* x, const T* b, T* x_bar) const {
+    core::rotation_of_adjoint(x, matrix(b), x_bar);
   }
 };
 
@@ -230,6 +275,10 @@ inline const OpTable& table() {
       {"normalised", make_op(NormalisedOp{}, "normalised", 4, 4)},
       {"half_angle", make_op(HalfAngleOp{}, "half_angle", 1, 2)},
       {"integrate_quat", make_op(IntegrateQuatOp{}, "integrate_quat", 8, 4)},
+      {"log_right", make_op(LogOp{-1}, "log", 4, 3)},
+      {"log_left", make_op(LogOp{1}, "log", 4, 3)},
+      {"axis_frame", make_op(AxisFrameOp{}, "axis_frame", 3, 9)},
+      {"rotation_of", make_op(RotationOp{}, "rotation_of", 4, 9)},
       {"tangents", make_op(TangentsOp{}, "tangents", 3, 6)},
       {"solve_rows_cone", make_op(SolveRowsOp{0}, "solve_rows tangent_rows", 75, 8)},
       {"unrolled_rows_cone", make_op(UnrolledRowsOp{0}, unrolled, 75, 8)},

@@ -18,7 +18,7 @@ struct Op {
   std::string adjoint_of;  // the core functions whose adjoints this op checks, separated by spaces
   size_t inputs, outputs;
   std::function<Numbers(const Numbers&)> forward, forward_float, forward_lanes;
-  std::function<Numbers(const Numbers&, const Numbers&)> tangent, adjoint_float;
+  std::function<Numbers(const Numbers&, const Numbers&)> tangent, adjoint_float, adjoint_lanes;
   std::function<Numbers(const Numbers&, const Numbers&, const Numbers&)> adjoint;
 };
 using OpTable = std::map<std::string, Op>;
@@ -36,10 +36,25 @@ Numbers widen(const std::vector<T>& x) {
   return {x.begin(), x.end()};
 }
 
+// one vector in each lane, and back
+using OpLane = core::Lane<double, kOpLanes>;
+inline std::vector<OpLane> into_lanes(const Numbers& x, size_t n) {
+  std::vector<OpLane> y(n);
+  for (int k = 0; k < kOpLanes; ++k)
+    for (size_t i = 0; i < n; ++i) core::set_lane(y[i], k, x[k * n + i]);
+  return y;
+}
+inline Numbers from_lanes(const std::vector<OpLane>& x) {
+  Numbers y(kOpLanes * x.size());
+  for (int k = 0; k < kOpLanes; ++k)
+    for (size_t i = 0; i < x.size(); ++i) y[k * x.size() + i] = core::lane(x[i], k);
+  return y;
+}
+
 // F offers forward<T>(x, y) and adjoint<T>(x, y_bar, x_bar), the latter adding to x_bar
 template <class F>
 Op make_op(F f, std::string adjoint_of, size_t inputs, size_t outputs) {
-  Op op{adjoint_of, inputs, outputs, {}, {}, {}, {}, {}, {}};
+  Op op{adjoint_of, inputs, outputs, {}, {}, {}, {}, {}, {}, {}};
   op.forward = [=](const Numbers& x) {
     Numbers y(outputs);
     f.template forward<double>(x.data(), y.data());
@@ -51,15 +66,9 @@ Op make_op(F f, std::string adjoint_of, size_t inputs, size_t outputs) {
     return widen(y);
   };
   op.forward_lanes = [=](const Numbers& x) {
-    using L = core::Lane<double, kOpLanes>;
-    std::vector<L> in(inputs), out(outputs);
-    for (int k = 0; k < kOpLanes; ++k)
-      for (size_t i = 0; i < inputs; ++i) core::set_lane(in[i], k, x[k * inputs + i]);
-    f.template forward<L>(in.data(), out.data());
-    Numbers y(kOpLanes * outputs);
-    for (int k = 0; k < kOpLanes; ++k)
-      for (size_t i = 0; i < outputs; ++i) y[k * outputs + i] = core::lane(out[i], k);
-    return y;
+    std::vector<OpLane> out(outputs);
+    f.template forward<OpLane>(into_lanes(x, inputs).data(), out.data());
+    return from_lanes(out);
   };
   op.tangent = [=](const Numbers& x, const Numbers& x_tan) {
     using D = core::Dual<double>;
@@ -74,6 +83,12 @@ Op make_op(F f, std::string adjoint_of, size_t inputs, size_t outputs) {
     Numbers bar = x_bar;
     f.template adjoint<double>(x.data(), y_bar.data(), bar.data());
     return bar;
+  };
+  op.adjoint_lanes = [=](const Numbers& x, const Numbers& y_bar) {
+    std::vector<OpLane> bar(inputs, OpLane(0));
+    f.template adjoint<OpLane>(into_lanes(x, inputs).data(), into_lanes(y_bar, outputs).data(),
+                               bar.data());
+    return from_lanes(bar);
   };
   op.adjoint_float = [=](const Numbers& x, const Numbers& y_bar) {
     std::vector<float> bar(inputs, 0.0f);

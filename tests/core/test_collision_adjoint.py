@@ -32,6 +32,8 @@ RIGHT_TURNS = [
     turn([1, 0, 0], np.pi),
 ]
 TILTS = [0, 1e-12, 1e-4, 5e-4, 0.01, 0.03, 0.045, 0.2]
+# the bars that are added to when start is 0.1: pose and size of A, then of B
+START = 0.1 * np.tile(np.outer([1, 10, 100], [1, 2, 3]).reshape(-1), 2)
 CUBE = np.array(list(itertools.product([-0.1, 0.1], repeat=3)))
 # tilts at which edges are parallel but for a little more than the slack of a cut
 SLIGHT_TILTS = [3e-9, 1e-8, 1e-7, 1e-6]
@@ -185,11 +187,43 @@ def test_adjoint_is_linear_and_adds(kind: str, rng: np.random.Generator) -> None
             )
             size = np.abs(one).max(axis=1) + np.abs(two).max(axis=1)
             assert np.all(np.abs(both - one - 2 * two).max(axis=1) <= 1e-11 * size)
-            added = adjoint(kind, slot, pair, x, vert=vert, start=3.0)[on]
-            assert np.all(np.abs(added - 3.0 - one).max(axis=1) <= 1e-14 * (size + 3.0))
             for lanes in (1, 4):
-                nothing = adjoint(kind, slot, pair, 0 * x, vert=vert, start=3.0, lanes=lanes)
-                assert np.all(nothing == 3.0)
+                added = adjoint(kind, slot, pair, x, vert=vert, start=0.1, lanes=lanes)[on]
+                assert np.all(np.abs(added - START - one).max(axis=1) <= 1e-13 * (size + 30.0))
+                nothing = adjoint(kind, slot, pair, 0 * x, vert=vert, start=0.1, lanes=lanes)
+                assert np.all(nothing == nothing[0])
+                assert np.allclose(nothing[0], START, rtol=1e-15, atol=0)
+
+
+@kinds
+def test_adjoint_of_single_numbers(kind: str, rng: np.random.Generator) -> None:
+    """Sum the bars of gap, normal and point, taken one number at a time, to those of all."""
+    vert = mesh_of(kind, rng)
+    pair = random_pairs(rng, 100, 0.2)
+    for slot in slots_of(kind):
+        touch = collide(kind, *pair, vert)[:, slot]
+        on = (touch[:, 7] > 0) & (core_distance(kind, *pair, touch[:, 0]) > 1e-4)
+        bar = rng.normal(size=(100, 7))
+        parts = [adjoint(kind, slot, pair, bar * e, vert=vert)[on] for e in np.eye(7)]
+        size = np.abs(parts).max(axis=(0, 2))
+        whole = adjoint(kind, slot, pair, bar, vert=vert)[on]
+        assert np.all(np.abs(whole - np.sum(parts, axis=0)).max(axis=1) <= 1e-12 * size)
+        # a gap moves with the shapes
+        assert np.all(np.abs(parts[0]).max(axis=1) > 0)
+
+
+@kinds
+def test_adjoint_repeats_and_leaves_inputs_alone(kind: str, rng: np.random.Generator) -> None:
+    """Give the same bits twice and change no input."""
+    vert = mesh_of(kind, rng)
+    for pair in (random_pairs(rng, 50, 0.2), edge_pairs(rng, 50, TILTS)):
+        for slot in slots_of(kind):
+            bar = rng.normal(size=(50, 7))
+            kept = [x.copy() for x in (*pair, vert, bar)]
+            first = adjoint(kind, slot, pair, bar, vert=vert)
+            assert np.array_equal(first, adjoint(kind, slot, pair, bar, vert=vert))
+            for now, before in zip((*pair, vert, bar), kept, strict=True):
+                assert np.array_equal(now, before)
 
 
 @kinds

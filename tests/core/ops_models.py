@@ -1,0 +1,275 @@
+"""The models of the op table, and their ops under a simulator's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+import featherback as fb
+from featherback import _ops
+
+
+@cache
+def pure() -> Any:
+    """Return the ops that need no model."""
+    return _ops.pure_ops()
+
+
+class Case:
+    """A model under a simulator's options, with its ops."""
+
+    def __init__(self, model: Callable[[], fb.Model], **options: Any) -> None:
+        """Keep how the model is loaded, which happens at its first use."""
+        self._load = model
+        self._options = options
+
+    @cached_property
+    def model(self) -> fb.Model:
+        """The model."""
+        return self._load()
+
+    @cached_property
+    def sim(self) -> fb.Simulator:
+        """The public simulator."""
+        return fb.Simulator(self.model, tolerance=1e-13, **self._options)
+
+    @cached_property
+    def ops(self) -> Any:
+        """The ops of the model under the simulator's parameters and options."""
+        structure, sim = self.model.structure, self.sim
+        theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
+        limits = ("max_contacts", "max_sweeps")
+        sizes = {**structure.sizes, **{k: getattr(sim.options, k) for k in limits}}
+        vert = structure.vert.reshape(-1)
+        return _ops.model_ops(sizes, structure.tables, theta, vert, sim.options.core())
+
+
+TREE = """
+<mujoco>
+  <option timestep="0.004"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <geom type="plane" size="5 5 1" contype="1" conaffinity="1" friction="0.6"/>
+    <body pos="0 0 0.4">
+      <freejoint/>
+      <geom type="box" size="0.2 0.1 0.05" mass="3"/>
+      <geom type="sphere" size="0.06" pos="0.1 0.05 -0.3" contype="1" conaffinity="1" mass="0.2"/>
+      <body pos="0.2 0.1 0.1" euler="20 30 40">
+        <joint type="hinge" axis="1 2 3" pos="0.02 0 0.01" range="-30 40" stiffness="3"
+               damping="0.2" springref="10" armature="0.01" frictionloss="0.05" name="a"/>
+        <joint type="slide" axis="0 1 1" range="-0.05 0.05" damping="1" name="b"/>
+        <geom type="capsule" size="0.03 0.1" mass="0.7" pos="0.01 0.02 0.1"/>
+        <body pos="0 0.1 0.2" euler="10 0 70">
+          <joint type="ball" pos="0.01 0 -0.02" damping="0.1" name="c"/>
+          <geom type="box" size="0.05 0.04 0.1" mass="0.5"/>
+          <geom type="sphere" size="0.07" pos="0 0 0.05" contype="1" conaffinity="1" mass="0.1"/>
+          <body pos="0.1 0 0"><geom type="sphere" size="0.03" mass="0.3"/></body>
+        </body>
+      </body>
+    </body>
+    <body pos="1 0 0.2">
+      <joint type="slide" axis="0 0 1" name="d"/>
+      <joint type="hinge" axis="0 1 0" name="e" damping="0.3"/>
+      <geom type="sphere" size="0.1" pos="0.05 0 -0.1" contype="1" conaffinity="1" mass="1"/>
+    </body>
+  </worldbody>
+  <actuator>
+    <position joint="a" kp="20" kv="1" ctrlrange="-1 1" forcerange="-4 4"/>
+    <motor joint="b" gear="3"/>
+    <velocity joint="e" kv="2"/>
+    <general joint="d" gaintype="affine" gainprm="2 0.5 -0.4" biastype="affine"
+             biasprm="1 -3 -0.5" gear="1.5"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@cache
+def tree_model() -> fb.Model:
+    """Return a model with every joint type, springs, limits, friction and servos over a plane."""
+    return fb.load(TREE, name="tree")
+
+
+LOOP = """
+<mujoco>
+  <option timestep="0.004"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <geom type="plane" size="5 5 1" contype="1" conaffinity="1" friction="0.6"/>
+    <body name="held" mocap="true" pos="0.9 0.1 0.75"/>
+    <body name="a" pos="0 0 1">
+      <joint name="ball" type="ball" range="0 50" stiffness="4" damping="0.2"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0.4 0 0" mass="1"/>
+      <body name="b" pos="0.4 0 0">
+        <joint name="h1" axis="0 1 0.2" stiffness="1"/>
+        <geom type="capsule" size="0.03" fromto="0 0 0 0 0.3 -0.3" mass="0.6"/>
+        <body name="c" pos="0 0.3 -0.3">
+          <joint name="h2" axis="1 0 0"/>
+          <geom type="box" size="0.1 0.05 0.04" pos="0.1 0 0" mass="0.5"/>
+        </body>
+      </body>
+    </body>
+    <body name="d" pos="0.9 0.1 0.7">
+      <freejoint name="root"/>
+      <geom type="sphere" size="0.06" contype="1" conaffinity="1" mass="0.8"/>
+      <body name="e" pos="0.1 0 0">
+        <joint name="s1" type="slide" axis="1 1 0"/>
+        <geom type="sphere" size="0.05" mass="0.3"/>
+      </body>
+    </body>
+  </worldbody>
+  <equality>
+    <connect body1="c" body2="d" anchor="0.2 0.02 0.01"/>
+    <weld body1="d" body2="held" relpose="0 0 0.05 1 0.1 0.05 0"/>
+    <joint joint1="h2" joint2="h1" polycoef="0.05 0.8 0.1 -0.2 0.05"/>
+    <joint joint1="s1" polycoef="0.02 0 0 0 0"/>
+  </equality>
+  <actuator>
+    <general joint="ball" gear="1 0.5 -0.3" gaintype="affine" gainprm="2 0.3 -0.1"
+             biastype="affine" biasprm="0.4 -1 -0.2"/>
+    <general joint="root" gear="1 0 0.5 0.2 0 0.3" biastype="affine" biasprm="0.1 0 -0.3"/>
+    <position joint="h1" kp="3" forcerange="-2 2"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@cache
+def loop_model() -> fb.Model:
+    """Return a model with every equality, a limited and sprung ball, and servos on both."""
+    return fb.load(LOOP, name="loop")
+
+
+LIMITS = """
+<mujoco>
+  <option timestep="0.004"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <geom name="floor" type="plane" size="5 5 1" contype="1" conaffinity="1" friction="0.6"
+          priority="1"/>
+    <body name="a" pos="0 0 0.5">
+      <joint name="ball" type="ball" range="0 10" stiffness="4" damping="0.2"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0.1 0" mass="0.8"/>
+      <body name="b" pos="0.3 0.1 0">
+        <joint name="hinge" axis="0.2 1 0" actuatorfrcrange="-0.3 0.25" springref="5"
+               stiffness="2" frictionloss="0.02" damping="0.1"/>
+        <geom name="led" type="sphere" size="0.06" pos="0.1 0 -0.43" mass="0.4" contype="1"
+              conaffinity="1" friction="0.9"/>
+      </body>
+    </body>
+    <body name="c" pos="0.4 0.3 0.5">
+      <freejoint name="root"/>
+      <geom name="own" type="sphere" size="0.05" pos="0 0 -0.45" mass="0.6" friction="0.3"/>
+      <site name="grip" pos="0 0 0.02" euler="0 40 10"/>
+      <body name="d" pos="0 -0.2 0">
+        <joint name="slide" type="slide" axis="0 1 1" actuatorfrcrange="-0.2 0.5"/>
+        <geom type="box" size="0.05 0.04 0.03" mass="0.5"/>
+        <site name="end" pos="0.05 0 0"/>
+      </body>
+    </body>
+    <body name="e" pos="0.5 0.3 0.6">
+      <freejoint/>
+      <geom name="leads" type="sphere" size="0.05" pos="0.2 0.1 -0.55" mass="0.6" contype="1"
+            conaffinity="1" friction="0.3" priority="2"/>
+      <site name="tip" pos="-0.1 0 -0.08" euler="10 20 30"/>
+    </body>
+    <body name="f" pos="0.45 0.1 0.55">
+      <joint name="turn" axis="0 0.1 1" pos="0 0.1 0" range="-3 3"/>
+      <joint name="lift" type="slide" axis="0 0 1"/>
+      <joint name="tilt" axis="1 0 0"/>
+      <geom type="box" size="0.06 0.05 0.04" pos="0.02 0.01 0" mass="0.7"/>
+      <site name="hook" pos="0 0 -0.05" euler="5 0 0"/>
+    </body>
+  </worldbody>
+  <contact>
+    <pair geom1="floor" geom2="own" friction="0.4 0.4"/>
+  </contact>
+  <equality>
+    <connect site1="tip" site2="grip"/>
+    <weld site1="hook" site2="end"/>
+  </equality>
+  <actuator>
+    <motor joint="hinge" gear="2" ctrlrange="-0.2 0.2"/>
+    <position joint="hinge" kp="3" kv="0.2"/>
+    <general joint="slide" gaintype="affine" gainprm="1 0.3 0.2" biastype="affine"
+             biasprm="0.05 -1 -0.4" forcerange="-0.15 0.1" gear="1.5"/>
+    <general joint="slide" gaintype="affine" gainprm="1 -0.3 0.1" ctrlrange="-0.1 0.15"/>
+    <motor joint="lift" gear="-1" forcerange="-0.1 0.2"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@cache
+def limits_model() -> fb.Model:
+    """Return a model at its limits: of angle, force and control; with sites and all frictions."""
+    return fb.load(LIMITS, name="limits")
+
+
+PILE = """
+<mujoco>
+  <option timestep="0.004"/>
+  <worldbody>
+    <geom type="plane" size="5 5 1" friction="0.5" conaffinity="7"/>
+    <body name="crate" pos="0 0 0.26" euler="30 40 0">
+      <freejoint/>
+      <geom type="box" size="0.2 0.15 0.1" mass="2" friction="0.7"/>
+      <geom type="capsule" size="0.03" fromto="0.25 -0.2 0.1 0.25 0.2 0.1" mass="0.3" contype="4"
+            conaffinity="4"/>
+    </body>
+    <body name="ball" pos="-0.05 0.06 0.43">
+      <freejoint/>
+      <geom type="sphere" size="0.06" mass="0.5" friction="0.4"/>
+    </body>
+    <body name="egg" pos="-0.03 0.05 0.55">
+      <freejoint/>
+      <geom type="sphere" size="0.05" pos="0.01 0 0.01" mass="0.3" friction="0.3"/>
+    </body>
+    <body name="mast" pos="0.6 0 0.3">
+      <joint type="slide" axis="0 0 1" damping="0.5"/>
+      <joint axis="0 1 0.3" stiffness="2"/>
+      <geom type="capsule" size="0.04" fromto="-0.25 0.02 0.02 0.1 -0.02 0" mass="0.6" contype="4"
+            conaffinity="4"/>
+      <body pos="0.1 0 0">
+        <joint axis="1 0 0"/>
+        <geom type="ellipsoid" size="0.06 0.04 0.05" pos="0 0.05 -0.24" mass="0.4" contype="2"
+              conaffinity="0"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@cache
+def pile_model() -> fb.Model:
+    """Return a model whose trees touch each other as well as the floor."""
+    return fb.load(PILE, name="pile")
+
+
+@cache
+def laikago() -> fb.Model:
+    """Return the Laikago."""
+    return fb.models.laikago()
+
+
+# restitution and compliance of the geoms of the tree
+BOUNCE = {"geom_restitution": np.full(8, 0.4), "contact_compliance": np.full(8, 1e-5)}
+
+tree = Case(tree_model)
+tree_box = Case(tree_model, friction="box")
+tree_bounce = Case(tree_model, params=BOUNCE)
+# of some draws the solver is done, of others it is not
+tree_mixed = Case(tree_model, solver="pgs", max_sweeps=60)
+tree_unfinished = Case(tree_model, solver="pgs", max_sweeps=3)
+loop = Case(loop_model)
+loop_unfinished = Case(loop_model, solver="pgs", max_sweeps=3, friction="box")
+limits = Case(limits_model)
+limits_unfinished = Case(limits_model, solver="pgs", max_sweeps=4)
+pile = Case(pile_model)
+pile_bounce = Case(pile_model, params={"geom_restitution": np.full(7, 0.5)})
+pile_unfinished = Case(pile_model, solver="pgs", max_sweeps=5)
+robot = Case(laikago)

@@ -1,0 +1,325 @@
+"""Independent values of the forwards of the op table: NumPy, MuJoCo, or the public simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mujoco
+import numpy as np
+
+import featherback as fb
+
+Vector = np.ndarray
+ROWS = 8  # of the problem in bindings/ops_pure.hpp
+NORMALS = (0, 3)
+BOUNDED, ONE_SIDED = 6, 7
+
+FREE, BALL, SLIDE = (int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("FREE", "BALL", "SLIDE"))
+CONNECT, WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
+SITE = int(mujoco.mjtObj.mjOBJ_SITE)
+OWN_FRICTION = 1  # the rule of an explicit pair
+
+
+def newton_euler(x: Vector) -> Vector:
+    """Return f = I a + v x* (I v) for x = (m, m c, I_o, v, a), about the origin."""
+    m, h, (xx, yy, zz, xy, xz, yz) = x[0], x[1:4], x[4:10]
+    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    v, a = x[10:16].reshape(2, 3), x[16:].reshape(2, 3)
+
+    def momentum(y: Vector) -> Vector:
+        return np.array([inertia @ y[0] + np.cross(h, y[1]), m * y[1] - np.cross(h, y[0])])
+
+    p = momentum(v)
+    bias = np.array([np.cross(v[0], p[0]) + np.cross(v[1], p[1]), np.cross(v[0], p[1])])
+    return (momentum(a) + bias).reshape(-1)
+
+
+def normalised(x: Vector) -> Vector:
+    """Return x / |x|."""
+    return x / np.linalg.norm(x)
+
+
+def half_angle(x: Vector) -> Vector:
+    """Return (cos(|x|/2), sin(|x|/2)/|x|) for x.x."""
+    n = np.sqrt(x)
+    return np.r_[np.cos(n / 2), np.sin(n / 2) / n]
+
+
+def integrate_quat(x: Vector) -> Vector:
+    """Return q exp(h w) for x = (q, w, h)."""
+    q = normalised(x[:4])
+    mujoco.mju_quatIntegrate(q, x[4:7], x[7])
+    return q
+
+
+def log(x: Vector) -> Vector:
+    """Return the rotation vector of a quaternion, the shorter way round."""
+    q = normalised(x) * (1.0 if x[0] >= 0 else -1.0)
+    length = np.linalg.norm(q[1:])
+    return q[1:] * (2 * np.arctan2(length, q[0]) / length)
+
+
+def frame(x: Vector) -> Vector:
+    """Return the frame of an axis, row by row."""
+    return axis_frame(x).reshape(-1)
+
+
+def matrix(x: Vector) -> Vector:
+    """Return the rotation matrix of a quaternion, row by row."""
+    return turn(x).reshape(-1)
+
+
+def tangents(n: Vector) -> Vector:
+    """Return two unit vectors that complete n to a right-handed frame."""
+    e = np.eye(3)[0 if abs(n[0]) < 0.57735 else 1]
+    t = normalised(e - n * (e @ n))
+    return np.r_[t, np.cross(n, t)]
+
+
+def rows(box: bool, sweeps: int) -> Callable[[Vector], Vector]:
+    """Return the row problem's impulses after projected Gauss-Seidel sweeps from zero.
+
+    Rows 0 to 2 and 3 to 5 are contacts, row 6 is bounded on both sides, row 7 on one.
+    """
+
+    def solve(x: Vector) -> Vector:
+        B, b = x[:64].reshape(ROWS, ROWS), x[64:72]
+        mu, bound = dict(zip(NORMALS, x[72:74], strict=True)), x[74]
+        A = B @ B.T + 0.1 * np.eye(ROWS)
+        D = np.diag(A).copy()
+        if not box:
+            for n in NORMALS:
+                D[n + 1 : n + 3] = np.linalg.eigvalsh(A[n + 1 : n + 3, n + 1 : n + 3])[1]
+        lam = np.zeros(ROWS)
+        for _ in range(sweeps):
+            before = lam.copy()
+            for r in (0, 3, BOUNDED, ONE_SIDED):
+                y = lam[r] - (A[r] @ lam + b[r]) / D[r]
+                lam[r] = np.clip(y, -bound, bound) if r == BOUNDED else max(y, 0.0)
+                if r in mu:
+                    t = slice(r + 1, r + 3)
+                    lam[t] = disc(lam[t] - (A[t] @ lam + b[t]) / D[t], mu[r] * lam[r], box)
+            if np.array_equal(before, lam):
+                break
+        return lam
+
+    return solve
+
+
+def disc(y: Vector, radius: float, box: bool) -> Vector:
+    """Return the point of a disc, or a square, nearest to y."""
+    if box:
+        return np.clip(y, -radius, radius)
+    length = np.linalg.norm(y)
+    return y * (radius / length) if length > radius else y
+
+
+def data_at(model: fb.Model, x: Vector) -> Any:
+    """Return MuJoCo's data at x = (q, v, ...), quaternions made unit."""
+    m = model.mujoco
+    data = mujoco.MjData(m)
+    data.qpos, data.qvel = x[: m.nq], x[m.nq : m.nq + m.nv]
+    mujoco.mj_normalizeQuat(m, data.qpos)
+    mujoco.mj_fwdPosition(m, data)
+    mujoco.mj_fwdVelocity(m, data)
+    return data
+
+
+def inverse_dynamics(model: fb.Model, x: Vector) -> Vector:
+    """Return MuJoCo's RNE at x = (q, v, a), with the armature."""
+    m, data = model.mujoco, data_at(model, x)
+    data.qacc = x[-m.nv :]
+    tau = np.zeros(m.nv)
+    mujoco.mj_rne(m, data, 1, tau)
+    return tau + m.dof_armature * x[-m.nv :]
+
+
+def integrate(model: fb.Model, x: Vector) -> Vector:
+    """Return MuJoCo's position after a step at x = (q, v)."""
+    m, data = model.mujoco, data_at(model, x)
+    q = data.qpos.copy()
+    mujoco.mj_integratePos(m, q, data.qvel, m.opt.timestep)
+    return q
+
+
+def actuation(model: fb.Model, x: Vector) -> Vector:
+    """Return MuJoCo's passive and actuator forces, and armature + h damping, at x = (q, v, u).
+
+    The damping is that of the joints and of the servos that brake: -d force / d speed times the
+    gear squared, of one-dof joints, where neither the force nor the joint's sum is at a limit.
+    """
+    m, data = model.mujoco, data_at(model, x)
+    data.ctrl = x[m.nq + m.nv :]
+    mujoco.mj_fwdActuation(m, data)
+    damping = np.array(m.dof_damping).reshape(-1)[: m.nv].copy()
+    for i in range(m.nu):
+        j = m.actuator_trnid[i, 0]
+        d, gear = m.jnt_dofadr[j], m.actuator_gear[i, 0]
+        limited = m.actuator_forcelimited[i] and data.actuator_force[i] in m.actuator_forcerange[i]
+        held = m.jnt_actfrclimited[j] and data.qfrc_actuator[d] in m.jnt_actfrcrange[j]
+        if m.jnt_type[j] < SLIDE or limited or held:
+            continue
+        u = np.clip(data.ctrl[i], *m.actuator_ctrlrange[i]) if m.actuator_ctrllimited[i] else None
+        slope = m.actuator_gainprm[i, 2] * (data.ctrl[i] if u is None else u)
+        damping[d] += max(-(slope + m.actuator_biasprm[i, 2]), 0.0) * gear**2
+    tau = data.qfrc_passive + data.qfrc_actuator
+    return np.r_[tau, m.dof_armature + m.opt.timestep * damping]
+
+
+def step(sim: fb.Simulator, x: Vector) -> Vector:
+    """Return the simulator's step at x = (q, v, u) or (q, v, u, theta).
+
+    The simulator refuses a range with its ends exchanged; of a ball only the larger end counts.
+    """
+    m = sim.model
+    q, v, u, theta = np.split(x, np.cumsum([m.nq, m.nv, m.nu]))
+    params = split(theta, sim.params) if theta.size else None
+    if params:
+        params["jnt_range"] = np.sort(params["jnt_range"], axis=1)
+    return np.concatenate(sim.step(q, v, u, params=params))
+
+
+def split(flat: Vector, parameters: dict[str, Vector]) -> dict[str, Vector]:
+    """Return the parameters that lie one after the other in a flat vector."""
+    ends = np.cumsum([value.size for value in parameters.values()])
+    parts = np.split(flat, ends[:-1])
+    return {k: p.reshape(v.shape) for (k, v), p in zip(parameters.items(), parts, strict=True)}
+
+
+def turn(quat: Vector) -> Vector:
+    """Return the rotation matrix of a quaternion of any length."""
+    matrix = np.zeros(9)
+    mujoco.mju_quat2Mat(matrix, normalised(quat))
+    return matrix.reshape(3, 3)
+
+
+def axis_frame(axis: Vector) -> Vector:
+    """Return a frame whose z is the axis and whose x is normal to the axis's smallest entry."""
+    z = normalised(axis)
+    x = normalised(np.cross(np.eye(3)[np.argmin(np.abs(z))], z))
+    return np.column_stack([x, np.cross(z, x), z])
+
+
+class Frames:
+    """Frames of links and bodies at the reference configuration, in the world.
+
+    At that configuration no joint displaces anything, so a body stands where its parent and its
+    own position and orientation put it, and the link of a joint stands at the joint's anchor.
+    """
+
+    def __init__(self, model: fb.Model, theta: dict[str, Vector]) -> None:
+        """Walk the tree once; a free body and its link stand at the origin."""
+        m, self.model = model.mujoco, model
+        self.tables = model.structure.tables
+        self.body = [(np.eye(3), np.zeros(3))]
+        self.link = {0: (np.eye(3), np.zeros(3))}
+        self.below: dict[int, int] = {}
+        for b in range(1, m.nbody):
+            R, p = self.body[m.body_parentid[b]]
+            R, p = R @ turn(theta["body_quat"][b]), p + R @ theta["body_pos"][b]
+            below = int(self.tables["body_link"][m.body_parentid[b]])
+            for j in range(m.body_jntadr[b], m.body_jntadr[b] + m.body_jntnum[b]):
+                link, kind = int(self.tables["jnt_link"][j]), m.jnt_type[j]
+                if kind == FREE:
+                    R, p = np.eye(3), np.zeros(3)
+                    self.link[link] = R, p
+                else:
+                    F = np.eye(3) if kind == BALL else axis_frame(theta["jnt_axis"][j])
+                    self.link[link] = R @ F, p + R @ theta["jnt_pos"][j]
+                self.below[link], below = below, link
+            self.body.append((R, p))
+
+    def in_link(self, link: int, R: Vector, p: Vector) -> tuple[Vector, Vector]:
+        """Return a frame of the world as its link sees it."""
+        L, o = self.link[link]
+        return L.T @ R, L.T @ (p - o)
+
+    def on_body(self, b: int, quat: Vector | None, pos: Vector) -> tuple[Vector, Vector]:
+        """Return the frame of a thing on a body, as the body's link sees it."""
+        R, p = self.body[b]
+        Q = np.eye(3) if quat is None else turn(quat)
+        return self.in_link(int(self.tables["body_link"][b]), R @ Q, p + R @ pos)
+
+
+def link_inertias(frames: Frames, theta: dict[str, Vector], links: int) -> dict[str, Vector]:
+    """Return masses, centres of mass and inertias about them, of all links in their frames."""
+    m = frames.model.mujoco
+    mass, com, inertia = np.zeros(links), np.zeros((links, 3)), np.zeros((links, 6))
+    for link in range(1, links):
+        bodies = [b for b in range(1, m.nbody) if frames.tables["body_link"][b] == link]
+        parts = [frames.on_body(b, theta["body_iquat"][b], theta["body_ipos"][b]) for b in bodies]
+        weights = theta["body_mass"][bodies]
+        mass[link] = weights.sum()
+        com[link] = weights @ np.array([p for _, p in parts]) / (mass[link] or 1.0)
+        total = np.zeros((3, 3))
+        for b, (R, p) in zip(bodies, parts, strict=True):
+            d = p - com[link]
+            total += R @ np.diag(theta["body_inertia"][b]) @ R.T
+            total += theta["body_mass"][b] * (d @ d * np.eye(3) - np.outer(d, d))
+        inertia[link] = total[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+    return {"link_mass": mass, "link_com": com, "link_I": inertia}
+
+
+def pair_numbers(model: fb.Model, theta: dict[str, Vector]) -> list[Vector]:
+    """Return friction, restitution and compliance of all pairs."""
+    tables = model.structure.tables
+    a, b = tables["pair_geom1"], tables["pair_geom2"]
+    friction, lead = theta["geom_friction"][:, 0], model.mujoco.geom_priority
+    mu = np.maximum(friction[a], friction[b])
+    mu = np.where(lead[a] > lead[b], friction[a], np.where(lead[a] < lead[b], friction[b], mu))
+    own = tables["pair_rule"] == OWN_FRICTION
+    mu = np.where(own, theta["pair_friction"], mu)
+    bounce, soft = theta["geom_restitution"], theta["contact_compliance"]
+    return [mu, np.maximum(bounce[a], bounce[b]), soft[a] + soft[b]]
+
+
+def equality_frames(frames: Frames, theta: dict[str, Vector]) -> list[Vector]:
+    """Return p1, p2, R1, R2 of all equalities: the frames that they hold together."""
+    m, sides = frames.model.mujoco, ([], [])
+    for e in range(m.neq):
+        weld = m.eq_type[e] == WELD
+        data = theta["eq_data"][e]
+        for side, obj in enumerate((m.eq_obj1id[e], m.eq_obj2id[e])):
+            frame = np.eye(3), np.zeros(3)
+            if m.eq_type[e] not in (CONNECT, WELD):
+                pass
+            elif m.eq_objtype[e] == SITE:
+                quat, pos = theta["site_quat"][obj], theta["site_pos"][obj]
+                frame = frames.on_body(m.site_bodyid[obj], quat, pos)
+            elif weld and side == 0:
+                frame = frames.on_body(obj, data[6:10], data[3:6])
+            else:
+                frame = frames.on_body(obj, None, data[0:3] if weld or side == 0 else data[3:6])
+            sides[side].append(frame)
+    return [
+        *(np.array([p for _, p in side]) for side in sides),
+        *(np.array([R for R, _ in side]) for side in sides),
+    ]
+
+
+def derive(model: fb.Model, x: Vector) -> Vector:
+    """Return everything derived from the parameters; bounding radii count as zero."""
+    m, theta = model.mujoco, split(x, fb.Simulator(model).params)
+    frames, links = Frames(model, theta), model.structure.sizes["nlink"]
+    free = {int(frames.tables["jnt_link"][j]) for j in range(m.njnt) if m.jnt_type[j] == FREE}
+    still = (np.eye(3), np.zeros(3))
+    placed = [
+        still if k == 0 or k in free else frames.in_link(frames.below[k], *frames.link[k])
+        for k in range(links)
+    ]
+    body = [frames.on_body(b, None, np.zeros(3)) for b in range(m.nbody)]
+    geom, site = (
+        [frames.on_body(b, q, p) for b, q, p in zip(*of, strict=True)]
+        for of in (
+            (m.geom_bodyid, theta["geom_quat"], theta["geom_pos"]),
+            (m.site_bodyid, theta["site_quat"], theta["site_pos"]),
+        )
+    )
+    parts: list[Vector] = [np.array([f[k] for f in placed]) for k in (0, 1)]
+    parts += link_inertias(frames, theta, links).values()
+    parts += [np.array([f[k] for f in body]) for k in (0, 1)]
+    parts += [np.array([f[k] for f in geom]) for k in (0, 1)] + [np.zeros(m.ngeom)]
+    parts += [np.array([f[k] for f in site]) for k in (0, 1)]
+    parts += pair_numbers(model, theta) + equality_frames(frames, theta)
+    return np.concatenate([part.reshape(-1) for part in parts])

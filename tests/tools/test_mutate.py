@@ -1,0 +1,179 @@
+"""Tests of tools/mutate.py: sites, switches, the draw, and the report."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import mutate
+import mutate_sites
+import pytest
+from mutate_sites import Site
+
+HEADER = """\
+#pragma once
+#include "mutant.hpp"
+#define FB_INLINE inline
+// used by the adjoint only
+template <class T>
+FB_INLINE void add_twice(T x, T* out) {
+  out[0] += x * T(2);
+}
+template <class T>
+FB_INLINE T foo(T a, T b) {
+  return a * b - b;
+}
+template <class T>
+FB_INLINE void foo_adjoint(T a, T b, T y_bar, T* a_bar, T* b_bar) {
+  T spare[2];
+  for (int i = 0; i < 2; ++i) spare[i] = a - b;
+  a_bar[0] += y_bar * b;
+  b_bar[0] += y_bar * a - y_bar;
+  add_twice(y_bar, b_bar + 0);
+}
+"""
+MAIN = """\
+#include <cstdio>
+#include <cstdlib>
+#include "foo.hpp"
+int main(int, char** argv) {
+  fb::mutant::chosen = std::atoi(argv[1]);
+  double a_bar = 0, b_bar = 0;
+  foo_adjoint(3.0, 5.0, 7.0, &a_bar, &b_bar);
+  std::printf("%g %g %g", foo(3.0, 5.0), a_bar, b_bar);
+}
+"""
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Path:
+    """A folder with one header."""
+    (tmp_path / "foo.hpp").write_text(HEADER)
+    return tmp_path
+
+
+def test_finds_sites_in_adjoints_and_their_helpers(core: Path) -> None:
+    """Find each kind of mistake in what only adjoints use, and none elsewhere."""
+    assert [f"{s.line} {s.function} {s.kind} {s.change}" for s in mutate_sites.all_sites(core)] == [
+        "7 add_twice drop out[0] += x * T(2);",
+        "7 add_twice index out[0]: 0 -> 1",
+        "7 add_twice sign out[0] += x * T(2) -> -=",
+        "7 add_twice factor * T(2)",
+        "16 foo_adjoint drop spare[i] = a - b;",
+        "16 foo_adjoint sign - b -> + b",
+        "16 foo_adjoint drop - b",
+        "17 foo_adjoint drop a_bar[0] += y_bar * b;",
+        "17 foo_adjoint index a_bar[0]: 0 -> 1",
+        "17 foo_adjoint sign a_bar[0] += y_bar * b -> -=",
+        "17 foo_adjoint factor * b",
+        "18 foo_adjoint drop b_bar[0] += y_bar * a - y_bar;",
+        "18 foo_adjoint index b_bar[0]: 0 -> 1",
+        "18 foo_adjoint sign b_bar[0] += y_bar * a - y_bar -> -=",
+        "18 foo_adjoint factor * a",
+        "18 foo_adjoint sign - y_bar -> + y_bar",
+        "18 foo_adjoint drop - y_bar",
+        "19 foo_adjoint drop add_twice(y_bar, b_bar + 0);",
+        "19 foo_adjoint frame add_twice(y_bar, b_bar + 0): b_bar -> a_bar",
+    ]
+
+
+def test_guards_nest(core: Path) -> None:
+    """Put the switches of one statement around each other."""
+    sites = mutate_sites.all_sites(core)
+    numbered = [(n, s) for n, s in enumerate(sites, 1) if s.line == 17 and s.kind != "index"]
+    assert mutate_sites.guard(HEADER, numbered).splitlines()[16] == (
+        "  { if (!fb::mutant::on(8)) a_bar[0] += "
+        "fb::mutant::sign<10>(y_bar * fb::mutant::one<11>(b)); }"
+    )
+
+
+def test_each_switch_changes_what_is_computed(core: Path) -> None:
+    """Leave results as they are without a mutant, change them with each, and the forward never."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("there is no g++ here")
+    sites = [s for s in mutate_sites.all_sites(core) if s.kind != "index"]
+    (core / "foo.hpp").write_text(mutate_sites.guard(HEADER, list(enumerate(sites, 1))))
+    (core / "mutant.hpp").write_text(mutate_sites.HEADER)
+    (core / "main.cpp").write_text(MAIN)
+    command = [compiler, "-std=c++20", "-o", core / "main", core / "main.cpp"]
+    subprocess.run(command, check=True)
+
+    def run(mutant: int) -> str:
+        return subprocess.check_output([core / "main", str(mutant)], text=True)
+
+    assert run(0) == "10 35 28"
+    for number, site in enumerate(sites, 1):
+        forward, *bars = run(number).split()
+        assert forward == "10"
+        # the spare numbers are never read: nothing can notice that they are wrong
+        assert (bars == ["35", "28"]) == (site.line == 16)
+
+
+def test_draw_is_that_of_its_seed(core: Path) -> None:
+    """Draw the same mutants for the same seed, some of every function, all when asked for more."""
+    sites = mutate_sites.all_sites(core)
+    five = mutate_sites.draw(sites, 5, 0)
+    assert five == mutate_sites.draw(sites, 5, 0)
+    assert len(five) == 5
+    assert {s.function for s in five} == {"add_twice", "foo_adjoint"}
+    assert any(mutate_sites.draw(sites, 5, seed) != five for seed in range(1, 5))
+    assert mutate_sites.draw(sites, 100, 0) == sites
+
+
+def test_reads_the_list_of_equivalents() -> None:
+    """Give each key of a group the reason that follows it."""
+    keys = "a | f | sign | x -> y\nb | g | drop | z | w;\n"
+    assert mutate.read_equivalents(f"# note\n\n{keys}  it is\n  zero\n\nc | h\n  no\n") == {
+        "a | f | sign | x -> y": "it is zero",
+        "b | g | drop | z | w;": "it is zero",
+        "c | h": "no",
+    }
+
+
+def test_report_tells_survivors(core: Path) -> None:
+    """Report a mutant that no test notices, unless it is listed; refuse a list that is wrong."""
+    sites = mutate_sites.all_sites(core)[:3]
+    chosen: list[tuple[int, Site]] = list(enumerate(sites, 1))
+    verdict = mutate.Verdict({1: "tests/a.py::b", 2: None, 3: None}, unreached={3})
+    lines, well = mutate.report(sites, chosen, verdict, {})
+    assert not well
+    assert lines == [
+        "foo.hpp:7: add_twice: drop: out[0] += x * T(2);: killed: tests/a.py::b",
+        (second := "foo.hpp:7: add_twice: index: out[0]: 0 -> 1: survived: no test notices it"),
+        (
+            third := "foo.hpp:7: add_twice: sign: out[0] += x * T(2) -> -=: survived: "
+            "no test comes across it"
+        ),
+        second,
+        third,
+        "mutate: 3 of 3 mutants: 1 killed, 2 survived",
+        "mutate: kinds: 1 drop, 1 index, 1 sign",
+    ]
+    listed = {sites[1].key: "reason", sites[2].key: "reason"}
+    lines, well = mutate.report(sites, chosen, verdict, listed)
+    assert well
+    assert lines[-2] == "mutate: 3 of 3 mutants: 2 equivalent, 1 killed"
+    listed |= {sites[0].key: "no", "gone": "no"}
+    lines, well = mutate.report(sites, chosen, verdict, listed)
+    assert not well
+    assert lines[3:5] == [
+        f"{lines[0]} (listed as equivalent; take it off mutate_equivalent.txt)",
+        "mutate_equivalent.txt: there is no mutant gone; take it off",
+    ]
+
+
+def test_the_list_names_mutants_that_exist() -> None:
+    """Find every mutant of the list in core/, however its line has moved."""
+    known = {site.key for site in mutate_sites.all_sites(mutate.ROOT / "core")}
+    listed = mutate.read_equivalents(mutate.EQUIVALENT.read_text())
+    assert listed.keys() - known == set()
+
+
+def test_lists_mutants(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name the mutants of one header on request, and build nothing."""
+    assert mutate.main(["--list", "--file", "integrate.hpp"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) >= 50
+    assert all(line.startswith("integrate.hpp:") for line in lines)
