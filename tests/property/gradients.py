@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 
 import featherback as fb
 from featherback.sim.check import sizes
-from featherback.sim.differences import Slopes, slopes, stencil
+from featherback.sim.differences import LADDER, Slopes, slopes, stencil
+from tests.property.modes import contact_modes
 from tests.property.random_models import Rng
+from tests.property.sides import Side, side_slope
 
 Vector = NDArray[np.float64]
 OFFSETS = stencil()
+# a one-sided slope is looked at if its doubt is below this share of the largest entry
+CLEAR = 1e-4
 
 
 @dataclass
@@ -75,8 +79,8 @@ class Comparison:
         point = [inputs[name] for name in ("q", "v", "u")]
         return self.sim.rollout(*point, steps=self.steps, params=params)
 
-    def lines(self, name: str, directions: Vector) -> Slopes:
-        """Return slopes of the loss along directions of one input, each flat."""
+    def beside(self, name: str, directions: Vector) -> tuple[dict[str, Any], fb.Rollout, Vector]:
+        """Return inputs, rollouts and losses at the stencil along directions of one input."""
         x = self.inputs[name]
         moved = x.reshape(-1) + OFFSETS[None, :, None] * directions[:, None, :]
         worlds = moved.shape[0] * moved.shape[1]
@@ -93,7 +97,20 @@ class Comparison:
             loss += ((states - base) * bar).sum(axis=(1, 2))
         # a world that converged and one that did not are on different sides of a choice
         loss[roll.status != self.roll.status] = np.nan
-        return slopes(loss.reshape(len(directions), -1))
+        return inputs, roll, loss
+
+    def lines(self, name: str, directions: Vector) -> Slopes:
+        """Return slopes of the loss along directions of one input, each flat."""
+        return slopes(self.beside(name, directions)[2].reshape(len(directions), -1))
+
+    def sides(self, name: str, direction: Vector) -> tuple[Side, Side]:
+        """Return the slopes to the right and to the left, from steps of the point's own modes."""
+        inputs, roll, loss = self.beside(name, direction[None])
+        modes = contact_modes(self.sim, inputs, roll)
+        loss[(modes != modes[:1]).any(axis=(1, 2, 3))] = np.nan
+        n = len(LADDER)
+        right = side_slope(loss[0], loss[1 : n + 1])
+        return right, side_slope(loss[0], loss[n + 1 :], -LADDER)
 
     def compare(self, name: str, directions: Vector, tally: Tally) -> None:
         """Compare the gradient of one input along directions, and count."""
@@ -115,6 +132,8 @@ class Comparison:
         tally.count["lines"] += len(known)
         tally.count["crossed lines"] += int((~known).sum())
         tally.worst = max(tally.worst, float(error[known].max(initial=0)))
+        for direction in directions[~known] if not lost else ():
+            self.compare_sides(name, direction, scale, tally)
         for k in np.flatnonzero(known & ~(error <= self.tolerance)):
             tally.failures.append(
                 f"{self.label}: {name} along line {k}: vjp {directions[k] @ gradient:.10g}, "
@@ -122,6 +141,27 @@ class Comparison:
             )
         if np.any(gradient != 0) and known.any():
             tally.acted.add(name)
+
+    def compare_sides(self, name: str, direction: Vector, scale: float, tally: Tally) -> None:
+        """Compare with one-sided slopes where central differences do not agree among themselves.
+
+        The gradient must be the slope of a side that keeps the contact modes of the point. Where
+        both do, a choice that is not a contact's may lie at either.
+        """
+        found = float(direction @ self.gradient[name].reshape(-1))
+        sides = [side for side in self.sides(name, direction) if side.doubt <= CLEAR * scale]
+        if not sides:
+            tally.count["crossed lines unresolved"] += 1
+            return
+        apart = max(side.value for side in sides) - min(side.value for side in sides)
+        kinked = len(sides) == 1 or apart > 3 * sum(side.doubt for side in sides)
+        tally.count["crossed lines with a kink" if kinked else "crossed lines by rounding"] += 1
+        excess = [abs(s.value - found) - max(self.tolerance * scale, 3 * s.doubt) for s in sides]
+        if min(excess) > 0:
+            tally.failures.append(
+                f"{self.label}: {name} beside a kink: vjp {found:.10g}, one-sided slopes "
+                f"{[(s.value, s.doubt) for s in sides]}, largest entry {scale:.3g}"
+            )
 
     def entries(self, name: str) -> Vector:
         """Return one direction for each entry of an input."""

@@ -116,7 +116,10 @@ class Long:
                 point = (self.roll.q[k], self.roll.v[k], self.inputs["u"][k])
                 dq, dv = self.sim.jvp(*point, dq, dv, du, params=given, dparams=dparams)
         terms = np.hstack([a * self.gradient[k] for k, a in lines.items()])
-        return np.abs(forward - terms.sum(axis=1)) / (size + np.abs(terms).sum(axis=1)), growth
+        size += np.abs(terms).sum(axis=1)
+        # what lies eight digits below the largest direction is rounding
+        size = np.maximum(size, max(1e-8 * size.max(), np.finfo(np.float64).tiny))
+        return np.abs(forward - terms.sum(axis=1)) / size, growth
 
 
 def parameters(sim: fb.Simulator) -> dict[str, Vector]:
@@ -187,12 +190,12 @@ def check_contact(case: Long) -> None:
     assert sticks > 0 and slides > 0
 
 
-def check_dual_numbers(case: Long, lines: dict[str, Vector], limit: float) -> tuple[float, float]:
-    """Compare with dual numbers along directions; return the worst error and the largest growth."""
+def check_dual_numbers(case: Long, lines: dict[str, Vector], limit: float) -> float:
+    """Compare with dual numbers along directions and return the worst error."""
     error, growth = case.pairing(lines)
     print(f"{len(error)} directions, pairing {error.max():.1e}, growth {growth.max():.1e}")
     assert np.all(error <= limit * growth)
-    return float(error.max()), float(growth.max())
+    return float(error.max())
 
 
 def test_laikago_against_differences() -> None:
@@ -242,14 +245,17 @@ def random_case(seed: int) -> Long | None:
     sim = fb.Simulator(model, friction=law(seed))
     u = 0.3 * rng.normal(size=(STEPS, model.nu))
     try:
-        return Long(sim, {"q": q, "v": v, "u": u, **parameters(sim)}, rng)
+        case = Long(sim, {"q": q, "v": v, "u": u, **parameters(sim)}, rng)
     except WorldError:
         return None
+    # sums of squares of what has exploded are not finite
+    largest = max(float(np.abs(a).max(initial=0)) for a in case.gradient.values())
+    return case if largest < 1e100 else None
 
 
 def check_random_models(seeds: range) -> None:
     """Compare random models with dual numbers along random directions of all inputs together."""
-    missing, contacts = 0, 0
+    missing, contacts, errors = 0, 0, list[float]()
     for seed in seeds:
         case = random_case(seed)
         if case is None:
@@ -257,10 +263,13 @@ def check_random_models(seeds: range) -> None:
             continue
         contacts += int(case.modes.sum())
         print(f"seed {seed}", end=": ")
-        check_dual_numbers(case, {name: random_lines(case, name, 4) for name in case.inputs}, 1e-6)
+        lines = {name: random_lines(case, name, 4) for name in case.inputs}
+        errors.append(check_dual_numbers(case, lines, 1e-6))
     print(f"seeds {seeds.start} to {seeds.stop - 1}: {missing} without gradient, {contacts} contacts")
     assert missing <= 0.4 * len(seeds)
     assert contacts > 100 * len(seeds)
+    # most of them without help from the growth
+    assert np.mean(np.array(errors) <= 1e-6) >= 0.8
 
 
 def test_random_models() -> None:
