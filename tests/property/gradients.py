@@ -139,7 +139,13 @@ class Comparison:
                 f"{self.label}: {name} along line {k}: vjp {directions[k] @ gradient:.10g}, "
                 f"differences {reference.value[k]:.10g}, error {error[k]:.1e}"
             )
-        if np.any(gradient != 0) and known.any():
+        if known.any():
+            self.note(name, tally)
+
+    def note(self, name: str, tally: Tally) -> None:
+        """Note that an input acts, if its gradient is more than rounding."""
+        entries = self.gradient[name].reshape(-1) * sizes(name, self.inputs[name])
+        if np.abs(entries).max() > 1e-13 * self.largest:
             tally.acted.add(name)
 
     def compare_sides(self, name: str, direction: Vector, scale: float, tally: Tally) -> None:
@@ -156,6 +162,7 @@ class Comparison:
         apart = max(side.value for side in sides) - min(side.value for side in sides)
         kinked = len(sides) == 1 or apart > 3 * sum(side.doubt for side in sides)
         tally.count["crossed lines with a kink" if kinked else "crossed lines by rounding"] += 1
+        self.note(name, tally)
         excess = [abs(s.value - found) - max(self.tolerance * scale, 3 * s.doubt) for s in sides]
         if min(excess) > 0:
             tally.failures.append(

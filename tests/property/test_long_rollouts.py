@@ -265,7 +265,9 @@ def check_random_models(seeds: range) -> None:
         print(f"seed {seed}", end=": ")
         lines = {name: random_lines(case, name, 4) for name in case.inputs}
         errors.append(check_dual_numbers(case, lines, 1e-6))
-    print(f"seeds {seeds.start} to {seeds.stop - 1}: {missing} without gradient, {contacts} contacts")
+    print(
+        f"seeds {seeds.start} to {seeds.stop - 1}: {missing} without gradient, {contacts} contacts"
+    )
     assert missing <= 0.4 * len(seeds)
     assert contacts > 100 * len(seeds)
     # most of them without help from the growth
