@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import featherback as fb
-from featherback.cli.strip import draw_strip
+from featherback.experiments.strip import draw_strip
 
 Array = NDArray[np.float64]
 

@@ -24,6 +24,31 @@ def demo(
 
 
 @app.command
+def run(
+    name: Annotated[
+        tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help="name of the experiment")
+    ],
+    quick: Annotated[bool, tyro.conf.arg(help="a run of seconds")] = False,
+    seed: Annotated[int | None, tyro.conf.arg(help="seed of its random numbers; 0")] = None,
+    seeds: Annotated[int | None, tyro.conf.arg(help="run seeds 0 to N - 1; a summary")] = None,
+    out: Annotated[Path | None, tyro.conf.arg(help="folder of its files; runs/NAME")] = None,
+    resume: Annotated[bool, tyro.conf.arg(help="go on from what a stopped run saved")] = False,
+) -> None:
+    """Run an experiment: plot, recorded motion, film, and a JSON result with its baseline."""
+    from featherback.cli.run import run_experiment
+
+    run_experiment(name, quick=quick, seed=seed, seeds=seeds, out=out, resume=resume)
+
+
+@app.command
+def experiments() -> None:
+    """List the experiments that `featherback run` knows."""
+    from featherback.cli.run import list_experiments
+
+    list_experiments()
+
+
+@app.command
 def doctor() -> None:
     """Print versions, instruction set and cores: what a bug report should contain."""
     from featherback.cli.doctor import run_doctor

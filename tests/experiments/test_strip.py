@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from featherback.cli import strip
+from featherback.experiments import strip
 from featherback.errors import FeatherbackError
 
 pytest.importorskip("matplotlib")

@@ -1,0 +1,93 @@
+"""`featherback run NAME`: run an experiment and say what it showed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from featherback.errors import ParameterError
+from featherback.experiments import names, run, run_seeds
+
+
+def run_experiment(
+    name: str, *, quick: bool, seed: int | None, seeds: int | None, out: Path | None, resume: bool
+) -> None:
+    """Run an experiment for one seed or several, and print figures, claims and files."""
+    if seed is not None and seeds is not None:
+        raise ParameterError(
+            f"run {name}: --seed {seed} and --seeds {seeds} are both given; pass one of them."
+        )
+    folder = Path("runs") / name if out is None else out
+    try:
+        if seeds is not None:
+            print_summary(run_seeds(name, seeds, quick=quick, out=folder, resume=resume), folder)
+        else:
+            content = run(name, seed=seed or 0, quick=quick, out=folder, resume=resume)
+            print_result(content, folder)
+    except KeyboardInterrupt:
+        print(
+            f"featherback: run {name}: interrupted; what there is was saved in {folder}: go on "
+            "with the same command and --resume.",
+            file=sys.stderr,
+        )
+        raise SystemExit(130) from None
+
+
+def list_experiments() -> None:
+    """Print the names that `featherback run` knows."""
+    Console().print("\n".join(names()), highlight=False)
+
+
+def print_result(content: dict[str, Any], folder: Path) -> None:
+    """Print one result."""
+    console = Console()
+    console.print(f"{content['name']}, seed {content['seed']}: {content['summary']}")
+    table = _table()
+    for name, value in content["figures"].items():
+        table.add_row(name, _number(value))
+    console.print(table)
+    table = _table()
+    for claim in content["claims"]:
+        table.add_row(_verdict(claim["holds"]), claim["claim"], _number(claim["value"]))
+    console.print(table)
+    for note in content["notes"]:
+        console.print(note, highlight=False)
+    for what, file in {"result": f"{content['name']}.json", **content["files"]}.items():
+        console.print(f"{what}: {folder / file}", highlight=False, soft_wrap=True)
+
+
+def print_summary(summary: dict[str, Any], folder: Path) -> None:
+    """Print median and spread over seeds."""
+    console = Console()
+    console.print(f"{summary['name']}, {len(summary['seeds'])} seeds: median (least to most)")
+    table = _table()
+    for name, value in summary["figures"].items():
+        table.add_row(name, _range(value))
+    console.print(table)
+    table = _table()
+    for claim in summary["claims"]:
+        held = f"{claim['holds']} of {claim['of']}"
+        table.add_row(held, claim["claim"], _range(claim))
+    console.print(table)
+    path = folder / f"{summary['name']}-seeds.json"
+    console.print(f"summary: {path}", highlight=False, soft_wrap=True)
+
+
+def _table() -> Table:
+    return Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+
+
+def _verdict(holds: bool) -> str:
+    return "[green]holds[/]" if holds else "[red]does not hold[/]"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _range(value: dict[str, Any]) -> str:
+    return f"{_number(value['median'])} ({_number(value['least'])} to {_number(value['most'])})"

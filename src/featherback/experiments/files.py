@@ -1,0 +1,79 @@
+"""Files of an experiment: whole or not at all, and never anything that runs on loading."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from featherback.errors import FeatherbackError
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write a file through a temporary one beside it, so that a reader never sees half of it.
+
+    Raises:
+        FeatherbackError: if the folder cannot be made or the file not written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise FeatherbackError(
+            f"{path}: cannot be written ({error.strerror}); name another folder with --out."
+        ) from None
+    return path
+
+
+def save_arrays(path: Path, arrays: Mapping[str, ArrayLike]) -> Path:
+    """Write named arrays of numbers or text as a NumPy archive.
+
+    Raises:
+        FeatherbackError: if an array holds objects, or the file cannot be written.
+    """
+    checked: dict[str, NDArray[Any]] = {}
+    for name, value in arrays.items():
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise FeatherbackError(
+                f'{path}: "{name}" holds objects; an archive holds numbers and text only.'
+            )
+        checked[name] = array
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **checked)  # pyright: ignore[reportArgumentType]
+    return write_bytes(path, buffer.getvalue())
+
+
+def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays that `save_arrays` wrote.
+
+    Raises:
+        FeatherbackError: if there is no such file or it is not such an archive.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise FeatherbackError(f"{path}: there is no such file; check the name.") from None
+    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile):
+        raise FeatherbackError(
+            f"{path}: not a whole archive of arrays; it was cut short or is another kind of file: "
+            "delete it and start again."
+        ) from None

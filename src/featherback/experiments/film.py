@@ -1,0 +1,139 @@
+"""Films of recordings by MuJoCo's software renderer; a picture strip where there is no GL.
+
+`python -m featherback.experiments.film motion.npz motion.gif` renders one recording. The frame
+runs it as a process of its own: the choice of the GL library is made once in a process, and a
+driver that crashes takes only that process with it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featherback.errors import FeatherbackError
+from featherback.experiments.recording import Motion
+
+WIDTH, HEIGHT, FRAMES_PER_SECOND = 400, 300, 25
+MOST_FRAMES = 250
+MARK = np.array([0.85, 0.15, 0.15, 0.6], np.float32)  # colour of a target
+PATIENCE = 300.0  # seconds that a film may take
+STRIP = 6  # moments in a strip
+
+
+def make_film(recording: Path) -> tuple[Path, str | None]:
+    """Render a recording beside itself.
+
+    Args:
+        recording: what `Motion.save` wrote.
+
+    Returns:
+        The GIF and None; or, where it cannot be rendered, a picture strip and a sentence that
+        says why.
+    """
+    film = recording.with_suffix(".gif")
+    if importlib.util.find_spec("PIL") is None:
+        reason = "pillow is not installed (pip install 'featherback[plot]')"
+    else:
+        reason = _render_apart(recording, film)
+    if reason is None:
+        return film, None
+    strip = recording.with_suffix(".png")
+    draw_motion(Motion.load(recording), strip)
+    return strip, f"{strip.name} is a picture strip instead of a film, since {reason}."
+
+
+def draw_motion(motion: Motion, path: Path) -> Path:
+    """Draw a motion at six moments, evenly spaced, and save the picture."""
+    import mujoco
+
+    from featherback.experiments.strip import draw_strip
+
+    rows = np.linspace(0, motion.steps, STRIP).round().astype(int)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model = mujoco.MjModel.from_xml_string(motion.xml)
+    return draw_strip(model, motion.q[rows], [float(r * motion.dt) for r in rows], path)
+
+
+def _render_apart(recording: Path, film: Path) -> str | None:
+    """Render in a process of its own; return None, or why it did not work."""
+    env = dict(os.environ)
+    if sys.platform.startswith("linux") and not env.get("DISPLAY"):
+        env.setdefault("MUJOCO_GL", "egl")
+    command = [sys.executable, "-m", "featherback.experiments.film", str(recording), str(film)]
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"the renderer took more than {PATIENCE:.0f} s"
+    if done.returncode == 0 and film.exists():
+        return None
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    last = lines[-1].strip().rstrip(".") if lines else f"exit status {done.returncode}"
+    return f"MuJoCo's renderer found no GL ({last})"
+
+
+def render(motion: Motion, film: Path) -> Path:
+    """Render a motion as a GIF in this process; targets are marked by small spheres."""
+    import mujoco
+    from PIL import Image
+
+    model = mujoco.MjModel.from_xml_string(motion.xml)
+    data = mujoco.MjData(model)
+    camera = mujoco.MjvCamera()
+    camera.lookat[:] = motion.camera[:3]
+    camera.distance, camera.azimuth, camera.elevation = motion.camera[3:]
+    stride = max(round(1.0 / (FRAMES_PER_SECOND * motion.dt)), -(-motion.steps // MOST_FRAMES), 1)
+    rows = [*range(0, motion.steps, stride), motion.steps]
+    renderer = mujoco.Renderer(model, HEIGHT, WIDTH)
+    renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
+    renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+    images: list[Any] = []
+    for row in rows:
+        data.qpos[:] = motion.q[row]
+        mujoco.mj_forward(model, data)
+        renderer.update_scene(data, camera)
+        for point in motion.target:
+            _mark(renderer.scene, point)
+        images.append(Image.fromarray(renderer.render()).quantize(128))
+    renderer.close()
+    film.parent.mkdir(parents=True, exist_ok=True)
+    pause = max(round(1000.0 * stride * motion.dt), 20)
+    # the last picture stays for a second
+    durations = [pause] * (len(images) - 1) + [1000]
+    images[0].save(film, save_all=True, append_images=images[1:], duration=durations, loop=0)
+    return film
+
+
+def _mark(scene: Any, point: Any) -> None:
+    """Add a small sphere to a scene."""
+    import mujoco
+
+    if scene.ngeom >= scene.maxgeom:
+        return
+    kind, size = mujoco.mjtGeom.mjGEOM_SPHERE, np.full(3, 0.03)
+    mujoco.mjv_initGeom(scene.geoms[scene.ngeom], kind, size, point, np.eye(3).ravel(), MARK)
+    scene.ngeom += 1
+
+
+def main(arguments: list[str]) -> int:
+    """Render the recording named first into the GIF named second."""
+    if len(arguments) != 2:
+        print("usage: python -m featherback.experiments.film RECORDING.npz FILM.gif")
+        return 2
+    try:
+        render(Motion.load(Path(arguments[0])), Path(arguments[1]))
+    except FeatherbackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
