@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["FeatherbackError", "ModelError", "ParameterError", "ShapeError", "WorldError"]
+from typing import Any
+
+__all__ = [
+    "FeatherbackError",
+    "ModelError",
+    "OptimisationError",
+    "ParameterError",
+    "ShapeError",
+    "WorldError",
+]
 
 
 class FeatherbackError(Exception):
@@ -23,3 +32,16 @@ class ParameterError(FeatherbackError, ValueError):
 
 class WorldError(FeatherbackError, RuntimeError):
     """One or more worlds of a batch stopped; the others are unaffected."""
+
+
+class OptimisationError(FeatherbackError, RuntimeError):
+    """An optimisation stopped for a reason that makes its result useless, such as divergence.
+
+    Attributes:
+        outcome: what had been reached before, where the method has something to hand out.
+    """
+
+    def __init__(self, message: str, outcome: Any = None) -> None:
+        """Keep the sentence and what was reached."""
+        super().__init__(message)
+        self.outcome = outcome

@@ -7,8 +7,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from featherback.experiments import strip
 from featherback.errors import FeatherbackError
+from featherback.experiments import strip
 
 pytest.importorskip("matplotlib")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from featherback.errors import ParameterError
@@ -48,14 +49,14 @@ def print_result(content: dict[str, Any], folder: Path) -> None:
     console.print(f"{content['name']}, seed {content['seed']}: {content['summary']}")
     table = _table()
     for name, value in content["figures"].items():
-        table.add_row(name, _number(value))
+        table.add_row(escape(name), _number(value))
     console.print(table)
     table = _table()
     for claim in content["claims"]:
-        table.add_row(_verdict(claim["holds"]), claim["claim"], _number(claim["value"]))
+        table.add_row(_verdict(claim["holds"]), escape(claim["claim"]), _number(claim["value"]))
     console.print(table)
     for note in content["notes"]:
-        console.print(note, highlight=False)
+        console.print(escape(note), highlight=False)
     for what, file in {"result": f"{content['name']}.json", **content["files"]}.items():
         console.print(f"{what}: {folder / file}", highlight=False, soft_wrap=True)
 
@@ -66,12 +67,12 @@ def print_summary(summary: dict[str, Any], folder: Path) -> None:
     console.print(f"{summary['name']}, {len(summary['seeds'])} seeds: median (least to most)")
     table = _table()
     for name, value in summary["figures"].items():
-        table.add_row(name, _range(value))
+        table.add_row(escape(name), _range(value))
     console.print(table)
     table = _table()
     for claim in summary["claims"]:
         held = f"{claim['holds']} of {claim['of']}"
-        table.add_row(held, claim["claim"], _range(claim))
+        table.add_row(held, escape(claim["claim"]), _range(claim))
     console.print(table)
     path = folder / f"{summary['name']}-seeds.json"
     console.print(f"summary: {path}", highlight=False, soft_wrap=True)
@@ -81,7 +82,9 @@ def _table() -> Table:
     return Table(show_header=False, box=None, padding=(0, 2, 0, 0))
 
 
-def _verdict(holds: bool) -> str:
+def _verdict(holds: bool | None) -> str:
+    if holds is None:
+        return "not judged"
     return "[green]holds[/]" if holds else "[red]does not hold[/]"
 
 

@@ -84,7 +84,7 @@ def render(motion: Motion, film: Path) -> Path:
     import mujoco
     from PIL import Image
 
-    model = mujoco.MjModel.from_xml_string(motion.xml)
+    model = _lit(motion.xml)
     data = mujoco.MjData(model)
     camera = mujoco.MjvCamera()
     camera.lookat[:] = motion.camera[:3]
@@ -109,6 +109,35 @@ def render(motion: Motion, film: Path) -> Path:
     durations = [pause] * (len(images) - 1) + [1000]
     images[0].save(film, save_all=True, append_images=images[1:], duration=durations, loop=0)
     return film
+
+
+def _lit(xml: str) -> Any:
+    """Return the model with a bright sky, a squared floor and more light; poses are the same."""
+    import mujoco
+
+    spec = mujoco.MjSpec.from_string(xml)
+    gradient, squares = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
+    sky, flat = mujoco.mjtTexture.mjTEXTURE_SKYBOX, mujoco.mjtTexture.mjTEXTURE_2D
+    common: dict[str, Any] = {"width": 128, "height": 128}
+    spec.add_texture(
+        name="film_sky",
+        type=sky,
+        builtin=gradient,
+        rgb1=[0.75, 0.85, 0.95],
+        rgb2=[1, 1, 1],
+        **common,
+    )
+    spec.add_texture(
+        name="film_floor", type=flat, builtin=squares, rgb1=[0.80] * 3, rgb2=[0.86] * 3, **common
+    )
+    floor = spec.add_material(name="film_floor", texrepeat=[1, 1], texuniform=True)
+    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "film_floor"
+    for geom in spec.geoms:
+        if geom.type == mujoco.mjtGeom.mjGEOM_PLANE:
+            geom.material = "film_floor"
+    spec.visual.headlight.ambient = [0.45] * 3
+    spec.visual.headlight.diffuse = [0.5] * 3
+    return spec.compile()
 
 
 def _mark(scene: Any, point: Any) -> None:

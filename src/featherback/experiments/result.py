@@ -137,12 +137,12 @@ class Claim:
     Attributes:
         text: the claim in words.
         value: the measured value; None where it could not be measured.
-        holds: whether the claim holds.
+        holds: whether the claim holds; None where the run was too short to tell.
     """
 
     text: str
     value: float | None
-    holds: bool
+    holds: bool | None
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,12 @@ class Result:
             "others": {name: trace.to_json() for name, trace in self.others.items()},
             "figures": self.figures,
             "claims": [
-                {"claim": c.text, "value": c.value, "holds": bool(c.holds)} for c in self.claims
+                {
+                    "claim": claim.text,
+                    "value": claim.value,
+                    "holds": None if claim.holds is None else bool(claim.holds),
+                }
+                for claim in self.claims
             ],
             "notes": self.notes,
         }

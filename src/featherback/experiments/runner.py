@@ -117,7 +117,7 @@ def run_seeds(
         "claims": [
             {
                 "claim": claim["claim"],
-                "holds": sum(c["claims"][i]["holds"] for c in contents),
+                "holds": sum(c["claims"][i]["holds"] is True for c in contents),
                 "of": seeds,
                 **spread([c["claims"][i]["value"] for c in contents]),
             }

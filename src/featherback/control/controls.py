@@ -1,0 +1,189 @@
+"""Which numbers are optimised, and how they become the controls of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from featherback.errors import ParameterError, ShapeError
+from featherback.model import Model
+
+Array = NDArray[np.float64]
+
+
+def real_array(where: str, name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return `value` as float64 of `shape`, repeated along leading axes where they are missing.
+
+    Raises:
+        ShapeError: if it does not fit.
+        ParameterError: if it holds a NaN.
+    """
+    array = np.asarray(value, np.float64)
+    try:
+        whole = np.broadcast_to(array, shape)
+    except ValueError:
+        raise ShapeError(
+            f"{where}: {name} has shape {array.shape}; expected {shape}, or what repeats to it."
+        ) from None
+    if np.isnan(whole).any():
+        raise ParameterError(f"{where}: {name} holds a NaN; give numbers.")
+    return np.array(whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Controls:
+    """Controls u = base + unit x, where x acts on some actuators and holds for some steps.
+
+    Attributes:
+        base: float64[steps, nu], controls where x is zero, such as gravity compensation.
+        free: int[nfree], the actuators that x acts on; the others follow `base`.
+        hold: number of steps for which one row of x holds.
+        active: number of steps, from the first, on which x acts; `base` alone afterwards.
+        unit: float64[nfree], what one unit of x means for each actuator.
+        lower: float64[knots, nfree], least x.
+        upper: float64[knots, nfree], largest x.
+    """
+
+    base: Array
+    free: NDArray[np.intp]
+    hold: int
+    active: int
+    unit: Array
+    lower: Array
+    upper: Array
+
+    @property
+    def knots(self) -> int:
+        """Number of rows of x."""
+        return -(-self.active // self.hold)
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return self.knots * len(self.free)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(knots, nfree), the shape of x."""
+        return self.knots, len(self.free)
+
+    def expand(self, x: Array) -> Array:
+        """Return u float64[worlds, steps, nu] for x float64[worlds, knots, nfree]."""
+        u = np.repeat(self.base[None], len(x), axis=0)
+        held = np.repeat(x * self.unit, self.hold, axis=1)[:, : self.active]
+        u[:, : self.active, self.free] += held
+        return u
+
+    def gather(self, u_bar: Array) -> Array:
+        """Return the cotangent of x, float64[worlds, knots, nfree], for that of u."""
+        part = u_bar[:, : self.active, self.free]
+        starts = np.arange(0, self.active, self.hold)
+        return np.add.reduceat(part, starts, axis=1) * self.unit
+
+
+def make_controls(
+    model: Model,
+    base: ArrayLike,
+    *,
+    free: Sequence[int] | None = None,
+    hold: int = 1,
+    active: int | None = None,
+    unit: ArrayLike = 1.0,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+) -> Controls:
+    """Describe the unknowns of a trajectory optimisation.
+
+    Args:
+        model: the model whose actuators are driven.
+        base: real[steps, nu], controls where the unknowns are zero.
+        free: actuators that the unknowns act on; all when None.
+        hold: steps for which one row of unknowns holds.
+        active: steps on which the unknowns act, from the first; all when None.
+        unit: what one unit of an unknown means, for all free actuators or real[nfree], such as
+            their force limits; above 0.
+        lower: least control u, real[nu] or [steps, nu]; the model's control range when None.
+        upper: largest control u; the model's control range when None.
+
+    Returns:
+        The unknowns with their bounds, in terms of offsets from `base`.
+
+    Raises:
+        ShapeError: where an array does not fit the model.
+        ParameterError: where bounds cross, hold a NaN, or exclude `base`.
+    """
+    where = "make_controls()"
+    array = np.asarray(base, np.float64)
+    if array.ndim != 2 or array.shape[1] != model.nu or not len(array):
+        raise ShapeError(
+            f"{where}: base has shape {array.shape}; expected (steps, {model.nu}) "
+            f'for model "{model.name}".'
+        )
+    array = real_array(where, "base", array, array.shape)
+    steps = len(array)
+    which = np.arange(model.nu) if free is None else np.asarray(free, np.intp)
+    if which.ndim != 1 or not len(which) or which.min() < 0 or which.max() >= model.nu:
+        raise ParameterError(
+            f"{where}: free is {free!r}; it must name at least one actuator from 0 to "
+            f"{model.nu - 1}."
+        )
+    acting = steps if active is None else active
+    for name, value, most in (("hold", hold, steps), ("active", acting, steps)):
+        if not 1 <= value <= most:
+            raise ParameterError(f"{where}: {name} is {value}; it must be from 1 to {most}.")
+    units = real_array(where, "unit", unit, (len(which),))
+    if not np.all(np.isfinite(units) & (units > 0.0)):
+        raise ParameterError(
+            f"{where}: unit holds {units.min():g}; it must hold finite numbers above 0."
+        )
+    ends = _control_range(model)
+    low = real_array(where, "lower", ends[0] if lower is None else lower, array.shape)
+    high = real_array(where, "upper", ends[1] if upper is None else upper, array.shape)
+    refuse_crossed(where, low, high)
+    _refuse_excluded(where, array, low, high, which)
+    # one row of x must keep all its steps within the bounds
+    starts = np.arange(0, acting, hold)
+    room = (low - array)[:acting][:, which], (high - array)[:acting][:, which]
+    return Controls(
+        base=array,
+        free=which,
+        hold=hold,
+        active=acting,
+        unit=units,
+        lower=np.maximum.reduceat(room[0], starts, axis=0) / units,
+        upper=np.minimum.reduceat(room[1], starts, axis=0) / units,
+    )
+
+
+def _control_range(model: Model) -> tuple[Array, Array]:
+    """Return the model's control limits, infinite where it has none."""
+    limited = np.array(model.mujoco.actuator_ctrllimited, bool)
+    ends = np.array(model.mujoco.actuator_ctrlrange, np.float64).reshape(-1, 2)
+    return np.where(limited, ends[:, 0], -np.inf), np.where(limited, ends[:, 1], np.inf)
+
+
+def refuse_crossed(where: str, lower: Array, upper: Array) -> None:
+    """Refuse bounds whose lower end lies above the upper."""
+    if np.any(lower > upper):
+        at = tuple(int(i) for i in np.argwhere(lower > upper)[0])
+        raise ParameterError(
+            f"{where}: the bounds cross at {list(at)}: lower is {lower[at]:g} and upper "
+            f"{upper[at]:g}; lower must not lie above upper."
+        )
+
+
+def _refuse_excluded(
+    where: str, base: Array, lower: Array, upper: Array, free: NDArray[np.intp]
+) -> None:
+    """Refuse a base that lies outside the bounds where it is optimised."""
+    outside = ((base < lower) | (base > upper))[:, free]
+    if np.any(outside):
+        step, column = (int(i) for i in np.argwhere(outside)[0])
+        which = int(free[column])
+        raise ParameterError(
+            f"{where}: base[{step}, {which}] is {base[step, which]:g}, outside its bounds "
+            f"{lower[step, which]:g} to {upper[step, which]:g}; move it inside or widen the bounds."
+        )

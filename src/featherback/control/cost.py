@@ -1,0 +1,139 @@
+"""Costs of trajectories: a number for each world, and its derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from featherback.errors import ParameterError
+from featherback.model import Model
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The cost of each world and its cotangents; None stands for zero.
+
+    Attributes:
+        cost: float64[worlds].
+        q_bar: float64[worlds, steps + 1, nq], derivative with respect to the configurations.
+        v_bar: float64[worlds, steps + 1, nv], with respect to the velocities.
+        u_bar: float64[worlds, steps, nu], with respect to the controls.
+    """
+
+    cost: Array
+    q_bar: Array | None = None
+    v_bar: Array | None = None
+    u_bar: Array | None = None
+
+
+class Cost(Protocol):
+    """Any function of a batch of trajectories with this signature is a cost."""
+
+    def __call__(self, q: Array, v: Array, u: Array) -> Value:
+        """Return costs and cotangents of q[worlds, steps + 1, nq], v and u."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FinalPlace:
+    """Half the squared distance of a free body from a target at the last step [m²].
+
+    Attributes:
+        columns: the three columns of q that hold the body's place.
+        target: float64[3], [m].
+        weight: factor of the cost.
+    """
+
+    columns: slice
+    target: Array
+    weight: float = 1.0
+
+    def __call__(self, q: Array, v: Array, u: Array) -> Value:
+        """Return the cost and its derivative."""
+        miss = q[:, -1, self.columns] - self.target
+        q_bar = np.zeros_like(q)
+        q_bar[:, -1, self.columns] = self.weight * miss
+        return Value(0.5 * self.weight * np.sum(miss**2, axis=1), q_bar)
+
+    def distance(self, q: Array) -> Array:
+        """Return the distance from the target at the last step [m], for each world."""
+        return np.linalg.norm(q[..., -1, self.columns] - self.target, axis=-1)
+
+
+def final_place(model: Model, body: str, target: ArrayLike, *, weight: float = 1.0) -> FinalPlace:
+    """Return the cost of a free body's place at the last step.
+
+    Args:
+        model: the model.
+        body: name of a body with a free joint.
+        target: real[3], where it should be [m].
+        weight: factor of the cost.
+
+    Raises:
+        ParameterError: if there is no such body, it has no free joint, or the target is not
+            three finite numbers.
+    """
+    where = "final_place()"
+    if body not in model.body_names:
+        raise ParameterError(
+            f'{where}: there is no body "{body}"; there are: {", ".join(model.body_names[:10])}.'
+        )
+    number = model.body_names.index(body)
+    joint = int(model.mujoco.body_jntadr[number])
+    if joint < 0 or int(model.mujoco.jnt_type[joint]) != 0:
+        raise ParameterError(
+            f'{where}: body "{body}" has no free joint; name a body that moves freely.'
+        )
+    goal = np.asarray(target, np.float64)
+    if goal.shape != (3,) or not np.all(np.isfinite(goal)):
+        raise ParameterError(f"{where}: target is {target!r}; it must be three finite numbers [m].")
+    start = int(model.mujoco.jnt_qposadr[joint])
+    return FinalPlace(slice(start, start + 3), goal, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """Half the mean over the steps of weighted squared controls, measured from a base.
+
+    Attributes:
+        weight: float64[nu].
+        base: float64[steps, nu] or [nu].
+    """
+
+    weight: Array
+    base: Array
+
+    def __call__(self, q: Array, v: Array, u: Array) -> Value:
+        """Return the cost and its derivative."""
+        offset = u - self.base
+        pull = self.weight * offset / u.shape[1]
+        return Value(0.5 * np.sum(offset * pull, axis=(1, 2)), u_bar=pull)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """The sum of several costs."""
+
+    parts: Sequence[Cost]
+
+    def __call__(self, q: Array, v: Array, u: Array) -> Value:
+        """Return the sum of the costs and of their derivatives."""
+        values = [part(q, v, u) for part in self.parts]
+        return Value(
+            np.sum([value.cost for value in values], axis=0),
+            _total([value.q_bar for value in values]),
+            _total([value.v_bar for value in values]),
+            _total([value.u_bar for value in values]),
+        )
+
+
+def _total(bars: Sequence[Array | None]) -> Array | None:
+    """Return the sum of those that are there."""
+    there = [bar for bar in bars if bar is not None]
+    return sum(there[1:], there[0]) if there else None

@@ -1,0 +1,113 @@
+"""A trajectory optimisation: simulator, start, unknowns and cost, as a function of one vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback.control.controls import Controls
+from featherback.control.cost import Cost
+from featherback.sim import Rollout, Simulator, Status
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class Count:
+    """How often the simulator was asked, in worlds.
+
+    Attributes:
+        rollouts: forward simulations.
+        gradients: backward passes.
+    """
+
+    rollouts: int = 0
+    gradients: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Shooting:
+    """Cost of the trajectory from one start, as a function of the unknowns x, flat.
+
+    Attributes:
+        sim: the simulator.
+        q: float64[nq], initial configuration.
+        v: float64[nv], initial velocity.
+        controls: what x means.
+        cost: what is minimised.
+        count: how often the simulator was asked.
+    """
+
+    sim: Simulator
+    q: Array
+    v: Array
+    controls: Controls
+    cost: Cost
+    count: Count = field(default_factory=Count)
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return self.controls.size
+
+    @property
+    def lower(self) -> Array:
+        """float64[size], least x."""
+        return self.controls.lower.ravel()
+
+    @property
+    def upper(self) -> Array:
+        """float64[size], largest x."""
+        return self.controls.upper.ravel()
+
+    def rollout(self, x: Array) -> Rollout:
+        """Return the trajectories of x float64[size] or [worlds, size]."""
+        u = self.controls.expand(np.atleast_2d(x).reshape(-1, *self.controls.shape))
+        self.count.rollouts += len(u)
+        if np.ndim(x) == 1:
+            return self.sim.rollout(self.q, self.v, u[0])
+        n = len(u)
+        return self.sim.rollout(np.tile(self.q, (n, 1)), np.tile(self.v, (n, 1)), u)
+
+    def values(self, x: Array) -> Array:
+        """Return the costs of x[worlds, size]; infinite where a world left the finite numbers."""
+        roll = self.rollout(np.atleast_2d(x))
+        u = self.controls.expand(np.atleast_2d(x).reshape(-1, *self.controls.shape))
+        with np.errstate(all="ignore"):
+            cost = self.cost(_float64(roll.q), _float64(roll.v), u).cost
+        bad = (roll.status & np.uint32(Status.NONFINITE)) != 0
+        return np.where(bad | ~np.isfinite(cost), np.inf, cost)
+
+    def value(self, x: Array) -> float:
+        """Return the cost of x[size]."""
+        return float(self.values(x[None])[0])
+
+    def gradients(self, x: Array) -> tuple[Array, Array]:
+        """Return costs [worlds] and their gradients [worlds, size] at x[worlds, size].
+
+        Raises:
+            WorldError: where a world left the finite numbers, or a step has no gradient.
+        """
+        roll = self.rollout(np.atleast_2d(x))
+        u = self.controls.expand(np.atleast_2d(x).reshape(-1, *self.controls.shape))
+        q, v = _float64(roll.q), _float64(roll.v)
+        with np.errstate(all="ignore"):
+            value = self.cost(q, v, u)
+        self.count.gradients += len(u)
+        q_bar = np.zeros_like(q) if value.q_bar is None else value.q_bar
+        u_bar = _float64(roll.vjp(q_bar, value.v_bar).u)
+        if value.u_bar is not None:
+            u_bar = u_bar + value.u_bar
+        return value.cost, self.controls.gather(u_bar).reshape(len(u), -1)
+
+    def gradient(self, x: Array) -> tuple[float, Array]:
+        """Return the cost and its gradient at x[size]."""
+        cost, gradient = self.gradients(x[None])
+        return float(cost[0]), gradient[0]
+
+
+def _float64(array: NDArray[np.floating]) -> Array:
+    """Return an array of either number type as float64."""
+    return np.asarray(array, np.float64)
