@@ -116,29 +116,14 @@ def make_controls(
         ParameterError: where bounds cross, hold a NaN, or exclude `base`.
     """
     where = "make_controls()"
-    array = np.asarray(base, np.float64)
-    if array.ndim != 2 or array.shape[1] != model.nu or not len(array):
-        raise ShapeError(
-            f"{where}: base has shape {array.shape}; expected (steps, {model.nu}) "
-            f'for model "{model.name}".'
-        )
-    array = real_array(where, "base", array, array.shape)
+    array = _base(where, model, base)
     steps = len(array)
-    which = np.arange(model.nu) if free is None else np.asarray(free, np.intp)
-    if which.ndim != 1 or not len(which) or which.min() < 0 or which.max() >= model.nu:
-        raise ParameterError(
-            f"{where}: free is {free!r}; it must name at least one actuator from 0 to "
-            f"{model.nu - 1}."
-        )
+    which = _actuators(where, model, free)
     acting = steps if active is None else active
-    for name, value, most in (("hold", hold, steps), ("active", acting, steps)):
-        if not 1 <= value <= most:
-            raise ParameterError(f"{where}: {name} is {value}; it must be from 1 to {most}.")
-    units = real_array(where, "unit", unit, (len(which),))
-    if not np.all(np.isfinite(units) & (units > 0.0)):
-        raise ParameterError(
-            f"{where}: unit holds {units.min():g}; it must hold finite numbers above 0."
-        )
+    for name, value in (("hold", hold), ("active", acting)):
+        if not 1 <= value <= steps:
+            raise ParameterError(f"{where}: {name} is {value}; it must be from 1 to {steps}.")
+    units = _units(where, unit, len(which))
     ends = _control_range(model)
     low = real_array(where, "lower", ends[0] if lower is None else lower, array.shape)
     high = real_array(where, "upper", ends[1] if upper is None else upper, array.shape)
@@ -156,6 +141,38 @@ def make_controls(
         lower=np.maximum.reduceat(room[0], starts, axis=0) / units,
         upper=np.minimum.reduceat(room[1], starts, axis=0) / units,
     )
+
+
+def _base(where: str, model: Model, base: ArrayLike) -> Array:
+    """Check the controls that the unknowns are added to."""
+    array = np.asarray(base, np.float64)
+    if array.ndim != 2 or array.shape[1] != model.nu or not len(array):
+        raise ShapeError(
+            f"{where}: base has shape {array.shape}; expected (steps, {model.nu}) "
+            f'for model "{model.name}".'
+        )
+    return real_array(where, "base", array, array.shape)
+
+
+def _actuators(where: str, model: Model, free: Sequence[int] | None) -> NDArray[np.intp]:
+    """Check which actuators the unknowns act on."""
+    which = np.arange(model.nu) if free is None else np.asarray(free, np.intp)
+    if which.ndim != 1 or not len(which) or which.min() < 0 or which.max() >= model.nu:
+        raise ParameterError(
+            f"{where}: free is {free!r}; it must name at least one actuator from 0 to "
+            f"{model.nu - 1}."
+        )
+    return which
+
+
+def _units(where: str, unit: ArrayLike, count: int) -> Array:
+    """Check what one unit of an unknown means."""
+    units = real_array(where, "unit", unit, (count,))
+    if not np.all(np.isfinite(units) & (units > 0.0)):
+        raise ParameterError(
+            f"{where}: unit holds {units.min():g}; it must hold finite numbers above 0."
+        )
+    return units
 
 
 def _control_range(model: Model) -> tuple[Array, Array]:

@@ -62,6 +62,25 @@ def optimise(
         FeatherbackError: where the package that holds the method is not installed.
     """
     where = "optimise()"
+    _check_options(where, method, most, rate, clip)
+    x = check_start(where, objective, start)
+    watch = Watch(method, objective, most, goal, report)
+    try:
+        if method == "l-bfgs":
+            reason = _lbfgs(watch, x, first_step(objective, rate))
+        elif method == "projected-gradient":
+            reason = _projected(watch, x, first_step(objective, rate))
+        else:
+            reason = _adam(watch, x, 1e-2 if rate is None else rate, clip)
+    except Stop:
+        reason = f"the {most} evaluations allowed are spent"
+    return watch.outcome(reason)
+
+
+def _check_options(
+    where: str, method: str, most: int, rate: float | None, clip: float | None
+) -> None:
+    """Refuse options that have no meaning."""
     if method not in METHODS:
         raise ParameterError(
             f"{where}: method is {method!r}; it must be one of {', '.join(METHODS)}."
@@ -75,18 +94,6 @@ def optimise(
             f'{where}: clip is given with method "{method}", whose line search needs the gradient '
             'as it is; leave it out, or use method "adam".'
         )
-    x = check_start(where, objective, start)
-    watch = Watch(method, objective, most, goal, report)
-    try:
-        if method == "l-bfgs":
-            reason = _lbfgs(watch, x, first_step(objective, rate))
-        elif method == "projected-gradient":
-            reason = _projected(watch, x, first_step(objective, rate))
-        else:
-            reason = _adam(watch, x, 1e-2 if rate is None else rate, clip)
-    except Stop:
-        reason = f"the {most} evaluations allowed are spent"
-    return watch.outcome(reason)
 
 
 def first_step(objective: Objective, rate: float | None) -> float:

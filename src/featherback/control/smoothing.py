@@ -100,14 +100,7 @@ def bundle(
         WorldError: where a world left the finite numbers.
     """
     where = "bundle()"
-    if order not in ORDERS:
-        raise ParameterError(f"{where}: order is {order!r}; it must be one of {', '.join(ORDERS)}.")
-    if not (np.isfinite(sigma) and sigma > 0.0):
-        raise ParameterError(f"{where}: sigma is {sigma}; it must be a finite number above 0.")
-    if samples < 4 or samples % 2:
-        raise ParameterError(
-            f"{where}: samples is {samples}; it must be an even number, at least 4."
-        )
+    _check_options(where, sigma, samples, order)
     noise = rng.standard_normal((samples // 2, len(x)))
     points = np.concatenate([x + sigma * noise, x - sigma * noise])
     half = samples // 2
@@ -130,6 +123,18 @@ def bundle(
     share = spread0 / total if total > 0.0 else 1.0
     spread = share**2 * spread1 + (1.0 - share) ** 2 * spread0
     return Bundle(mean, share * first + (1.0 - share) * zeroth, spread, share)
+
+
+def _check_options(where: str, sigma: float, samples: int, order: str) -> None:
+    """Refuse options that have no meaning."""
+    if order not in ORDERS:
+        raise ParameterError(f"{where}: order is {order!r}; it must be one of {', '.join(ORDERS)}.")
+    if not (np.isfinite(sigma) and sigma > 0.0):
+        raise ParameterError(f"{where}: sigma is {sigma}; it must be a finite number above 0.")
+    if samples < 4 or samples % 2:
+        raise ParameterError(
+            f"{where}: samples is {samples}; it must be an even number, at least 4."
+        )
 
 
 def _mean(rows: Array) -> tuple[Array, float]:

@@ -83,6 +83,10 @@ class Context:
         """Return what a stopped run kept under `name`; None if there is nothing."""
         return self._state.get(name)
 
+    def kept_or_empty(self, name: str) -> NDArray[Any]:
+        """Return what a stopped run kept under `name`, or an array of length zero."""
+        return self._state.get(name, np.zeros(0))
+
     def save(self) -> Path:
         """Write the saved state now."""
         for which, trace in self.traces.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,11 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from featherback.control import Objective, Outcome, optimise
 from featherback.control.outcome import optional
+from featherback.control.shooting import Method
 from featherback.errors import ParameterError
 from featherback.experiments.context import Context
 from featherback.experiments.result import Trace
 
 Array = NDArray[np.float64]
+METHODS: dict[Method, str] = {
+    "l-bfgs": "L-BFGS-B (scipy), exact gradients",
+    "projected-gradient": "projected gradient, exact gradients",
+    "adam": "Adam (torch), exact gradients",
+}
 Measure = Callable[[float], float]  # cost -> what the trace shows
 
 
@@ -44,16 +49,9 @@ class Remembered:
 
     def __post_init__(self) -> None:
         """Take over what a stopped run kept."""
-        saved = self.context.kept(f"{self.name}.x")
-        if saved is not None:
-            self._x = list(saved)
-            self._cost = [float(c) for c in self._kept("cost")]
-            self._gradient = list(self._kept("gradient"))
-
-    def _kept(self, what: str) -> NDArray[Any]:
-        """Return one of the arrays that were saved together."""
-        saved = self.context.kept(f"{self.name}.{what}")
-        return np.zeros(0) if saved is None else saved
+        self._x = list(self.context.kept_or_empty(f"{self.name}.x"))
+        self._cost = [float(c) for c in self.context.kept_or_empty(f"{self.name}.cost")]
+        self._gradient = list(self.context.kept_or_empty(f"{self.name}.gradient"))
 
     @property
     def size(self) -> int:
@@ -99,24 +97,35 @@ class Remembered:
         return cost, gradient
 
 
-def run_lbfgs(
-    context: Context, objective: Objective, *, most: int, measure: Measure, which: str = "ours"
+def run_gradients(
+    context: Context,
+    objective: Objective,
+    *,
+    most: int,
+    measure: Measure,
+    method: Method = "l-bfgs",
+    goal: float | None = None,
+    which: str = "ours",
 ) -> tuple[Outcome, Trace]:
-    """Minimise by scipy's L-BFGS-B with our gradients, from zero.
+    """Minimise with our gradients, from zero.
 
     Args:
         context: the run.
         objective: what is minimised.
         most: gradient evaluations, line searches counted.
         measure: turns the cost into what the trace shows.
+        method: of `featherback.control.optimise`.
+        goal: cost at which to stop; None for none.
         which: name of the trace.
 
     Returns:
         Where it ended, and the trace.
     """
-    # a clock that runs while scipy is imported would not measure the method
-    optional("run", "scipy.optimize", "opt")
-    trace = context.trace(which, f"L-BFGS-B (scipy {version('scipy')}), exact gradients")
+    trace = context.trace(which, METHODS[method])
+    if method == "l-bfgs":
+        # a clock that runs while scipy is imported would not measure the method
+        optional("run", "scipy.optimize", "opt")
+    remembered = Remembered(objective, context, which)
     with context.progress("gradients", most) as tell:
         spent = 0
 
@@ -127,7 +136,7 @@ def run_lbfgs(
             tell(spent, measure(cost))
 
         trace.start()
-        outcome = optimise(Remembered(objective, context, which), most=most, report=report)
+        outcome = optimise(remembered, method=method, most=most, goal=goal, report=report)
     return outcome, trace
 
 
@@ -163,6 +172,7 @@ def run_cma(
     measure: Measure,
     start: ArrayLike | None = None,
     population: int | None = None,
+    diagonal: bool = False,
     stop: float | None = None,
     which: str = "baseline",
 ) -> tuple[Array, Trace]:
@@ -176,6 +186,8 @@ def run_cma(
         measure: turns the cost into what the trace shows.
         start: where the search begins; zero, moved into the bounds, when None.
         population: points of one iteration; the package's default, 4 + 3 ln(size), when None.
+        diagonal: keep only the diagonal of the covariance: better where there are hundreds of
+            unknowns and only hundreds of iterations, and without the cubic cost of the whole one.
         stop: measure at which to stop; None to use all iterations.
         which: name of the trace.
 
@@ -186,21 +198,10 @@ def run_cma(
         FeatherbackError: if the package is not installed.
     """
     cma = optional("run", "cma", "opt")
-    first = np.zeros(objective.size) if start is None else np.asarray(start, float)
-    first = np.clip(first, objective.lower, objective.upper)
-    options: dict[str, Any] = {
-        "seed": context.seed + 1,  # zero would mean the clock
-        "verbose": -9,
-        "bounds": [_ends(objective.lower), _ends(objective.upper)],
-        "maxiter": np.inf,
-        # all the iterations are wanted: nothing but the count ends the search
-        **dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolstagnation", "tolflatfitness"), 0),
-    }
-    if population is not None:
-        options["popsize"] = population
-    trace = context.trace(which, f"CMA-ES (cma {version('cma')})")
-    known = context.kept(f"{which}.costs")
-    costs: list[Array] = [] if known is None else list(known)
+    first = np.clip(0.0 if start is None else start, objective.lower, objective.upper)
+    options = _cma_options(context.seed, objective, population, diagonal)
+    trace = context.trace(which, "CMA-ES, diagonal (cma)" if diagonal else "CMA-ES (cma)")
+    costs = list(context.kept_or_empty(f"{which}.costs"))
     with context.progress("CMA-ES", iterations) as tell:
         trace.start()
         search = cma.CMAEvolutionStrategy(first, sigma, options)
@@ -221,6 +222,23 @@ def run_cma(
             if stop is not None and measure(best) <= stop:
                 break
     return best_x, trace
+
+
+def _cma_options(
+    seed: int, objective: Batch, population: int | None, diagonal: bool
+) -> dict[str, Any]:
+    """Return the options of the search; nothing but the count of iterations ends it."""
+    options: dict[str, Any] = {
+        "seed": seed + 1,  # zero would mean the clock
+        "verbose": -9,
+        "bounds": [_ends(objective.lower), _ends(objective.upper)],
+        "CMA_diagonal": diagonal,
+        "maxiter": np.inf,
+        **dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolstagnation", "tolflatfitness"), 0),
+    }
+    if population is not None:
+        options["popsize"] = population
+    return options
 
 
 def _ends(bounds: Array) -> list[float | None]:

@@ -123,3 +123,76 @@ def thrower() -> Model:
         The loaded model.
     """
     return load(thrower_xml(), name="thrower")
+
+
+LINK = 0.5  # [m]
+GOLF_RADIUS, GOLF_MASS = 0.02135, 0.0459  # of a golf ball
+GOLF_DAMPING = 1.5e-4  # [N·m·s/rad]: a rolling ball loses its speed with the time 0.2 s
+TEE = 0.03  # height of the tee [m]
+HEAD = 0.03  # radius of the club's head [m]
+RAISED = (1.9, 0.3)  # joint angles of the keyframe "raised" [rad]
+# name, range [rad], torque limit [N·m], stiffness and damping of the servo [N·m/rad, N·m·s/rad]
+SWING = (("shoulder", (-3.0, 3.0), 60.0, 0.0, 0.5), ("wrist", (-1.7, 1.7), 20.0, 15.0, 0.3))
+
+
+def golfer_xml() -> str:
+    """Return the MJCF text of :func:`golfer`."""
+    # at the lowest point of the swing the head touches the ball at the height of its centre
+    height, place = TEE + GOLF_RADIUS, HEAD + GOLF_RADIUS
+    joints = [
+        f'<joint name="{name}" axis="0 1 0" range="{text(ends)}" damping="0.1" armature="0.01"/>'
+        for name, ends, *_ in SWING
+    ]
+    body = f"""\
+    {TOUCHED_FLOOR}
+    <geom name="tee" class="touch" type="box" size="0.006 0.006 {text(0.5 * TEE)}"
+          pos="{text(place)} 0 {text(0.5 * TEE)}" rgba="0.7 0.55 0.35 1"/>
+    <body name="arm" pos="0 0 {text(height + 2.0 * LINK)}">
+      {joints[0]}
+      <geom name="arm" type="capsule" size="0.035" mass="3" fromto="0 0 0 0 0 {text(-LINK)}"/>
+      <body name="club" pos="0 0 {text(-LINK)}">
+        {joints[1]}
+        <geom name="shaft" type="capsule" size="0.008" mass="0.25"
+              fromto="0 0 0 0 0 {text(-LINK)}"/>
+        <geom name="head" class="touch" type="capsule" size="{text(HEAD)}" mass="0.25"
+              fromto="0 -0.03 {text(-LINK)} 0 0.03 {text(-LINK)}"/>
+      </body>
+    </body>
+    <body name="ball" pos="{text(place)} 0 {text(height)}">
+      <joint name="ball" type="free" damping="{text(GOLF_DAMPING)}"/>
+      <geom name="ball" type="sphere" size="{text(GOLF_RADIUS)}" mass="{text(GOLF_MASS)}"
+            contype="1" rgba="0.97 0.97 0.97 1"/>
+    </body>"""
+    motors = [
+        f'    <general name="{name}" joint="{name}" ctrlrange="{text((-limit, limit))}" '
+        f'forcerange="{text((-limit, limit))}" biastype="affine" '
+        f'biasprm="{text((0.0, -stiffness, -damping))}"/>'
+        for name, _, limit, stiffness, damping in SWING
+    ]
+    raised = (*RAISED, place, 0.0, height, 1.0, 0.0, 0.0, 0.0)
+    return scene(
+        "golfer",
+        dt=0.001,
+        default='    <geom contype="0" conaffinity="0" friction="0.7 0.005 0.0001" '
+        'rgba="0.55 0.58 0.62 1"/>\n'
+        '    <default class="touch"><geom conaffinity="1"/></default>',
+        worldbody=body,
+        actuator="\n".join(motors),
+        keyframe=f'    <key name="raised" qpos="{text(raised)}"/>',
+    )
+
+
+def golfer() -> Model:
+    """Return an arm with a lofted club and a golf ball on a tee, on a floor at z = 0.
+
+    nq 9, nv 8, nu 2. The first two coordinates are shoulder and wrist [rad], both about y and zero
+    when arm and club hang down, then the free ball (45.9 g, radius 21.35 mm). Controls are torques
+    [N·m] within +-60 and +-20; a servo of 15 N·m/rad keeps the wrist straight within its torque
+    limit. Only the ball touches anything: head, tee and floor. Keyframe ``raised`` has the club
+    up behind the ball; swung down it sends the ball along +x. Restitution is zero unless given, as
+    for every model: pass ``geom_restitution`` to the Simulator.
+
+    Returns:
+        The loaded model.
+    """
+    return load(golfer_xml(), name="golfer")

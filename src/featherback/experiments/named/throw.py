@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 import featherback as fb
 from featherback.control import FinalPlace, Shooting, final_place, make_controls
 from featherback.experiments.context import Context
-from featherback.experiments.methods import run_cma, run_lbfgs
-from featherback.experiments.result import Claim, Result
+from featherback.experiments.methods import run_cma, run_gradients
+from featherback.experiments.result import Result
+from featherback.experiments.versus import Budget, claims, distance, figures
 from featherback.models.throwing import BALL_MASS, BALL_RADIUS, JOINTS, thrower_xml
 
 Array = NDArray[np.float64]
@@ -21,11 +21,14 @@ Array = NDArray[np.float64]
 SUMMARY = "a nine-joint arm throws a ball that rolls to rest at a target on the floor"
 RELEASE, STEPS = 60, 500  # steps of 5 ms: the hand opens after 0.3 s, the ball rests after 2.5 s
 GRIP = 40.0  # [N], closing until the release and opening afterwards
-GRADIENTS, ITERATIONS, QUICK = 20, 500, 20  # evaluations of ours, iterations of the baseline
-NEAR = 0.01  # [m]
-AT_REST = 0.01  # [m/s]
+BUDGET = Budget(gradients=20, iterations=500, quick=20)
+ENOUGH = 5e-19  # cost at which ours stops: 1 nm [m²]
 SIGMA = 0.1  # initial spread of CMA-ES, as a share of the torque limits
 TARGETS = ((1.2, -0.4), (2.0, 0.4))  # corners of the part of the floor that targets come from [m]
+NOTE = (
+    "A target is two numbers, so CMA-ES comes within 1 cm in tens of iterations, whatever the "
+    "number of unknowns; from there on its loss falls by a decade in about 100 iterations."
+)
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,12 @@ def make_task(seed: int) -> Task:
     return Task(Shooting(sim, q, v, controls, cost), cost, target)
 
 
-def distance(cost: float) -> float:
-    """Return the distance from the target [m] for a cost."""
-    return math.sqrt(2.0 * cost)
-
-
 def run(context: Context) -> Result:
     """Throw by gradients, then by CMA-ES, both from gravity compensation alone."""
     task = make_task(context.seed)
-    outcome, ours = run_lbfgs(context, task.problem, most=GRADIENTS, measure=distance)
+    outcome, ours = run_gradients(
+        context, task.problem, most=BUDGET.gradients, measure=distance, goal=ENOUGH
+    )
     roll = task.problem.rollout(outcome.x)
     context.record(
         thrower_xml(),
@@ -95,50 +95,15 @@ def run(context: Context) -> Result:
         target=task.target,
         camera=(0.85, 0.0, 0.4, 2.7, 100.0, -12.0),
     )
-    iterations = QUICK if context.quick else ITERATIONS
+    iterations = BUDGET.quick if context.quick else BUDGET.iterations
     _, baseline = run_cma(
-        context, task.problem, iterations=iterations, sigma=SIGMA, measure=distance
+        context, task.problem, iterations=iterations, sigma=SIGMA, measure=distance, diagonal=True
     )
     speed = float(np.linalg.norm(roll.v[-1, 9:12]))
-    reached, theirs = ours.loss[-1], baseline.loss[-1]
-    spent = ours.evaluations_until(NEAR)
-    ratio = baseline.total_seconds / ours.total_seconds
-    full = not context.quick
     return Result(
         ours=ours,
         baseline=baseline,
-        figures={
-            "unknowns": task.problem.size,
-            "distance [m]": reached,
-            "speed at the end [m/s]": speed,
-            "gradient evaluations": ours.total_evaluations,
-            "gradient evaluations to 1 cm": spent,
-            "seconds": ours.total_seconds,
-            "seconds to 1 cm": ours.seconds_until(NEAR),
-            "CMA-ES distance [m]": theirs,
-            "CMA-ES iterations": baseline.iterations,
-            "CMA-ES simulations": baseline.total_evaluations,
-            "CMA-ES iterations to 1 cm": baseline.first_below(NEAR),
-            "CMA-ES seconds": baseline.total_seconds,
-            "CMA-ES seconds to 1 cm": baseline.seconds_until(NEAR),
-        },
-        claims=[
-            Claim(
-                f"under 1 cm from the target in {GRADIENTS} gradient evaluations, line searches "
-                "counted [m]",
-                reached,
-                spent is not None and spent <= GRADIENTS,
-            ),
-            Claim(
-                f"CMA-ES does not reach that loss in {ITERATIONS} iterations [m]",
-                theirs,
-                theirs > reached if full else None,
-            ),
-            Claim(
-                "ahead in wall clock: time of CMA-ES over ours, which has the lower loss",
-                ratio,
-                ratio > 1.0 and theirs > reached if full else None,
-            ),
-            Claim("the ball rests at the target: below 1 cm/s [m/s]", speed, speed < AT_REST),
-        ],
+        figures={"unknowns": task.problem.size, **figures(ours, baseline, speed)},
+        claims=claims(ours, baseline, speed, BUDGET, context.quick),
+        notes=[NOTE],
     )
