@@ -124,7 +124,7 @@ def make_controls(
         if not 1 <= value <= steps:
             raise ParameterError(f"{where}: {name} is {value}; it must be from 1 to {steps}.")
     units = _units(where, unit, len(which))
-    ends = _control_range(model)
+    ends = control_range(model)
     low = real_array(where, "lower", ends[0] if lower is None else lower, array.shape)
     high = real_array(where, "upper", ends[1] if upper is None else upper, array.shape)
     refuse_crossed(where, low, high)
@@ -175,7 +175,7 @@ def _units(where: str, unit: ArrayLike, count: int) -> Array:
     return units
 
 
-def _control_range(model: Model) -> tuple[Array, Array]:
+def control_range(model: Model) -> tuple[Array, Array]:
     """Return the model's control limits, infinite where it has none."""
     limited = np.array(model.mujoco.actuator_ctrllimited, bool)
     ends = np.array(model.mujoco.actuator_ctrlrange, np.float64).reshape(-1, 2)

@@ -96,6 +96,8 @@ class Watch:
         most: most gradient evaluations.
         goal: cost at which to stop; None for none.
         report: told about every iteration.
+        searches: whether the method searches along a line, so that a high cost is a trial that it
+            takes back; where it does not, a cost that grows without end stops it.
     """
 
     method: str
@@ -103,6 +105,7 @@ class Watch:
     most: int
     goal: float | None = None
     report: Report | None = None
+    searches: bool = True
     best: float = np.inf
     best_x: Array = field(default_factory=lambda: np.zeros(0))
     costs: list[float] = field(default_factory=list[float])
@@ -132,7 +135,7 @@ class Watch:
             raise self.failed(f"the gradient is not finite, first at unknown {bad}")
         if np.isnan(self._start):
             self._start = cost
-        elif cost > DIVERGED * max(abs(self._start), 1e-12):
+        elif not self.searches and cost > DIVERGED * max(abs(self._start), 1e-12):
             raise self.failed(
                 f"the cost grew from {self._start:.3g} at the start to {cost:.3g}, more than "
                 f"{DIVERGED:.0e} times"
@@ -144,6 +147,13 @@ class Watch:
         if self.goal is not None and self.best <= self.goal:
             raise Stop
         return cost, gradient
+
+    def attempt(self, x: Array) -> tuple[float, Array]:
+        """Return cost and gradient at a trial point; an infinite cost where it has none."""
+        try:
+            return self.gradient(x)
+        except OptimisationError:
+            return np.inf, np.zeros_like(x)
 
     def end(self) -> None:
         """End an iteration."""

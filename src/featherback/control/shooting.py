@@ -64,7 +64,7 @@ def optimise(
     where = "optimise()"
     _check_options(where, method, most, rate, clip)
     x = check_start(where, objective, start)
-    watch = Watch(method, objective, most, goal, report)
+    watch = Watch(method, objective, most, goal, report, searches=method != "adam")
     try:
         if method == "l-bfgs":
             reason = _lbfgs(watch, x, first_step(objective, rate))
@@ -155,12 +155,13 @@ def _projected(watch: Watch, x: Array, step: float) -> str:
         share = 1.0
         while True:
             trial = np.clip(x + share * direction, lower, upper)
-            trial_cost, trial_gradient = watch.gradient(trial)
+            trial_cost, trial_gradient = watch.attempt(trial)
             if trial_cost <= max(past[-MEMORY:]) + SUFFICIENT * share * descent:
                 break
             # the minimum of the parabola through what is known, kept within a tenth and a half
             curve = trial_cost - cost - share * descent
-            best = -0.5 * share**2 * descent / curve if curve > 0.0 else 0.5 * share
+            parabola = np.isfinite(curve) and curve > 0.0
+            best = -0.5 * share**2 * descent / curve if parabola else 0.1 * share
             share = float(np.clip(best, 0.1 * share, 0.5 * share))
             if share < 1e-12:
                 return "no step along the projected gradient lowers the cost"
