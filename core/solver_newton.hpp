@@ -100,11 +100,14 @@ FB_FN int newton_order(const RowProblem<T>& p, int first, int n, Mask<T> live, i
   return size;
 }
 
-// LU in place without pivoting, reciprocal pivots on the diagonal
+// LU in place without pivoting, reciprocal pivots on the diagonal; a row that depends on those
+// before it but for round-off has no pivot, and takes no part
 template <class T>
 FB_FN void lu_factor(T* G, int n) {
+  const T least = T(Real<T>(kIsDouble<T> ? 1e-15 : 5e-7));
   for (int k = 0; k < n; ++k) {
-    const T inv = T(1) / G[k * n + k];
+    const Mask<T> lost = !(abs(G[k * n + k]) > least);
+    const T inv = select(lost, T(0), T(1) / select(lost, T(1), G[k * n + k]));
     G[k * n + k] = inv;
     for (int i = k + 1; i < n; ++i) {
       const T l = G[i * n + k] * inv;
