@@ -11,6 +11,7 @@ that is missing.
     python tools/mutate.py --count 200 --seed 7   others
     python tools/mutate.py --all                  every mutant
     python tools/mutate.py --file contact.hpp     those of one header
+    python tools/mutate.py --again                those that survived the last run
     python tools/mutate.py --list                 name the mutants, build and run nothing
 """
 
@@ -35,6 +36,7 @@ from mutate_sites import HEADER, Site, all_sites, draw, guard
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "mutate"
+SURVIVED = BUILD / "survived.txt"
 WORKER = Path(__file__).parent / "mutate_worker.py"
 EQUIVALENT = Path(__file__).parent / "mutate_equivalent.txt"
 TESTS = ("tests/core", "tests/sim", "tests/property", "tests/physics")
@@ -356,19 +358,28 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
     parser.add_argument("--all", action="store_true", help="judge every mutant")
     parser.add_argument("--file", help="judge every mutant of one header of core/")
+    parser.add_argument("--again", action="store_true", help="judge what survived the last run")
     parser.add_argument("--tests", nargs="+", default=TESTS, help=f"({' '.join(TESTS)})")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--list", action="store_true", help="name the mutants and stop")
     return parser.parse_args(arguments)
 
 
+def select(sites: list[Site], options: argparse.Namespace) -> set[Site]:
+    """Return the sites that the command line asks for."""
+    if options.file:
+        return {site for site in sites if site.file == options.file}
+    if options.again:
+        survived = set(SURVIVED.read_text().splitlines())
+        return {site for site in sites if site.key in survived}
+    return set(sites if options.all else draw(sites, options.count, options.seed))
+
+
 def main(arguments: list[str]) -> int:
     """Run the tool; return 1 if a mutant survives that is not listed, or the list is wrong."""
     options = parse(arguments)
     sites = all_sites(ROOT / "core")
-    drawn = set(sites if options.all else draw(sites, options.count, options.seed))
-    if options.file:
-        drawn = {site for site in sites if site.file == options.file}
+    drawn = select(sites, options)
     chosen = [(n, site) for n, site in enumerate(sites, 1) if site in drawn]
     if options.list:
         for _, site in chosen:
@@ -391,6 +402,8 @@ def main(arguments: list[str]) -> int:
     equivalents = read_equivalents(EQUIVALENT.read_text())
     lines, well = report(sites, chosen, verdict, equivalents)
     (BUILD / "report.txt").write_text("\n".join(lines) + "\n")
+    survived = [site.key for number, site in chosen if not verdict.killers[number]]
+    SURVIVED.write_text("\n".join(survived) + "\n")
     print("\n".join(lines[len(chosen) :]))
     print(f"mutate: {time.monotonic() - begin:.0f} s; all of it in {BUILD / 'report.txt'}")
     return 0 if well else 1

@@ -151,7 +151,7 @@ LIMITS = """
     <geom name="floor" type="plane" size="5 5 1" contype="1" conaffinity="1" friction="0.6"
           priority="1"/>
     <body name="a" pos="0 0 0.5">
-      <joint name="ball" type="ball" range="0 10" stiffness="4" damping="0.2"/>
+      <joint name="ball" type="ball" range="0 2" stiffness="4" damping="0.2"/>
       <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0.1 0" mass="0.8"/>
       <body name="b" pos="0.3 0.1 0">
         <joint name="hinge" axis="0.2 1 0" actuatorfrcrange="-0.3 0.25" springref="5"
