@@ -5,13 +5,14 @@ behind a run-time switch; the copy is built once, lightly optimised. Each test o
 may notice is run once to see which mistakes it comes across; then the mistakes are switched on one
 at a time and the tests that come across them are run until one fails. A mistake that none notices
 is either equivalent, and listed with its reason in tools/mutate_equivalent.txt, or shows a test
-that is missing.
+that is missing. Those that are listed are not tried again unless asked for.
 
     python tools/mutate.py                        500 mutants, drawn with seed 0
     python tools/mutate.py --count 200 --seed 7   others
     python tools/mutate.py --all                  every mutant
     python tools/mutate.py --file contact.hpp     those of one header
     python tools/mutate.py --again                those that survived the last run
+    python tools/mutate.py --all --equivalent     every mutant, those listed as equivalent too
     python tools/mutate.py --list                 name the mutants, build and run nothing
 """
 
@@ -317,7 +318,7 @@ def report(
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     for number, site in chosen:
-        killer = verdict.killers[number]
+        killer = verdict.killers.get(number)
         listed = site.key in equivalents
         state = "killed" if killer else "equivalent" if listed else "survived"
         counts[state] += 1
@@ -359,6 +360,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="judge every mutant")
     parser.add_argument("--file", help="judge every mutant of one header of core/")
     parser.add_argument("--again", action="store_true", help="judge what survived the last run")
+    parser.add_argument("--equivalent", action="store_true", help="judge those listed too")
     parser.add_argument("--tests", nargs="+", default=TESTS, help=f"({' '.join(TESTS)})")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--list", action="store_true", help="name the mutants and stop")
@@ -398,11 +400,12 @@ def main(arguments: list[str]) -> int:
     print(f"mutate: {len(tests)} tests after {time.monotonic() - begin:.0f} s", flush=True)
     idle = frozenset().union(*(t.idle for t in tests)) - frozenset().union(*(t.seen for t in tests))
     chosen = [(n, site) for n, site in chosen if n not in idle]
-    verdict = judge(place, tests, chosen, options.jobs)
     equivalents = read_equivalents(EQUIVALENT.read_text())
+    tried = [(n, s) for n, s in chosen if options.equivalent or s.key not in equivalents]
+    verdict = judge(place, tests, tried, options.jobs)
     lines, well = report(sites, chosen, verdict, equivalents)
     (BUILD / "report.txt").write_text("\n".join(lines) + "\n")
-    survived = [site.key for number, site in chosen if not verdict.killers[number]]
+    survived = [site.key for number, site in tried if not verdict.killers[number]]
     SURVIVED.write_text("\n".join(survived) + "\n")
     print("\n".join(lines[len(chosen) :]))
     print(f"mutate: {time.monotonic() - begin:.0f} s; all of it in {BUILD / 'report.txt'}")

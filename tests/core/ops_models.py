@@ -214,6 +214,7 @@ PILE = """
   <option timestep="0.004"/>
   <worldbody>
     <geom type="plane" size="5 5 1" friction="0.5" conaffinity="7"/>
+    <geom type="box" size="0.05 0.3 0.3" pos="-1 0 0.4" euler="5 10 0" contype="8" conaffinity="8"/>
     <body name="crate" pos="0 0 0.26" euler="30 40 0">
       <freejoint/>
       <geom type="box" size="0.2 0.15 0.1" mass="2" friction="0.7"/>
@@ -239,7 +240,12 @@ PILE = """
               conaffinity="0"/>
       </body>
     </body>
+    <body name="stray" pos="-0.85 0.05 0.5">
+      <freejoint/>
+      <geom type="sphere" size="0.1" mass="0.4" friction="0.8" contype="8" conaffinity="8"/>
+    </body>
   </worldbody>
+  <keyframe><key name="start"/></keyframe>
 </mujoco>
 """
 
@@ -270,6 +276,6 @@ loop_unfinished = Case(loop_model, solver="pgs", max_sweeps=3, friction="box")
 limits = Case(limits_model)
 limits_unfinished = Case(limits_model, solver="pgs", max_sweeps=4)
 pile = Case(pile_model)
-pile_bounce = Case(pile_model, params={"geom_restitution": np.full(7, 0.5)})
+pile_bounce = Case(pile_model, params={"geom_restitution": np.full(9, 0.5)})
 pile_unfinished = Case(pile_model, solver="pgs", max_sweeps=5)
 robot = Case(laikago)
