@@ -1,7 +1,7 @@
 """Gradients of 1000 steps in contact: against central differences and against dual numbers.
 
-Differences are taken at three steps, along lines on which no contact opens, closes, sticks or slides
-anew in any of the 1000 steps. Dual numbers are chained step by step, along all directions.
+Differences are taken at three steps, along lines on which no contact opens, closes, sticks or
+slides anew in any of the 1000 steps. Dual numbers are chained step by step, along all directions.
 """
 
 from __future__ import annotations

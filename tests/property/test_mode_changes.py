@@ -1,9 +1,9 @@
 """Gradients beside a kink: `vjp` is the derivative of the side the step is on.
 
-Along random lines through q, v and u the slope that `vjp` gives jumps where a contact opens, closes,
-sticks or slides, where a joint reaches its limit or breaks loose, where an actuator saturates or two
-features of a shape swap. Each jump is bisected to rounding; just beside it, on both sides, `vjp` is
-compared with the one-sided derivative away from it.
+Along random lines through q, v and u the slope that `vjp` gives jumps where a contact opens,
+closes, sticks or slides, where a joint reaches its limit or breaks loose, where an actuator
+saturates or two features of a shape swap. Each jump is bisected to rounding; just beside it, on
+both sides, `vjp` is compared with the one-sided derivative away from it.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def test_one_hash_for_all_gradients(name: str, dtype: str, solve: str) -> None:
     """Give one hash of gradients over batch sizes, thread counts and random orders of the worlds.
 
     The SHA-256 is that of the gradients of q, v, u, masses, frictions, sizes and gravity of the
-    first 30 worlds. Where some solves do not finish, lanes that did stand beside lanes that did not.
+    first 30 worlds. Where some solves do not finish, they stand in lanes beside some that did.
     """
     print("seed 3")
     rng, steps = np.random.default_rng(3), 8
