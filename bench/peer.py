@@ -22,6 +22,7 @@ INTEGRATORS = {
     "implicitfast": int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST),
 }
 STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
+STEP = 1e-6  # of the finite differences, as MuJoCo's documentation has it
 
 # parts that have no work here: no sensors, no springs, no body with many geoms
 IDLE = (
@@ -151,6 +152,38 @@ def python_steps(peer: Peer) -> Callable[[], None]:
             mujoco.mj_step(model, data)
 
     return call
+
+
+class Transitions:
+    """MuJoCo's finite differences of one step, at states of its own rollout."""
+
+    def __init__(self, peer: Peer, count: int) -> None:
+        """Choose `count` states of every world; see the class."""
+        peer.roll()
+        m = peer.model
+        self.peer, self.data = peer, peer.data[0]
+        at = np.linspace(0, peer.scene.steps - 2, count).astype(int)
+        states = peer._out[:, at].reshape(-1, peer._out.shape[-1])
+        controls = peer.scene.u[:, at + 1].reshape(len(states), -1)
+        # a time comes before positions and velocities
+        self.points = [
+            (x[1 : 1 + m.nq], x[1 + m.nq : 1 + m.nq + m.nv], u, np.array(peer._enter(x).qacc))
+            for x, u in zip(states, controls, strict=True)
+        ]
+        self.A = np.zeros((2 * m.nv, 2 * m.nv))
+        self.B = np.zeros((2 * m.nv, m.nu))
+
+    def call(self, centred: bool) -> Callable[[], None]:
+        """Return a call that takes the Jacobians at every state."""
+        model, data, A, B = self.peer.model, self.data, self.A, self.B
+
+        def call() -> None:
+            for q, v, u, warm in self.points:
+                data.qpos[:], data.qvel[:], data.ctrl[:] = q, v, u
+                data.qacc_warmstart[:] = warm
+                mujoco.mjd_transitionFD(model, data, STEP, centred, A, B, None, None)
+
+        return call
 
 
 def settings(quick: bool) -> list[Setting]:

@@ -1,7 +1,8 @@
-"""Measure the budgets of the forward side as ratios against MuJoCo in the same run.
+"""Measure the budgets as ratios against MuJoCo, or against our own forward, in the same run.
 
-    python bench/run.py                      all rows, under three minutes
+    python bench/run.py                      all rows, about five minutes
     python bench/run.py --quick --only single
+    python bench/run.py --only linearize --only gradient
 
 MuJoCo runs at its fastest setting whose every solve converges at its default tolerance. Repeats of
 both engines alternate, medians of undisturbed samples are taken, and the share next to ± is half
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 from budgets import BUDGETS, Bench
+from gradients import GRADIENTS
 from report import ROOT, Row, provenance, save, table
 
 
@@ -25,8 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="rough figures in seconds")
+    budgets = BUDGETS | GRADIENTS
     parser.add_argument(
-        "--only", action="append", choices=list(BUDGETS), metavar="NAME", help=", ".join(BUDGETS)
+        "--only", action="append", choices=list(budgets), metavar="NAME", help=", ".join(budgets)
     )
     parser.add_argument(
         "--out", type=Path, default=ROOT / "results" / "bench.json", help="JSON file"
@@ -40,10 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
     bench = Bench(given.quick)
     rows: list[Row] = []
     start = time.perf_counter()
-    for name in given.only or BUDGETS:
+    for name in given.only or budgets:
         print(f"{name} ...", end=" ", flush=True, file=sys.stderr)
         began = time.perf_counter()
-        rows.append(BUDGETS[name](bench))
+        rows.append(budgets[name](bench))
         print(f"{time.perf_counter() - began:.1f} s", file=sys.stderr)
     facts["seconds"] = time.perf_counter() - start
     facts["quick"] = given.quick

@@ -29,10 +29,14 @@ inline long world_of(const Task& t, long block, int k) {
 }
 inline void load(const Task& t, long block, const void* base, long stride, long offset, int n,
                  T* out) {
-  const R* x = static_cast<const R*>(base) + offset;
-  for (int k = 0; k < W; ++k) {
-    const R* row = x + world_of(t, block, k) * stride;
-    for (int i = 0; i < n; ++i) set_lane(out[i], k, row[i]);
+  const R* row[W];
+  for (int k = 0; k < W; ++k)
+    row[k] = static_cast<const R*>(base) + offset + world_of(t, block, k) * stride;
+  // a register is filled before it is stored: a read soon after does not wait for its parts
+  for (int i = 0; i < n; ++i) {
+    T x;
+    for (int k = 0; k < W; ++k) set_lane(x, k, row[k][i]);
+    out[i] = x;
   }
 }
 // adding zero turns -0 into 0, so that equal states have equal bits

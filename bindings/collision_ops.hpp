@@ -162,8 +162,10 @@ std::vector<double> adjoint_worlds(int kind, int slot, const Table& a, const Tab
   std::vector<double> out(worlds * kBarNumbers);
   for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
     core::ShapeBar<T> bars[2] = {shape_bar<T>(R(start)), shape_bar<T>(R(start))};
+    core::SlotBars<T> touch{};
+    core::add_slot(touch, slot, load_touch_bars<T>(touch_bar, first));
     core::collide_adjoint(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull),
-                          slot, load_touch_bars<T>(touch_bar, first), bars[0], bars[1]);
+                          touch, bars[0], bars[1]);
     T x[kBarNumbers];
     read_shape_bars(bars, x);
     for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds; ++k)
@@ -215,9 +217,10 @@ inline Array collide_adjoint_tangent(int kind, int slot, std::pair<Table, Table>
     }
     const double* t = &touch_bar(w, 0);
     core::ShapeBar<D> bars[2] = {shape_bar<D>(0), shape_bar<D>(0)};
+    core::SlotBars<D> touch{};
+    core::add_slot<D>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
     core::collide_adjoint<D>(kind, make_shape<D>(x, vert.data(), nvert),
-                             make_shape<D>(y, vert.data(), nvert), slot,
-                             {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}}, bars[0], bars[1]);
+                             make_shape<D>(y, vert.data(), nvert), touch, bars[0], bars[1]);
     read_shape_bars(bars, bar);
     for (int e = 0; e < kBarNumbers; ++e) out[w * kBarNumbers + e] = bar[e].d;
   }

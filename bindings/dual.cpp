@@ -147,6 +147,7 @@ size_t workspace_bytes(const Layout& s) {
 }  // namespace
 
 extern const Kernel FB_NAME(dual);
-const Kernel FB_NAME(dual) = {FB_TEXT(FB_ISA), int(sizeof(R)), W, workspace_bytes, nullptr, run};
+const Kernel FB_NAME(dual) = {FB_TEXT(FB_ISA), int(sizeof(R)), W,  workspace_bytes,
+                              nullptr,         nullptr,        run};
 
 }  // namespace fb::FB_ISA

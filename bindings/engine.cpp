@@ -174,17 +174,18 @@ size_t Engine::workspace_bytes() const {
   return most;
 }
 
-// lanes pay from two worlds on; a linearised world fills them with the rows of A
+// lanes pay from two worlds on
 const Kernel* Engine::kernel_for(Job job, long worlds) const {
   if (job == Job::jvp || job == Job::hvp) return dual_;
-  return worlds > 1 || job == Job::linearize ? many_ : one_;
+  return worlds > 1 ? many_ : one_;
 }
 
 void Engine::run(Job job, const Task& task) {
   const Kernel* k = kernel_for(job, task.worlds);
-  const size_t bytes = k->workspace_bytes(layout_);
+  const size_t bytes =
+      job == Job::linearize ? k->linear_bytes(layout_) : k->workspace_bytes(layout_);
   for (size_t i = 0; i < scratch_.size(); ++i) workspace(int(i), bytes);
-  const bool single = k->width == 1 || job == Job::linearize;
+  const bool single = k->width == 1;
   const long blocks = single ? task.worlds : (task.worlds + k->width - 1) / k->width;
   // a block of one world shares a parameter between its lanes: it takes each world's row in turn
   if (single && task.theta_per_world && k != dual_) {
@@ -270,8 +271,8 @@ nb::object Engine::linearize_one(nb::handle q, nb::handle v, nb::handle u) {
   t.status_step = &status_step;
   {
     nb::gil_scoped_release release;
-    const size_t need = many_->workspace_bytes(layout_);
-    many_->run(Job::linearize, t, 0, workspace(0, need));
+    const size_t need = one_->linear_bytes(layout_);
+    one_->run(Job::linearize, t, 0, workspace(0, need));
   }
   const auto array = [&](void* p, size_t columns) {
     return nb::ndarray<nb::numpy>(p, {n, columns}, owner, {}, dtype()).cast();

@@ -1,5 +1,5 @@
 // The core compiled for one instruction set, one machine number and one lane width.
-#include "bindings/bench.hpp"
+#include "bindings/linearize.hpp"
 
 namespace fb::FB_ISA {
 namespace {
@@ -16,6 +16,15 @@ struct Desk : Bench<T, P> {
     }
   }
 };
+
+size_t workspace_bytes(const Layout& s) {
+  Desk<T> b;
+  return (b.carve_all(s, nullptr) + 63) / 64 * 64;
+}
+size_t linear_bytes(const Layout& s) {
+  LinearWork<T> f;
+  return workspace_bytes(s) + carve_linear(s, nullptr, f);
+}
 
 void keep_largest(const Task& t, long block, void* base, T x) {
   if (!base) return;
@@ -121,72 +130,13 @@ void run_vjp(const Task& t, long block, char* workspace) {
   store(t, block, t.theta_bar, numbers, 0, numbers, b.param_bar);
 }
 
-// lane k takes row `first + k` of an identity of nv; rows past the last stay zero
-void unit_rows(int nv, int first, T* x) {
-  for (int i = 0; i < nv; ++i) x[i] = T(0);
-  for (int k = 0; k < W && first + k < nv; ++k) set_lane(x[first + k], k, R(1));
-}
-// rows nv + first ... of A and B, those of v+, by the adjoint of the step
-bool velocity_rows(Desk<R>& b, int first, R* A, R* B) {
-  const int nv = b.m.s.nv, nu = b.m.s.nu;
-  for (int i = 0; i < b.m.s.nq; ++i) b.q1_bar[i] = T(0);
-  unit_rows(nv, first, b.v1_bar);
-  const bool missing = any(adjoint_lanes(b));
-  lower_tangent(b.m.s, b.q, b.q_bar, b.v2);
-  for (int k = 0; k < W && first + k < nv; ++k) {
-    const long row = nv + first + k;
-    for (int i = 0; i < nv; ++i) A[row * 2 * nv + i] = lane(b.v2[i], k) + R(0);
-    for (int i = 0; i < nv; ++i) A[row * 2 * nv + nv + i] = lane(b.v_bar[i], k) + R(0);
-    for (int i = 0; i < nu; ++i) B[row * nu + i] = lane(b.u_bar[i], k) + R(0);
-  }
-  return missing;
-}
-// rows first ... of A and B, those of dq+: the integration alone, and the rows of the v+ it reads
-void position_rows(Desk<R>& b, int first, R* A, R* B) {
-  const Layout& s = b.m.s;
-  const int nv = s.nv, nu = s.nu;
-  for (int i = 0; i < s.nq; ++i) b.q1_bar[i] = b.q_bar[i] = T(0);
-  for (int i = 0; i < nv; ++i) b.v_bar[i] = T(0);
-  unit_rows(nv, first, b.v2);
-  lift_tangent(s, b.q1, b.v2, b.q1_bar);
-  T h_bar(0);
-  integrate_adjoint(s, b.q, b.v1, b.m.theta.dt[0], b.q1_bar, b.q_bar, b.v_bar, h_bar);
-  lower_tangent(s, b.q, b.q_bar, b.v2);
-  for (int k = 0; k < W && first + k < nv; ++k) {
-    R *a = A + long(first + k) * 2 * nv, *c = B + long(first + k) * nu;
-    for (int i = 0; i < nv; ++i) a[i] = lane(b.v2[i], k);
-    for (int i = 0; i < nv; ++i) a[nv + i] = R(0);
-    for (int i = 0; i < nu; ++i) c[i] = R(0);
-    for (int d = 0; d < nv; ++d) {
-      const R x = lane(b.v_bar[d], k);
-      if (x == R(0)) continue;
-      const R *from = A + long(nv + d) * 2 * nv, *along = B + long(nv + d) * nu;
-      for (int i = 0; i < 2 * nv; ++i) a[i] += x * from[i];
-      for (int i = 0; i < nu; ++i) c[i] += x * along[i];
-    }
-  }
-}
-// one world in all lanes: its step once, then as many rows of (A, B) at a time as there are lanes
-void run_linearize(const Task& t, long world, char* workspace) {
-  Desk<R> b;
-  b.open(t, 0, workspace);
-  const Layout& s = b.m.s;
-  const auto spread = [&](const void* from, int n, T* to) {
-    for (int i = 0; i < n; ++i) to[i] = T(static_cast<const R*>(from)[world * n + i]);
-  };
-  spread(t.q, s.nq, b.q);
-  spread(t.v, s.nv, b.v);
-  if (s.nu > 0) spread(t.u, s.nu, b.u);
-  step(b.m, b.o, b.q, b.v, b.u, Mask<T>(true), b.q1, b.v1, b.w);
-  R* A = static_cast<R*>(t.A) + world * 4 * s.nv * s.nv;
-  R* B = static_cast<R*>(t.B) + world * 2 * s.nv * s.nu;
-  bool missing = false, finite = true;
-  for (int first = 0; first < s.nv; first += W) missing = velocity_rows(b, first, A, B) || missing;
-  for (int first = 0; first < s.nv; first += W) position_rows(b, first, A, B);
-  for (int i = 0; i < 4 * s.nv * s.nv; ++i) finite = is_finite(A[i]) && finite;
-  for (int i = 0; i < 2 * s.nv * s.nu; ++i) finite = is_finite(B[i]) && finite;
-  t.status[world] |= !finite ? kNonFinite : missing ? kNoGradient : 0u;
-  if (t.status[world]) t.status_step[world] = 0;
+template <class P>
+void run_linearize(const Task& t, long block, char* workspace) {
+  Desk<P> b;
+  b.open(t, block, workspace);
+  LinearWork<T> f;
+  carve_linear(b.m.s, workspace + workspace_bytes(b.m.s), f);
+  linearize_block(t, block, b, f);
 }
 
 // poses of bodies (position, rotation matrix) then of sites, 12 numbers each
@@ -285,6 +235,8 @@ void run_with(Job job, const Task& t, long block, char* workspace) {
     run_rollout<P>(t, block, workspace);
   else if (job == Job::vjp)
     run_vjp<P>(t, block, workspace);
+  else if (job == Job::linearize)
+    run_linearize<P>(t, block, workspace);
   else if (job == Job::contacts)
     run_contacts<P>(t, block, workspace);
   else
@@ -292,15 +244,9 @@ void run_with(Job job, const Task& t, long block, char* workspace) {
 }
 
 void run(Job job, const Task& t, long block, char* workspace) {
-  if (job == Job::linearize) return run_linearize(t, block, workspace);
   if constexpr (W > 1)
     if (t.theta_per_world) return run_with<T>(job, t, block, workspace);
   run_with<R>(job, t, block, workspace);
-}
-
-size_t workspace_bytes(const Layout& s) {
-  Desk<T> b;
-  return b.carve_all(s, nullptr);
 }
 
 void derive_shared(const Layout& s, const void* theta, const void* vert, void* out) {
@@ -314,7 +260,7 @@ void derive_shared(const Layout& s, const void* theta, const void* vert, void* o
 }  // namespace
 
 extern const Kernel FB_NAME(kernel);
-const Kernel FB_NAME(kernel) = {FB_TEXT(FB_ISA), int(sizeof(R)), W,
-                                workspace_bytes, derive_shared,  run};
+const Kernel FB_NAME(kernel) = {FB_TEXT(FB_ISA), int(sizeof(R)), W,  workspace_bytes,
+                                linear_bytes,    derive_shared,  run};
 
 }  // namespace fb::FB_ISA

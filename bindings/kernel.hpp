@@ -81,13 +81,15 @@ enum class Job : int {
   hvp
 };
 
+// linear_bytes and derive are null in the kernels of dual numbers, which run the jobs jvp and hvp
+// and no other
 struct Kernel {
   const char* isa;
   int real_bytes, width;
   size_t (*workspace_bytes)(const Layout&);
-  // null in the kernels of dual numbers, which run the jobs jvp and hvp and no other
+  size_t (*linear_bytes)(const Layout&);  // the same for linearize
   void (*derive)(const Layout&, const void* theta, const void* vert, void* derived);
-  // run worlds [block * width, (block + 1) * width) of a task; for linearize a block is one world
+  // run worlds [block * width, (block + 1) * width) of a task
   void (*run)(Job, const Task&, long block, char* workspace);
 };
 

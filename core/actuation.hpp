@@ -18,6 +18,7 @@ FB_FN void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>&
   }
   for (int j = 0; j < s.njnt; ++j) {
     const P k = m.theta.jnt_stiffness[j];
+    if (all(is_nothing(k))) continue;
     const int qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
     const P* ref = m.theta.qpos_spring + qa;
     if (type == kHinge || type == kSlide) {
@@ -223,6 +224,7 @@ FB_FN void spring_adjoint(const Model<T, P>& m, int j, const T* q, const T* tau_
                           T* q_bar) {
   const int qa = m.s.jnt_qadr[j], da = m.s.jnt_dofadr[j], type = m.s.jnt_type[j];
   const P k = m.theta.jnt_stiffness[j];
+  if (!w.theta_bar && all(is_nothing(k))) return;
   const P* ref = m.theta.qpos_spring + qa;
   const int flat = type == kFree ? 3 : type == kBall ? 0 : 1;
   for (int i = 0; i < flat; ++i) {
@@ -271,7 +273,9 @@ FB_FN void actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const
   if (s.nu == 0) return;
   // the unlimited sums tell which joints are held at their force limit
   T *act = w.qdd, *kv = w.dv;
-  actuator_sums(m, q, v, u, act, kv);
+  bool limited = false;
+  for (int j = 0; j < s.njnt; ++j) limited = limited || s.jnt_forcelimited[j];
+  if (limited) actuator_sums(m, q, v, u, act, kv);
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;

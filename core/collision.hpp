@@ -45,11 +45,10 @@ FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, Touch<T>
   }
 }
 
-// given the cotangent of one touch, add to a_bar, b_bar; a cotangent of zero adds exactly zero
+// one slot of all pairs but boxes
 template <class T>
-FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, int slot,
-                                const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                ShapeBar<T>& b_bar) {
+FB_INLINE void slot_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, int slot,
+                            const TouchBar<T>& out_bar, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
   switch (kind) {
     case kPlaneSphere:
       return plane_sphere_adjoint(a, b, out_bar, a_bar, b_bar);
@@ -73,11 +72,18 @@ FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, 
       return capsule_capsule_adjoint(a, b, slot, out_bar, a_bar, b_bar);
     case kCapsuleBox:
       return capsule_box_adjoint(a, b, slot, out_bar, a_bar, b_bar);
-    case kBoxBox:
-      return box_box_adjoint(a, b, slot, out_bar, a_bar, b_bar);
     default:
       return;
   }
+}
+// given the cotangents of some touches of a pair, add to a_bar, b_bar; a cotangent of zero adds
+// exactly zero
+template <class T>
+FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b,
+                                const SlotBars<T>& bars, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  if (kind == kBoxBox) return box_box_adjoint(a, b, bars, a_bar, b_bar);
+  for (int i = 0; i < bars.count; ++i)
+    slot_adjoint(kind, a, b, bars.slot[i], bars.bar[i], a_bar, b_bar);
 }
 
 }  // namespace fb::FB_ISA

@@ -170,15 +170,6 @@ FB_INLINE void clear_touches(const Shape<T>& a, Touch<T>* out) {
   for (int k = 0; k < pair_slots(kBoxBox); ++k) out[k] = {T(0), column(a.R, 2), a.p, false};
 }
 
-// a number that is zero, and whose tangent is
-template <class T>
-FB_INLINE bool is_nothing(T x) {
-  return x == T(0);
-}
-template <class S>
-FB_INLINE bool is_nothing(Dual<S> x) {
-  return is_nothing(x.v) && is_nothing(x.d);
-}
 template <class T>
 FB_INLINE bool is_nothing(Vec3<T> x) {
   return is_nothing(x.x) && is_nothing(x.y) && is_nothing(x.z);
@@ -228,21 +219,30 @@ FB_OUTLINE BoxFeature<T> box_box_one(const Shape<T>& a, const Shape<T>& b, Touch
   return found;
 }
 
-// given out_bar of one slot, add to a_bar, b_bar: the adjoint of what carries the touches
 template <class T>
-FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                    const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                    ShapeBar<T>& b_bar) {
-  if (is_nothing(out_bar.phi) && is_nothing(out_bar.n) && is_nothing(out_bar.p)) return;
+FB_INLINE bool is_nothing(const TouchBar<T>& x) {
+  return is_nothing(x.phi) && is_nothing(x.n) && is_nothing(x.p);
+}
+// given bars of some slots, add to a_bar, b_bar: what carries the touches is found once
+template <class T>
+FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
+                                    ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  bool nothing = true;
+  for (int i = 0; i < bars.count; ++i) nothing = nothing && is_nothing(bars.bar[i]);
+  if (nothing) return;
   Touch<T> touch[pair_slots(kBoxBox)];
   const BoxFeature<T> found = box_box_one(a, b, touch);
   const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
-  if (found.kind == BoxFeature<T>::kFace)
-    face_touches_adjoint(fa, fb, found.axis, slot, out_bar, a_bar, b_bar);
-  else if (slot == 0 && found.kind == BoxFeature<T>::kEdges)
-    edge_touch_adjoint(fa, fb, found.axis, out_bar, a_bar, b_bar);
-  else if (slot == 0)
-    vertex_touch_adjoint(a, b, found.vertex, out_bar, a_bar, b_bar);
+  for (int i = 0; i < bars.count; ++i) {
+    const TouchBar<T>& out_bar = bars.bar[i];
+    if (is_nothing(out_bar)) continue;
+    if (found.kind == BoxFeature<T>::kFace)
+      face_touches_adjoint(fa, fb, found.axis, bars.slot[i], out_bar, a_bar, b_bar);
+    else if (bars.slot[i] == 0 && found.kind == BoxFeature<T>::kEdges)
+      edge_touch_adjoint(fa, fb, found.axis, out_bar, a_bar, b_bar);
+    else if (bars.slot[i] == 0)
+      vertex_touch_adjoint(a, b, found.vertex, out_bar, a_bar, b_bar);
+  }
 }
 
 // the number type of one world of T, and how to read and write its lanes
@@ -320,19 +320,23 @@ FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   }
 }
 
-// given out_bar of one slot, add to a_bar, b_bar
+// given bars of some slots, add to a_bar, b_bar
 template <class T>
-FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                               const TouchBar<T>& out_bar, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
+                               ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
   using S = typename OneWorld<T>::type;
   if constexpr (sizeof(S) == sizeof(T) && sizeof(Mask<T>) == sizeof(bool)) {
-    box_box_one_adjoint(a, b, slot, out_bar, a_bar, b_bar);
+    box_box_one_adjoint(a, b, bars, a_bar, b_bar);
   } else {
+    SlotBars<S> own{};
     for (int k = 0; k < kLanes<T>; ++k) {
       ShapeBar<S> one[2] = {{zero_force<S>(), zero3<S>()}, {zero_force<S>(), zero3<S>()}};
-      const TouchBar<S> bar{world_of(out_bar.phi, k), world_of(out_bar.n, k),
-                            world_of(out_bar.p, k)};
-      box_box_one_adjoint(world_of(a, k), world_of(b, k), slot, bar, one[0], one[1]);
+      own.count = 0;
+      for (int i = 0; i < bars.count; ++i)
+        add_slot(own, bars.slot[i],
+                 TouchBar<S>{world_of(bars.bar[i].phi, k), world_of(bars.bar[i].n, k),
+                             world_of(bars.bar[i].p, k)});
+      box_box_one_adjoint(world_of(a, k), world_of(b, k), own, one[0], one[1]);
       add_world(a_bar, k, one[0]);
       add_world(b_bar, k, one[1]);
     }

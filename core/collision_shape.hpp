@@ -103,6 +103,18 @@ FB_INLINE constexpr int pair_slots(int kind) {
 }
 inline constexpr int kMaxSlots = 8;
 
+// cotangents of some touches of one pair
+template <class T>
+struct SlotBars {
+  int count, slot[kMaxSlots];
+  TouchBar<T> bar[kMaxSlots];
+};
+template <class T>
+FB_INLINE void add_slot(SlotBars<T>& x, int slot, const TouchBar<T>& bar) {
+  x.slot[x.count] = slot;
+  x.bar[x.count++] = bar;
+}
+
 // corner k of a box: bit i of k chooses the positive side along axis i
 template <class T>
 FB_INLINE Vec3<T> box_corner(const Shape<T>& b, int k) {

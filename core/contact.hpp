@@ -232,13 +232,13 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   if (k.rows == 3) tangents_adjoint(x.n, d_bar[1], d_bar[2], touch_bar.n);
 }
 
-// (T.7)  from a touch to the places of the two links; returns the lanes in which this pair has no
-// adjoint
+// (T.7)  from touches of one pair to the places of its two links; k is any block of the pair.
+// Returns whether there is no adjoint
 template <class T, class P>
-FB_FN Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
-                            const TouchBar<T>& touch_bar, Work<T>& w) {
+FB_FN bool touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>& touch_bars,
+                         Work<T>& w) {
   const Layout& s = m.s;
-  if (!has_adjoint(s.pair_kind[k.source])) return on;
+  if (!has_adjoint(s.pair_kind[k.source])) return true;
   const int g[2] = {s.pair_geom1[k.source], s.pair_geom2[k.source]}, link[2] = {k.linkA, k.linkB};
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   Shape<T> shape[2];
@@ -249,7 +249,7 @@ FB_FN Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
     shape[q] = place_shape(m, g[q], w, c + (origin_of(s, w, link[q]) - Oref));
     bar[q] = {zero_force<T>(), zero3<T>()};
   }
-  collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], k.side, touch_bar, bar[0], bar[1]);
+  collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], touch_bars, bar[0], bar[1]);
   // the pose's wrench, moved from the common origin to each tree's
   for (int q = 0; q < 2; ++q) {
     const Force<T> f = bar[q].pose;
@@ -262,7 +262,7 @@ FB_FN Mask<T> touch_adjoint(const Model<T, P>& m, const Block& k, Mask<T> on,
     add_rotation_bar(mul_transposed(R, f.ang - cross(shape[q].p, f.lin)),
                      m.derived.geom_R + 9 * g[q], w.derived_bar->geom_R + 9 * g[q]);
   }
-  return Mask<T>(false);
+  return false;
 }
 
 // seeds of any block; rows that are off in a lane become zero rows held at zero
@@ -306,7 +306,7 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
   order_rows(s, w);
   for (int p = 0; p < w.nblock; ++p) {
     const Block& k = w.block[w.sorted[p]];
-    RowSeeds<T> e;
+    RowSeeds<T>& e = w.seeds[w.sorted[p]];
     block_seeds(m, o, w.sorted[p], q, w, e);
     for (int i = 0; i < k.rows; ++i) {
       const int r = k.row + i;

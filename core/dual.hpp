@@ -72,6 +72,10 @@ FB_INLINE Mask<S> is_finite(Dual<S> a) {
   return is_finite(a.v) & is_finite(a.d);
 }
 template <class S>
+FB_INLINE Mask<S> is_nothing(Dual<S> a) {
+  return is_nothing(a.v) & is_nothing(a.d);
+}
+template <class S>
 FB_INLINE auto lane(const Dual<S>& a, int k) {
   return lane(a.v, k);
 }

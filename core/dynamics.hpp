@@ -10,16 +10,25 @@ template <class T>
 FB_INLINE Force<T> newton_euler(const Inertia<T>& I, Motion<T> v, Motion<T> a) {
   return I * a + cross(v, I * v);
 }
-// (D.2)  given f_bar, add to I_bar, v_bar, a_bar
+// (D.2)  given f_bar, add to v_bar and a_bar, and to I_bar
+template <class T>
+FB_INLINE void newton_euler_fields_adjoint(const Inertia<T>& I, Motion<T> v, Motion<T> f_bar,
+                                           Force<T>& v_bar, Force<T>& a_bar) {
+  const Motion<T> h_bar = cross(f_bar, v);  // m . (v x* h) = -(v x m) . h
+  a_bar += I * f_bar;                       // I is symmetric
+  v_bar += I * h_bar - cross(f_bar, I * v);
+}
+template <class T>
+FB_INLINE void newton_euler_inertia_adjoint(Motion<T> v, Motion<T> a, Motion<T> f_bar,
+                                            InertiaBar<T>& I_bar) {
+  add_pairing(I_bar, f_bar, a);
+  add_pairing(I_bar, cross(f_bar, v), v);
+}
 template <class T>
 FB_INLINE void newton_euler_adjoint(const Inertia<T>& I, Motion<T> v, Motion<T> a, Motion<T> f_bar,
                                     InertiaBar<T>& I_bar, Force<T>& v_bar, Force<T>& a_bar) {
-  const Force<T> h = I * v;
-  const Motion<T> h_bar = cross(f_bar, v);  // m . (v x* h) = -(v x m) . h
-  a_bar += I * f_bar;                       // I is symmetric
-  v_bar += I * h_bar - cross(f_bar, h);
-  add_pairing(I_bar, f_bar, a);
-  add_pairing(I_bar, h_bar, v);
+  newton_euler_fields_adjoint(I, v, f_bar, v_bar, a_bar);
+  newton_euler_inertia_adjoint(v, a, f_bar, I_bar);
 }
 
 // the world accelerates upwards: gravity enters as the root's acceleration
@@ -219,20 +228,23 @@ FB_INLINE Force<T> inertia_pose_bar(const LinkWork<T>& k, Motion<T> w, Force<T> 
   return -(cross(w, w_bar) + cross(k.v, v_bar) + cross(k.a, a_bar));
 }
 
-// own bars of every link from scale * <w, RNEA>: sets w_bar, v_bar, a_bar, pose; y_bar becomes zero
+// own bars of one link from scale * <w, RNEA>: sets w_bar, v_bar, a_bar, pose; y_bar becomes zero
 template <class T, class P>
-FB_FN void newton_euler_bars(const Model<T, P>& m, T scale, Work<T>& w) {
-  for (int l = 1; l < m.s.nlink; ++l) {
-    const LinkWork<T>& k = w.link[l];
-    LinkBar<T>& b = w.bar[l];
-    InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};
-    const Motion<T> f_bar = b.w * scale;
-    b.v_bar = b.a_bar = b.y_bar = zero_force<T>();
-    newton_euler_adjoint(k.I, k.v, k.a, f_bar, I_bar, b.v_bar, b.a_bar);
-    b.w_bar = newton_euler(k.I, k.v, k.a) * scale;
-    b.pose = inertia_pose_bar(k, b.w, b.w_bar, b.v_bar, b.a_bar);
-    if (w.derived_bar) link_inertia_adjoint(m, l, I_bar, w);
-  }
+FB_INLINE void newton_euler_bars(const Model<T, P>& m, int l, T scale, Work<T>& w) {
+  const LinkWork<T>& k = w.link[l];
+  LinkBar<T>& b = w.bar[l];
+  const Motion<T> f_bar = b.w * scale;
+  Force<T> v_bar = zero_force<T>(), a_bar = v_bar;
+  newton_euler_fields_adjoint(k.I, k.v, f_bar, v_bar, a_bar);
+  b.w_bar = newton_euler(k.I, k.v, k.a) * scale;
+  b.y_bar = zero_force<T>();
+  b.v_bar = v_bar;
+  b.a_bar = a_bar;
+  b.pose = inertia_pose_bar(k, b.w, b.w_bar, v_bar, a_bar);
+  if (!w.derived_bar) return;
+  InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};
+  newton_euler_inertia_adjoint(k.v, k.a, f_bar, I_bar);
+  link_inertia_adjoint(m, l, I_bar, w);
 }
 
 // (D.11)  one dof: S carries w, y, v and a; it moves with its link unless it is a world axis
@@ -313,8 +325,10 @@ template <class T, class P>
 FB_FN void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* tau_bar,
                                     Work<T>& w, T* q_bar, T* v_bar, T* a_bar) {
   link_twists(m.s, w, tau_bar, w.twist);
-  for (int l = 1; l < m.s.nlink; ++l) w.bar[l].w = w.twist[l];
-  newton_euler_bars(m, T(1), w);
+  for (int l = 1; l < m.s.nlink; ++l) {
+    w.bar[l].w = w.twist[l];
+    newton_euler_bars(m, l, T(1), w);
+  }
   sweep_bars<T, P>(m, v, a, tau_bar, nullptr, w, q_bar, v_bar);
   // after the sweep the bars of a link hold those of its whole subtree
   for (int d = 0; d < m.s.nv; ++d) {

@@ -6,17 +6,6 @@
 
 namespace fb::FB_ISA {
 
-// what a block hands over for its rows: wrenches on its two links or coefficients on single dofs,
-// and the row's data
-template <class T>
-struct RowSeeds {
-  Force<T> F[2][3];
-  T coef[3];
-  int cdof[3], ncoef;
-  T b[3], lo[3], hi[3], R[3];  // R: compliance over h^2
-  T mu;
-};
-
 // deepest dof that two dofs have in common on the way to the root, -1 for none
 FB_INLINE int common_dof(const Layout& s, int a, int b) {
   while (a != b) {
@@ -80,19 +69,22 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const Block& k, int
 // (R.1)  g = L^-1 J' for the rows of a block: walk both chains towards the root, joined where they
 // meet
 template <class T>
-FB_FN void half_solve(const Layout& s, Work<T>& w, const Block& k, RowSeeds<T>& e) {
+FB_FN void half_solve(const Layout& s, Work<T>& w, const Block& k, const RowSeeds<T>& e) {
   int a = k.start[0], b = k.start[1];
   if (e.ncoef == 0 && k.rows == 3 && a < 0) return half_solve_chain<3>(s, w, k, 1, e.F[1]);
+  Force<T> F[2][3];
+  for (int side = 0; side < 2; ++side)
+    for (int i = 0; i < k.rows; ++i) F[side][i] = e.F[side][i];
   while (a >= 0 || b >= 0) {
     if (a == b) {
-      for (int i = 0; i < k.rows; ++i) e.F[0][i] += e.F[1][i];
+      for (int i = 0; i < k.rows; ++i) F[0][i] += F[1][i];
       b = -1;
     }
     if (a > b) {
-      half_solve_dof(s, w, k, a, 0, e, e.F[0]);
+      half_solve_dof(s, w, k, a, 0, e, F[0]);
       a = s.dof_parent[a];
     } else {
-      half_solve_dof(s, w, k, b, 1, e, e.F[1]);
+      half_solve_dof(s, w, k, b, 1, e, F[1]);
       b = s.dof_parent[b];
     }
   }

@@ -64,6 +64,11 @@ FB_INLINE float mul_add(float a, float b, float c) { return a * b + c; }
 FB_INLINE double sub_mul(double c, double a, double b) { return c - a * b; }
 FB_INLINE float sub_mul(float c, float a, float b) { return c - a * b; }
 #endif
+// where a number is zero, and its tangent, if it has one
+template <class T>
+FB_INLINE Mask<T> is_nothing(T x) {
+  return x == T(0);
+}
 // x . y of three numbers each, the last product first
 template <class T, class P>
 FB_INLINE T dot3(T x0, T x1, T x2, P y0, P y1, P y2) {

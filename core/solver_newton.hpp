@@ -315,21 +315,25 @@ FB_FN void solve_rows_adjoint(RowProblem<T>& p, const T* lam_bar, T* z, T* mu_ba
   const T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
     const int first = p.island_row[k], n = p.island_row[k + 1] - first;
+    // held rows matter to their bounds alone
+    int size = n;
     for (int i = 0; i < n; ++i) p.order[i] = i;
-    newton_matrix(p, A, first, n, p.order, n, p.lu);
+    if (!lo_bar && !hi_bar) size = newton_order(p, first, n, Mask<T>(true), p.order);
+    newton_matrix(p, A, first, n, p.order, size, p.lu);
     T* y = p.rhs;
-    for (int i = 0; i < n; ++i) y[i] = lam_bar[first + i];
-    lu_factor(p.lu, n);
-    lu_solve_transposed(p.lu, n, y);
-    for (int i = 0; i < n;) {
-      const int r = first + i;
+    for (int c = 0; c < size; ++c) y[c] = lam_bar[first + p.order[c]];
+    for (int i = 0; i < n; ++i) z[first + i] = T(0);
+    lu_factor(p.lu, size);
+    lu_solve_transposed(p.lu, size, y);
+    for (int c = 0; c < size;) {
+      const int r = first + p.order[c];
       const Mask<T> free = row_free(p, r);
       const T x = p.lam[r] + p.n[r];
-      z[r] = select(free, y[i] / p.D[r], T(0));
-      if (lo_bar) lo_bar[r] += select(free | (x > p.lo[r]), T(0), y[i]);
-      if (hi_bar) hi_bar[r] += select(free | !(x > p.lo[r]), T(0), y[i]);
-      if (p.cone[r]) tangent_rows_adjoint(p, r, free, y[i + 1], y[i + 2], z, mu_bar);
-      i += p.cone[r] ? 3 : 1;
+      z[r] = select(free, y[c] / p.D[r], T(0));
+      if (lo_bar) lo_bar[r] += select(free | (x > p.lo[r]), T(0), y[c]);
+      if (hi_bar) hi_bar[r] += select(free | !(x > p.lo[r]), T(0), y[c]);
+      if (p.cone[r]) tangent_rows_adjoint(p, r, free, y[c + 1], y[c + 2], z, mu_bar);
+      c += p.cone[r] ? 3 : 1;
     }
     A += n * n;
   }

@@ -88,17 +88,17 @@ FB_INLINE void wrench_bars(const Block& k, const RowSeeds<T>& e, Work<T>& w,
     }
   }
 }
-// one contact: wrenches, and the gap that moves -z beta; returns the lanes without an adjoint
+// one contact: wrenches, and the gap that moves -z beta; adds the cotangent of its touch
 template <class T, class P>
-FB_FN Mask<T> contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
-                              const RowSeeds<T>& e, Work<T>& w) {
+FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index, Work<T>& w,
+                           SlotBars<T>& touch_bars) {
   const Block& k = w.block[index];
   ContactBars<T> bars;
-  wrench_bars(k, e, w, bars.F);
+  wrench_bars(k, w.seeds[index], w, bars.F);
   bars.beta = -w.z[k.row];
   TouchBar<T> touch_bar{T(0), zero3<T>(), zero3<T>()};
   contact_seeds_adjoint(m, o, k, w.touch[index], w, bars, touch_bar);
-  return touch_adjoint(m, k, w.touch[index].on, touch_bar, w);
+  add_slot(touch_bars, k.side, touch_bar);
 }
 
 // (P.3)  lanes whose solve is unrolled take z and the rest from the reversed sweeps; their A_bar
@@ -123,21 +123,22 @@ FB_FN void unrolled_rows(RowProblem<T>& p, const T* lam_bar, Work<T>& w) {
 
 // (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w1, z in w.z
 template <class T, class P>
-FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* q,
-                        const T* v1_bar, Work<T>& w) {
+FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* v1_bar,
+                        Work<T>& w) {
   solve_inertia(m.s, w, v1_bar, w.w1, w.wrench, w.twist);
   if (w.nrow == 0) return;
   T* lam_bar = w.R_bar;
   for (int i = 0; i < w.nblock; ++i) {
     const Block& k = w.block[i];
-    RowSeeds<T> e;
-    block_seeds(m, o, i, q, w, e);
+    const RowSeeds<T>& e = w.seeds[i];
     for (int r = 0; r < k.rows; ++r)
       lam_bar[k.row + r] = row_velocity(e, r, w.twist[k.linkA], w.twist[k.linkB], w.w1);
   }
   RowProblem<T> p = row_problem(m, o, w);
   for (int r = 0; r < w.nrow; ++r) w.mu_bar[r] = w.lo_bar[r] = w.hi_bar[r] = T(0);
-  solve_rows_adjoint<T>(p, lam_bar, w.z, w.mu_bar, w.lo_bar, w.hi_bar);
+  const bool bounds = w.theta_bar != nullptr;
+  solve_rows_adjoint<T>(p, lam_bar, w.z, w.mu_bar, bounds ? w.lo_bar : nullptr,
+                        bounds ? w.hi_bar : nullptr);
   if (any(w.unrolled)) unrolled_rows(p, lam_bar, w);
   for (int r = 0; r < w.nrow; ++r) w.R_bar[r] = -(w.z[r] * w.lam[r]);
   apply_impulses(m.s, w, w.z, w.dv, w.twist);
@@ -160,41 +161,73 @@ struct StepBars {
 // twists of the paired rates and of the new velocity, accelerations at the effective one, and their
 // own cotangents
 template <class T, class P>
-FB_FN void field_bars(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>& w, T* tau) {
+FB_FN void field_bars(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>& w) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) w.a_eff[d] = (x.v1[d] - x.v[d]) / h;
-  link_twists(s, w, w.w1, w.twist);
-  for (int l = 0; l < s.nlink; ++l) w.bar[l].w = w.twist[l];
-  link_twists(s, w, x.v1, w.twist);
-  for (int l = 0; l < s.nlink; ++l) w.bar[l].y = w.twist[l];
-  inverse_dynamics(m, w.a_eff, tau, w, w.wrench);
+  w.bar[0].w = w.bar[0].y = zero_motion<T>();
   w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
-  newton_euler_bars(m, -h, w);
+  w.link[0].a = gravity_acceleration<T>(m);
+  for (int l = 1; l < s.nlink; ++l) {
+    LinkWork<T>& k = w.link[l];
+    LinkBar<T>& b = w.bar[l];
+    const int up = s.link_parent[l], first = s.link_dof[l];
+    b.w = w.bar[up].w;
+    b.y = w.bar[up].y;
+    k.a = w.link[up].a + k.c;
+    for (int d = first; d < first + s.link_ndof[l]; ++d) {
+      const Motion<T> S = w.dof[d].S;
+      b.w = mul_add(S, w.w1[d], b.w);
+      b.y = mul_add(S, x.v1[d], b.y);
+      k.a = mul_add(S, w.a_eff[d], k.a);
+    }
+    newton_euler_bars(m, l, -h, w);
+  }
   if (m.applied) applied_wrenches_adjoint(m, h, w);
+}
+// lanes in which no row of a contact carries an impulse or a cotangent
+template <class T>
+FB_INLINE Mask<T> idle_rows(const Block& k, const Work<T>& w) {
+  Mask<T> idle = is_nothing(w.mu_bar[k.row]);
+  for (int r = k.row; r < k.row + k.rows; ++r)
+    idle = idle & is_nothing(w.lam[r]) & is_nothing(w.z[r]);
+  return idle;
+}
+// the contacts of one pair, which follow each other from block i on; i moves past them.  Rows that
+// are all held at zero move nothing, with or without an adjoint
+template <class T, class P>
+FB_FN Mask<T> pair_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int& i, Work<T>& w) {
+  const Block& first = w.block[i];
+  SlotBars<T> bars;
+  bars.count = 0;
+  Mask<T> live(false);
+  for (; i < w.nblock && w.block[i].kind == kBlockContact && w.block[i].source == first.source;
+       ++i) {
+    const Mask<T> idle = idle_rows(w.block[i], w);
+    live = live | !idle;
+    if (!all(idle)) contact_adjoint(m, o, i, w, bars);
+  }
+  const bool missing = bars.count > 0 && touch_adjoint(m, first, bars, w);
+  return live & Mask<T>(missing);
 }
 // all rows; returns the lanes in which one that moves something has no adjoint
 template <class T, class P>
 FB_FN Mask<T> row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                        Work<T>& w, T* q_tan) {
   Mask<T> missing(false);
-  for (int i = 0; i < w.nblock; ++i) {
+  for (int i = 0; i < w.nblock;) {
     const Block& k = w.block[i];
-    RowSeeds<T> e;
-    block_seeds(m, o, i, x.q, w, e);
     if (k.kind == kBlockContact) {
-      const Mask<T> without = contact_adjoint(m, o, i, e, w);
-      // rows that are all held at zero move nothing, with or without an adjoint
-      Mask<T> idle(true);
-      for (int r = k.row; r < k.row + k.rows; ++r)
-        idle = idle & (w.lam[r] == T(0)) & (w.z[r] == T(0));
-      missing = missing | (without & !idle);
-    } else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
+      missing = missing | pair_adjoint(m, o, i, w);
+      continue;
+    }
+    if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
       Motion<T> F_bar[2][3];
-      wrench_bars(k, e, w, F_bar);
+      wrench_bars(k, w.seeds[i], w, F_bar);
       equality_seeds_adjoint(m, o, k, F_bar, w);
     } else {
       joint_seeds_adjoint(m, o, k, w.touch[i], x.q, x.v1, w, q_tan);
     }
+    ++i;
   }
   return missing;
 }
@@ -235,14 +268,15 @@ template <class T, class P>
 FB_FN void matrix_wrench_bars(const Model<T, P>& m, const Options<Real<T>>& o,
                               const StepPoint<T>& x, int index, int i, Work<T>& w, T* q_tan) {
   const Block& k = w.block[index];
-  RowSeeds<T> e;
-  block_seeds(m, o, index, x.q, w, e);
+  const RowSeeds<T>& e = w.seeds[index];
   // the adjoints of seeds read impulses and z from w: here the row's own are 2 and 0
   const T two = T(2), zero = T(0);
   T lam[3], z[3], R_bar = w.R_bar[k.row], mu_bar = w.mu_bar[k.row];
   for (int r = 0; r < k.rows; ++r) {
     lam[r] = w.lam[k.row + r];
     z[r] = w.z[k.row + r];
+  }
+  for (int r = 0; r < k.rows; ++r) {
     w.lam[k.row + r] = r == i ? two : zero;
     w.z[k.row + r] = zero;
   }
@@ -250,7 +284,10 @@ FB_FN void matrix_wrench_bars(const Model<T, P>& m, const Options<Real<T>>& o,
   T* rates = w.w1;
   w.w1 = w.dv;
   if (k.kind == kBlockContact) {
-    contact_adjoint(m, o, index, e, w);
+    SlotBars<T> bars;
+    bars.count = 0;
+    contact_adjoint(m, o, index, w, bars);
+    touch_adjoint(m, k, bars, w);
   } else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
     Motion<T> F_bar[2][3];
     wrench_bars(k, e, w, F_bar);
@@ -314,10 +351,10 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
     q_tan[d] = T(0);
   }
   integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
-  paired_rates(m, o, x.q, v1_bar, w);
+  paired_rates(m, o, v1_bar, w);
   for (int d = 0; d < s.nv; ++d) w.hD_more[d] = T(0);
   if (any(w.unrolled)) matrix_bars(m, o, x, w, q_tan);
-  field_bars(m, x, h, w, tau_bar);
+  field_bars(m, x, h, w);
   const Mask<T> missing = row_bars(m, o, x, w, q_tan);
   sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);
   if (w.derived_bar)

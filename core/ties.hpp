@@ -41,9 +41,10 @@ FB_FN T actuator_ties(const Model<T, P>& m, const T* q, const T* v, const T* u) 
   for (int a = 0; a < m.s.nu; ++a) {
     if (m.s.act_jnt[a] < 0) continue;
     const P *cr = m.theta.actuator_ctrlrange + 2 * a, *fr = m.theta.actuator_forcerange + 2 * a;
-    const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
     if (m.s.act_ctrllimited[a]) count += one_where<T>((u[a] == T(cr[0])) | (u[a] == T(cr[1])));
-    if (m.s.act_forcelimited[a]) count += one_where<T>((f.raw == T(fr[0])) | (f.raw == T(fr[1])));
+    if (!m.s.act_forcelimited[a]) continue;
+    const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
+    count += one_where<T>((f.raw == T(fr[0])) | (f.raw == T(fr[1])));
   }
   return count;
 }

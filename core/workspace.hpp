@@ -82,6 +82,17 @@ struct BlockWork {
   Mask<T> on;
 };
 
+// what a block hands over for its rows: wrenches on its two links or coefficients on single dofs,
+// and the row's data
+template <class T>
+struct RowSeeds {
+  Force<T> F[2][3];
+  T coef[3];
+  int cdof[3], ncoef;
+  T b[3], lo[3], hi[3], R[3];  // R: compliance over h^2
+  T mu;
+};
+
 template <class T>
 struct Work {
   LinkWork<T>* link;
@@ -100,7 +111,8 @@ struct Work {
   T *w1, *y1, *a_eff, *hD_more;  // adjoint only
   Block* block;
   BlockWork<T>* touch;
-  T* g;  // half-solved rows, per row two segments of the longest tree
+  RowSeeds<T>* seeds;  // of each block, for the adjoint
+  T* g;                // half-solved rows, per row two segments of the longest tree
   T *A, *b, *lo, *hi, *mu, *lam;
   T *n, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar, *R_bar;
   // unfinished solves only: cotangents and states of the reversed sweeps
@@ -160,6 +172,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.vs, &w.dv}) *x = c.take<T>(s.nv);
   w.block = c.take<Block>(w.max_block);
   w.touch = c.take<BlockWork<T>>(w.max_block);
+  w.seeds = c.take<RowSeeds<T>>(w.max_block);
   for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.D, &w.rhs, &w.keep, &w.R, &w.z,
                 &w.mu_bar, &w.lo_bar, &w.hi_bar, &w.R_bar})
     *x = c.take<T>(rows);

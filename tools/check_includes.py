@@ -39,6 +39,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         "workspace",
     ),
     "ties": ("step",),
+    "linearize": ("step",),
 }
 
 # the C++ standard library has no dot in its headers; these belong to the compiler
