@@ -49,6 +49,8 @@ std::vector<std::string> names_of(const char* what) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  // frameworks keep graphs, and so engines, beyond the end of the interpreter
+  nb::set_leak_warnings(false);
   g_isa = chosen_isa();
   m.def("isa", [] { return g_isa; }, "Instruction set of the kernels in use.");
   m.def("available_isas", &fb::available_isas, "Instruction sets this processor and build offer.");

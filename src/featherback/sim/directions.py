@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.errors import ParameterError, ShapeError
-from featherback.sim.inputs import NO_GRADIENT, as_real
+from featherback.sim.inputs import NO_GRADIENT, as_real, refuse_unknown
 
 Real = NDArray[np.floating]
 
@@ -60,10 +59,7 @@ def _one(
 ) -> Real:
     """Check the direction in one parameter."""
     name, value = given
-    if name not in base:
-        near = difflib.get_close_matches(name, list(base), n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(base)}."
-        raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
+    refuse_unknown(where, name, list(base))
     label = f'dparams["{name}"]'
     if name in NO_GRADIENT:
         raise ParameterError(

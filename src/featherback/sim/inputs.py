@@ -79,6 +79,14 @@ def broadcast_worlds(
     return out, True
 
 
+def refuse_unknown(where: str, name: str, known: list[str]) -> None:
+    """Refuse a parameter that does not exist; suggest near names."""
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
+        raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
+
+
 def pack_theta(
     where: str,
     structure: Structure,
@@ -93,10 +101,7 @@ def pack_theta(
     merged: dict[str, Real] = dict(base)
     per_world = False
     for name, value in params.items():
-        if name not in base:
-            near = difflib.get_close_matches(str(name), list(base), n=3)
-            hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(base)}."
-            raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
+        refuse_unknown(where, str(name), list(base))
         shape = base[name].shape
         array = as_real(where, f'params["{name}"]', value, np.dtype(np.float64))
         if array.shape == () and shape == (1,):

@@ -295,12 +295,32 @@ class Rollout:
 
     def _refuse_nonfinite(self, where: str) -> None:
         """Refuse a gradient through a NaN or infinity, by world and step."""
-        bad = np.atleast_1d(self.status) & np.uint32(Status.NONFINITE)
-        if not np.any(bad):
-            return
-        # the word's step may be that of another bit; the first row that is not finite says it
-        rows = [np.isfinite(a).all(axis=-1).reshape(len(bad), -1) for a in (self.q, self.v)]
-        finite = rows[0] & rows[1]
-        first = np.maximum(self.kept[np.argmin(finite, axis=1)] - 1, 0)
-        step = np.where(finite.all(axis=1), np.atleast_1d(self.status_step), first)
-        raise WorldError(f"{where}: {describe(bad, step.astype(np.int32))}")
+        status, step = np.atleast_1d(self.status), np.atleast_1d(self.status_step)
+        refuse_nonfinite(where, (self.q, self.v), self.kept, status, step)
+
+
+def refuse_nonfinite(
+    where: str,
+    states: tuple[Real, Real],
+    kept: NDArray[np.int64],
+    status: NDArray[np.uint32],
+    status_step: NDArray[np.int32],
+) -> None:
+    """Refuse a gradient through a NaN or infinity, by world and step.
+
+    Args:
+        where: the call, for messages.
+        states: q and v, real[(worlds,) rows, n].
+        kept: int64[rows], the steps after which the states were reached.
+        status: uint32[worlds], bits of `Status`.
+        status_step: int32[worlds], step at which the first bit was set.
+    """
+    bad = status & np.uint32(Status.NONFINITE)
+    if not bad.any():
+        return
+    # the word's step may be that of another bit; the first row that is not finite says it
+    rows = [np.isfinite(a).all(axis=-1).reshape(len(bad), -1) for a in states]
+    finite = rows[0] & rows[1]
+    first = np.maximum(kept[np.argmin(finite, axis=1)] - 1, 0)
+    step = np.where(finite.all(axis=1), status_step, first)
+    raise WorldError(f"{where}: {describe(bad, step.astype(np.int32))}")

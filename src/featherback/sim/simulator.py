@@ -24,10 +24,10 @@ from featherback.sim.inputs import (
 )
 from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.progress import progress_bar
+from featherback.sim.raw import Raw
 from featherback.sim.replay import Replay
 from featherback.sim.rollout import Rollout
 from featherback.sim.schedule import Checkpoint, Schedule, plan
-from featherback.sim.tangent import Tangents
 
 Real = NDArray[np.floating]
 Params = dict[str, ArrayLike]
@@ -81,7 +81,7 @@ class Options:
         return values
 
 
-class Simulator(Tangents):
+class Simulator(Raw):
     """Steps worlds of one model. Not shared between threads; make one Simulator per thread.
 
     Args:
@@ -155,6 +155,7 @@ class Simulator(Tangents):
         self.dt = float(self._base["dt"][0])
         self._engine = self._build_engine(theta)
         self._step_one = self._engine.step_one
+        self._sign()
 
     def _build_engine(self, theta: Real) -> Engine:
         """Return the engine for the options in force."""

@@ -1,0 +1,235 @@
+"""The nodes of torch's graph: which operator runs forward, which backward, what is kept.
+
+Two nodes do the same. The plain one is quick to enter but refuses the transformations of
+`torch.func`; the one for these takes long to enter. `torch.compile` takes an operator that knows
+its gradient, since it loses that of a node inside of a transformation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from featherback.errors import FeatherbackError
+from featherback.sim.raw import Raw
+from featherback.torch import ops
+
+NO_THIRD = (
+    "featherback.torch: derivatives of a rollout above the second order, and two in forward mode, "
+    "are not available; take torch.func.hessian, or jacrev of jacrev."
+)
+
+
+def roll(
+    sim: Raw, names: str, kind: int, q: Tensor, v: Tensor, u: Tensor, *packs: Tensor | None
+) -> Any:
+    """Return states of q, states of v and flags, as nodes of the graph that is being recorded.
+
+    Args:
+        sim: the simulator; the graph keeps it alive.
+        names: names of the parameters, as in `featherback.torch.ops`.
+        kind: of the rollout, as in `featherback.torch.ops`.
+        q: real[(worlds,) nq].
+        v: real[(worlds,) nv].
+        u: real[(worlds,) (steps,) nu].
+        packs: parameters, shared and own.
+    """
+    if torch.compiler.is_compiling():
+        return ops.rollout_traced(sim.signature.handle, names, kind, q, v, u, *packs)
+    # torch has no public way to ask this
+    if torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
+        return _FeatherbackTransformed.apply(sim, names, kind, q, v, u, *packs)
+    return _FeatherbackRollout.apply(sim, names, kind, q, v, u, *packs)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    """Keep the states, those of a single step being its inputs; return what was kept."""
+    ctx.sim, ctx.names, ctx.kind = inputs[:3]
+    q, v, u, *packs = inputs[3:]
+    ctx.set_materialize_grads(False)
+    states = (q, v) if ctx.kind else output[:2]
+    kept = (*states, u, output[2], *packs, q, v)
+    ctx.save_for_backward(*kept)
+    return kept
+
+
+def _head(ctx: Any) -> tuple[str, str, int]:
+    """Return what an operator takes before its tensors."""
+    handle = ctx.sim if isinstance(ctx.sim, str) else ctx.sim.signature.handle
+    return handle, ctx.names, ctx.kind
+
+
+def _pull(ctx: Any, q_bar: Tensor | None, v_bar: Tensor | None, *_: Any) -> tuple[Any, ...]:
+    """Return the derivatives of the loss with respect to the inputs of a node."""
+    *kept, q, v = ctx.saved_tensors
+    q_bar = torch.zeros_like(kept[0]) if q_bar is None else q_bar
+    v_bar = torch.zeros_like(kept[1]) if v_bar is None else v_bar
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        found = _Pulled.apply(*_head(ctx), *kept, q, v, q_bar, v_bar)
+    else:
+        found = ops.rollout_vjp(*_head(ctx), *kept, q_bar, v_bar)
+    return None, None, None, *_where_given(found, kept[4:6])
+
+
+def _where_given(bars: Any, packs: Any) -> tuple[Any, ...]:
+    """Return derivatives with respect to inputs, None for parameters that were not given."""
+    *most, shared, own = bars
+    return (*most, None if packs[0] is None else shared, None if packs[1] is None else own)
+
+
+def _dots(like: Any, dots: Any) -> list[Any]:
+    """Return directions, zero where they are missing and the input is not."""
+    return [
+        torch.zeros_like(x) if dot is None and x is not None else dot
+        for x, dot in zip(like, dots, strict=True)
+    ]
+
+
+def _push(ctx: Any, *dots: Any) -> tuple[Any, ...]:
+    """Return the derivatives of the outputs of a node along directions in its inputs."""
+    *kept, q, v = ctx.saved_tensors
+    along = _dots((q, v, kept[2], *kept[4:6]), dots[3:])
+    return *_Pushed.apply(*_head(ctx), *kept, q, v, *along), None
+
+
+class _FeatherbackRollout(Function):
+    """A rollout, outside of transformations."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        output = ops.rollout(inputs[0].signature.handle, *inputs[1:])
+        ctx.mark_non_differentiable(output[2])
+        ctx.save_for_forward(*_keep(ctx, inputs, output))
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        return _pull(ctx, *grad_outputs)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        return _push(ctx, *grad_inputs)
+
+
+class _FeatherbackTransformed(Function):
+    """A rollout inside of the transformations of `torch.func`."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        return ops.rollout(inputs[0].signature.handle, *inputs[1:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(output[2])
+        ctx.save_for_forward(*_keep(ctx, inputs, output))
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        return _pull(ctx, *grad_outputs)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        return _push(ctx, *grad_inputs)
+
+
+class _Derivative(Function):
+    """A derivative that is itself part of a graph.
+
+    It takes what a node kept, so states besides the inputs they come from; these have the gradient.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.head = inputs[:3]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[3:])
+        ctx.save_for_forward(*inputs[3:])
+
+
+class _Pulled(_Derivative):
+    """A gradient g(x, b) = J(x)^T b: along w, its derivative is H(b) w, and b has J(x) w."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        return ops.rollout_vjp(*inputs[:9], *inputs[11:])
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        *kept, q, v, q_bar, v_bar = ctx.saved_tensors
+        w = _dots((q, v, kept[2], *kept[4:6]), grad_outputs)
+        none = torch.zeros_like(q_bar), torch.zeros_like(v_bar)
+        bars = _Last.apply("hvp", *ctx.head, *kept, q_bar, v_bar, *w, *none)
+        pushed = _Last.apply("jvp", *ctx.head, *kept, *w)
+        q_more, v_more, u_more, shared, own = _where_given(bars, kept[4:6])
+        return *(None,) * 5, u_more, None, shared, own, q_more, v_more, *pushed
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        *kept, q, v, q_bar, v_bar = ctx.saved_tensors
+        _, _, du, _, dshared, down, dq, dv, dq_bar, dv_bar = grad_inputs[3:]
+        along = _dots((q, v, kept[2], *kept[4:6]), (dq, dv, du, dshared, down))
+        bars = _dots((q_bar, v_bar), (dq_bar, dv_bar))
+        return _Last.apply("hvp", *ctx.head, *kept, q_bar, v_bar, *along, *bars)
+
+
+class _Pushed(_Derivative):
+    """A derivative along a direction, d(x, w) = J(x) w: b has H(b) w for x, and J(x)^T b for w."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        return ops.rollout_jvp(*inputs[:9], *inputs[11:])
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        kept, w = ctx.saved_tensors[:6], ctx.saved_tensors[8:]
+        bars = _dots(kept[:2], grad_outputs)
+        none = torch.zeros_like(kept[0]), torch.zeros_like(kept[1])
+        curved = _Last.apply("hvp", *ctx.head, *kept, *bars, *w, *none)
+        pulled = _Last.apply("vjp", *ctx.head, *kept, *bars)
+        q_more, v_more, u_more, shared, own = _where_given(curved, kept[4:6])
+        given = _where_given(pulled, kept[4:6])
+        return *(None,) * 5, u_more, None, shared, own, q_more, v_more, *given
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        raise FeatherbackError(NO_THIRD)
+
+
+class _Last(Function):
+    """The last derivative there is, which refuses to be differentiated."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        run = {"vjp": ops.rollout_vjp, "jvp": ops.rollout_jvp, "hvp": ops.rollout_hvp}
+        return run[inputs[0]](*inputs[1:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise FeatherbackError(NO_THIRD)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        raise FeatherbackError(NO_THIRD)
+
+
+def _keep_traced(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    """Keep what the gradient of the compiler's operator needs."""
+    _keep(ctx, inputs, output)
+
+
+torch.library.register_autograd(
+    "featherback::rollout_traced", _pull, setup_context=_keep_traced, lib=ops.library
+)

@@ -1,0 +1,128 @@
+"""Checks of what callers pass in; every refusal is one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from featherback.errors import ParameterError, ShapeError
+from featherback.sim import Simulator
+from featherback.sim.inputs import refuse_unknown, refuse_without_gradient
+from featherback.sim.raw import Signature
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+CASTS = {"float64": "double", "float32": "float"}
+
+
+def check_simulator(where: str, sim: Any) -> Signature:
+    """Return what is known of a simulator; refuse what is not one."""
+    if not isinstance(sim, Simulator):
+        raise ParameterError(
+            f"{where}: sim is of type {type(sim).__name__}; pass a featherback.Simulator."
+        )
+    return sim.signature
+
+
+def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
+    """Refuse what is not a dense tensor on the CPU with the simulator's number type."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(
+            f"{where}: {name} is of type {type(x).__name__}; expected a torch.Tensor, such as "
+            f"torch.as_tensor({name}, dtype=torch.{dtype})."
+        )
+    if x.device.type != "cpu":
+        what = (
+            "it has no numbers; pass a tensor with numbers"
+            if x.device.type == "meta"
+            else f"pass {name}.cpu() and move the results back with .to({name}.device)"
+        )
+        raise ShapeError(
+            f'{where}: {name} is on device "{x.device}"; the simulator computes on the CPU, so '
+            f"{what}."
+        )
+    if x.dtype != DTYPES[dtype]:
+        other = str(x.dtype).removeprefix("torch.")
+        build = f' or build the Simulator with dtype="{other}"' if other in DTYPES else ""
+        raise ShapeError(
+            f"{where}: {name} has dtype {x.dtype}; expected torch.{dtype}: pass "
+            f"{name}.{CASTS[dtype]}(){build}."
+        )
+    if x.layout != torch.strided:
+        raise ShapeError(
+            f"{where}: {name} has layout {x.layout}; expected a dense tensor: pass "
+            f"{name}.to_dense()."
+        )
+    return x
+
+
+def pack_params(
+    where: str, params: Any, sim: Simulator, worlds: int | None
+) -> tuple[str, Tensor | None, Tensor | None]:
+    """Return parameters flat, with their names, as the operators take them.
+
+    Args:
+        where: what the sentence of an error starts with.
+        params: tensors by name, or None.
+        sim: the simulator.
+        worlds: number of worlds; None where there is no world axis.
+    """
+    if params is None:
+        return "", None, None
+    if not isinstance(params, Mapping):
+        raise ParameterError(
+            f"{where}: params is of type {type(params).__name__}; it must be a dict from parameter "
+            'names to tensors, such as {"body_mass": mass}.'
+        )
+    shared: dict[str, Tensor] = {}
+    own: dict[str, Tensor] = {}
+    for name, value in params.items():
+        refuse_unknown(where, str(name), list(sim.param_shapes))
+        refuse_without_gradient(where, {name: value})
+        x = check_tensor(where, f'params["{name}"]', value, sim.signature.dtype)
+        shape = sim.param_shapes[name]
+        if tuple(x.shape) == shape or (x.ndim == 0 and shape == (1,)):
+            shared[name] = x.reshape(-1)
+        elif worlds is not None and tuple(x.shape) == (worlds, *shape):
+            own[name] = x.reshape(worlds, -1)
+        else:
+            batch = f" or {(worlds, *shape)}" if worlds is not None else ""
+            raise ShapeError(
+                f'{where}: params["{name}"] has shape {tuple(x.shape)}; expected {shape}{batch}.'
+            )
+    if not shared and not own:
+        return "", None, None
+    return f"{','.join(shared)};{','.join(own)}", _joined(shared), _joined(own)
+
+
+def _joined(parts: dict[str, Tensor]) -> Tensor | None:
+    """Return flat parameters one after the other."""
+    return torch.cat(list(parts.values()), -1) if parts else None
+
+
+def check_rows(where: str, name: str, x: Tensor, n: int, model: str) -> int | None:
+    """Return the number of worlds of (n,) or (worlds, n), None for the former."""
+    if x.shape[-1:] != (n,) or x.ndim > 2:
+        raise ShapeError(
+            f"{where}: {name} has shape {tuple(x.shape)}; expected ({n},) or (worlds, {n}) "
+            f'for model "{model}".'
+        )
+    return x.shape[0] if x.ndim == 2 else None
+
+
+def same_worlds(where: str, counts: dict[str, int | None]) -> int | None:
+    """Return the number of worlds that all agree on, None where nothing has a world axis."""
+    known = {name: count for name, count in counts.items() if count is not None}
+    if not known:
+        return None
+    first, worlds = next(iter(known.items()))
+    if worlds == 0:
+        raise ShapeError(f"{where}: {first} has 0 worlds; give at least one.")
+    for name, count in known.items():
+        if count != worlds:
+            raise ShapeError(
+                f"{where}: {first} has {worlds} worlds and {name} has {count}; they must agree."
+            )
+    return worlds

@@ -1,0 +1,174 @@
+"""Steps and rollouts of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from featherback.errors import ShapeError, WorldError
+from featherback.sim import Simulator
+from featherback.sim.raw import Signature
+from featherback.sim.status import describe
+from featherback.torch.functions import roll
+from featherback.torch.inputs import (
+    check_rows,
+    check_simulator,
+    check_tensor,
+    pack_params,
+    same_worlds,
+)
+from featherback.torch.ops import ROLLOUT, STEP, WHERE
+
+Params = Mapping[str, Tensor]
+
+
+class Trajectory(NamedTuple):
+    """States of a rollout. The leading world axis is there only if the input had one.
+
+    Attributes:
+        q: real[(worlds,) steps + 1, nq], the first row is the initial configuration.
+        v: real[(worlds,) steps + 1, nv].
+        flags: int32[(worlds,) 2], `status` and `status_step`.
+    """
+
+    q: Tensor
+    v: Tensor
+    flags: Tensor
+
+    @property
+    def status(self) -> Tensor:
+        """int32[worlds], bits of `featherback.Status`; a scalar for one world."""
+        return self.flags[..., 0]
+
+    @property
+    def status_step(self) -> Tensor:
+        """int32[worlds], step at which the first bit was set, -1 for none."""
+        return self.flags[..., 1]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no world has a status bit set."""
+        return not bool(self.status.any())
+
+    def raise_if_bad(self) -> None:
+        """Raise WorldError if any world has a status bit set."""
+        flags = self.flags.reshape(-1, 2).numpy()
+        if flags[:, 0].any():
+            text = describe(flags[:, 0].astype(np.uint32), flags[:, 1])
+            raise WorldError(f"{WHERE[ROLLOUT]}: {text}")
+
+
+def step(
+    sim: Simulator, q: Tensor, v: Tensor, u: Tensor | None = None, params: Params | None = None
+) -> tuple[Tensor, Tensor]:
+    """Advance by one step.
+
+    Args:
+        sim: the simulator, whose number type all tensors have.
+        q: real[(worlds,) nq], configuration in MuJoCo's layout.
+        v: real[(worlds,) nv], velocity.
+        u: real[(worlds,) nu], control; zero when None.
+        params: tensors that replace the simulator's parameters in this call, by name, each in its
+            own shape, shared by all worlds, or with a leading world axis.
+
+    Returns:
+        The next q and v, bit for bit those of `sim.step`. A world that goes wrong holds what it
+        computed; `rollout` says why.
+
+    Raises:
+        ShapeError: where a tensor has another shape, number type or device.
+        ParameterError: where a parameter is unknown, or an input holds a NaN or infinity.
+        WorldError: in the backward pass, where the step has no gradient.
+    """
+    where = WHERE[STEP]
+    known = check_simulator(where, sim)
+    worlds = {
+        name: check_rows(where, name, check_tensor(where, name, x, known.dtype), n, known.model)
+        for name, x, n in (("q", q, known.nq), ("v", v, known.nv))
+    }
+    u = q.new_zeros(known.nu) if u is None else check_tensor(where, "u", u, known.dtype)
+    worlds["u"] = check_rows(where, "u", u, known.nu, known.model)
+    count = same_worlds(where, worlds)
+    names, *packs = pack_params(where, params, sim, count)
+    q, v, _ = roll(sim, names, STEP, *spread(q, v, count), u, *packs)
+    return q, v
+
+
+def rollout(
+    sim: Simulator,
+    q: Tensor,
+    v: Tensor,
+    u: Tensor | None = None,
+    params: Params | None = None,
+    *,
+    steps: int | None = None,
+) -> Trajectory:
+    """Advance by many steps and keep every state.
+
+    The graph keeps the states, the controls and the parameters, and nothing of the steps between.
+
+    Args:
+        sim: the simulator, whose number type all tensors have.
+        q: real[(worlds,) nq], initial configuration.
+        v: real[(worlds,) nv], initial velocity.
+        u: real[(worlds,) steps, nu], controls; without a world axis they are shared by all
+            worlds; real[nu] holds one control for all steps; zero when None.
+        params: tensors that replace the simulator's parameters in this call, by name, each in its
+            own shape, shared by all worlds, or with a leading world axis.
+        steps: number of steps; needed when u does not say it.
+
+    Returns:
+        The trajectory, bit for bit that of `sim.rollout`, with a status for each world.
+
+    Raises:
+        ShapeError: where a tensor has another shape, number type or device.
+        ParameterError: where a parameter is unknown, or an input holds a NaN or infinity.
+        WorldError: in the backward pass, where a step has no gradient, or a world left the finite
+            numbers.
+    """
+    where = WHERE[ROLLOUT]
+    known = check_simulator(where, sim)
+    worlds = {
+        name: check_rows(where, name, check_tensor(where, name, x, known.dtype), n, known.model)
+        for name, x, n in (("q", q, known.nq), ("v", v, known.nv))
+    }
+    u = _controls(where, u, steps, q, known)
+    worlds["u"] = u.shape[0] if u.ndim == 3 else None
+    count = same_worlds(where, worlds)
+    names, *packs = pack_params(where, params, sim, count)
+    return Trajectory(*roll(sim, names, ROLLOUT, *spread(q, v, count), u, *packs))
+
+
+def spread(q: Tensor, v: Tensor, worlds: int | None) -> tuple[Tensor, Tensor]:
+    """Give q and v a world axis where anything has one."""
+    if worlds is None or q.ndim == v.ndim == 2:
+        return q, v
+    return q.expand(worlds, q.shape[-1]), v.expand(worlds, v.shape[-1])
+
+
+def _controls(
+    where: str, u: Tensor | None, steps: int | None, q: Tensor, known: Signature
+) -> Tensor:
+    """Return the controls of a rollout, real[(worlds,) steps, nu]."""
+    nu = known.nu
+    if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 0):
+        raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+    if u is None:
+        if steps is None:
+            raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
+        return q.new_zeros((steps, nu))
+    check_tensor(where, "u", u, known.dtype)
+    if u.ndim == 1 and u.shape[0] == nu and steps is not None:
+        u = u.expand(steps, nu)
+    if u.ndim not in (2, 3) or u.shape[-1] != nu:
+        raise ShapeError(
+            f"{where}: u has shape {tuple(u.shape)}; expected (steps, {nu}), "
+            f"(worlds, steps, {nu}) or, with steps=, ({nu},) "
+            f'for model "{known.model}".'
+        )
+    if steps is not None and u.shape[-2] != steps:
+        raise ShapeError(f"{where}: u has {u.shape[-2]} steps and steps is {steps}.")
+    return u
