@@ -11,7 +11,8 @@ import pytest
 import featherback as fb
 from featherback.errors import ParameterError, ShapeError, WorldError
 from featherback.sim.status import SENTENCES
-from tests.core.ops import laikago, loop_model, state, tree_model
+from tests.core.ops import state
+from tests.core.ops_models import laikago, loop_model, tree_model
 
 MODELS = {"laikago": laikago, "tree": tree_model, "loop": loop_model}
 WITHOUT_GRADIENT = ("body_invweight0", "dof_invweight0", "site_pos", "site_quat")
