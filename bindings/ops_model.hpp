@@ -325,7 +325,8 @@ inline OpTable model_table(const Box& box) {
       "step solve_rows_unrolled applied_wrenches link_pose link_inertia actuator_force spring "
       "joint_force_limit collide";
   const char* step =
-      "step contact contact_seeds touch joint_seeds equality_seeds ball_limit joint_equality log "
+      "step pair contact contact_seeds touch joint_seeds equality_seeds ball_limit joint_equality "
+      "log "
       "actuation actuator integrate inverse_dynamics";
   return {
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},

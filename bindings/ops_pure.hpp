@@ -271,7 +271,8 @@ struct UnrolledRowsOp {
 inline const OpTable& table() {
   const char* unrolled = "solve_rows_unrolled sweep_rows row_step tangent_step prepare_rows";
   static const OpTable ops = {
-      {"newton_euler", make_op(NewtonEulerOp{}, "newton_euler", 22, 6)},
+      {"newton_euler",
+       make_op(NewtonEulerOp{}, "newton_euler newton_euler_fields newton_euler_inertia", 22, 6)},
       {"normalised", make_op(NormalisedOp{}, "normalised", 4, 4)},
       {"half_angle", make_op(HalfAngleOp{}, "half_angle", 1, 2)},
       {"integrate_quat", make_op(IntegrateQuatOp{}, "integrate_quat", 8, 4)},

@@ -37,7 +37,7 @@ PAIR_ADJOINTS = """
     closest_on_segments closest_slot closest_to_box collide cut_polygon direction edge_point
     edge_touch end_slot exit_of_segment face_touches has hold_within opposed_corners
     parallel_weight pass_of_edge plane_ball plane_box plane_capsule plane_cylinder
-    plane_ellipsoid plane_mesh plane_point plane_sphere point_box rim_direction sphere_box
+    plane_ellipsoid plane_mesh plane_point plane_sphere point_box rim_direction slot sphere_box
     sphere_capsule sphere_sphere stretch_in_slab stretch_over_face touch_of_balls vertex_touch
 """
 TESTED_ELSEWHERE = dict.fromkeys(PAIR_ADJOINTS.split(), "tests/core/test_collision_adjoint.py")
