@@ -32,8 +32,8 @@ help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | \
 	  while IFS='|' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
 
-demo: $(VENV)/.built  ## drop a Laikago, print a summary, save a picture strip
-	@$(PY) -m featherback demo
+demo: $(VENV)/.built  ## throw a ball by gradients and by CMA-ES; save the plot and a film
+	@$(PY) -m featherback run throw --out demo
 
 test: $(VENV)/.test-tools  ## run the tests
 	@$(PY) -m pytest -n $(JOBS) -m "not slow" tests
@@ -76,7 +76,7 @@ format: $(VENV)/.check-tools $(VENV)/.built  ## format Python and C++, renew the
 	@$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))
 
 clean:  ## remove the environment and everything built
-	@rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist demo runs .pytest_cache .ruff_cache .hypothesis
 
 # the tools that must be there before anything can be built
 define require_tools
@@ -99,7 +99,7 @@ $(VENV)/.created:
 $(VENV)/.built: $(VENV)/.created $(NATIVE)
 	@echo "make: building featherback (the first time takes a few minutes)"
 	@$(PIP) install -c constraints.txt --group build $(BUILD_TOOLS)
-	@CXX="$(CXX)" $(PIP) install -c constraints.txt --no-build-isolation -e '.[plot]' \
+	@CXX="$(CXX)" $(PIP) install -c constraints.txt --no-build-isolation -e '.[opt,plot]' \
 	  -Ccmake.define.FEATHERBACK_OPS=ON -Ccmake.define.FEATHERBACK_WERROR=$(WERROR)
 	@touch $@
 

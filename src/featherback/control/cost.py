@@ -61,9 +61,10 @@ class FinalPlace:
         q_bar[:, -1, self.columns] = self.weight * miss
         return Value(0.5 * self.weight * np.sum(miss**2, axis=1), q_bar)
 
-    def distance(self, q: Array) -> Array:
+    def distance(self, q: NDArray[np.floating]) -> Array:
         """Return the distance from the target at the last step [m], for each world."""
-        return np.linalg.norm(q[..., -1, self.columns] - self.target, axis=-1)
+        miss = np.asarray(q, np.float64)[..., -1, self.columns] - self.target
+        return np.linalg.norm(miss, axis=-1)
 
 
 def final_place(model: Model, body: str, target: ArrayLike, *, weight: float = 1.0) -> FinalPlace:

@@ -163,22 +163,17 @@ def multiple_shooting(
         raise ParameterError(
             f"{where}: segments is {segments}; it must be at least 2 and divide the {steps} steps."
         )
-    controls = np.zeros(problem.size) if start is None else start
-    x = np.clip(
-        real_array(where, "start", np.ravel(controls), (problem.size,)),
-        problem.lower,
-        problem.upper,
-    )
+    given = np.zeros(problem.size) if start is None else np.ravel(start)
+    x = real_array(where, "start", given, (problem.size,)).clip(problem.lower, problem.upper)
     nodes = _nodes(where, problem, x, segments, states)
     inner = _Lagrangian(problem, segments, penalty, np.zeros_like(nodes))
-    z, before, spent = np.concatenate([x, nodes.ravel()]), np.inf, 0
-    last = np.inf
+    z, spent = np.concatenate([x, nodes.ravel()]), 0
+    before = last = np.inf
     for turn in range(1, rounds + 1):
         outcome = optimise(inner, start=z, most=most, rate=RATE)
         z, spent = outcome.x, spent + outcome.total_evaluations + 1
         value = inner.gradient(z)[0]
-        gap, change = float(np.abs(inner.gaps).max()), abs(value - last)
-        last = value
+        gap, change, last = float(np.abs(inner.gaps).max()), abs(value - last), value
         if gap <= tolerance and change <= settled * abs(value):
             return _closed(inner, z[: problem.size], gap, turn, spent)
         inner.multipliers = inner.multipliers + inner.penalty * inner.gaps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 Method = Literal["l-bfgs", "projected-gradient", "adam"]
 METHODS = ("l-bfgs", "projected-gradient", "adam")
 MEMORY = 10  # past costs that a projected step may not exceed
+RESTARTS = 5  # of L-BFGS after its line search gave up
 SUFFICIENT = 1e-4  # share of the predicted decrease that a step must give
 
 
@@ -106,29 +107,45 @@ def first_step(objective: Objective, rate: float | None) -> float:
 
 
 def _lbfgs(watch: Watch, x: Array, step: float) -> str:
-    """Run scipy's L-BFGS-B in units in which its first step has the wanted length."""
+    """Run scipy's L-BFGS-B, again from the best point where a jump of the cost made it give up."""
     scipy = optional("optimise()", "scipy.optimize", "opt")
+    reason, gave_up = "", True
+    for _ in range(RESTARTS):
+        if not gave_up:
+            break
+        before = watch.best
+        reason, gave_up = _lbfgs_once(scipy.minimize, watch, x, step)
+        gave_up = gave_up and watch.best < before
+        x, step = watch.best_x, 0.1 * step
+    return reason
+
+
+def _lbfgs_once(minimize: Any, watch: Watch, x: Array, step: float) -> tuple[str, bool]:
+    """Run it once, in units in which its first step has the wanted length.
+
+    Returns:
+        Why it stopped, and whether its line search gave up.
+    """
     lower, upper = watch.objective.lower, watch.objective.upper
     cost, gradient = watch.gradient(x)
     slope = float(np.abs(gradient).max())
     if slope == 0.0:
-        return "the gradient is zero at the start"
+        return "the gradient is zero at the start", False
     # its first trial moves by one along the unit gradient; unknowns are scaled so that the
     # largest of them moves by `step`
     unit = step * float(np.linalg.norm(gradient)) / slope
-    known: list[tuple[Array, float, Array]] = [(x, cost, gradient)]
 
     def scaled(y: Array) -> tuple[float, Array]:
         point = np.clip(x + unit * y, lower, upper)
-        if known and np.array_equal(point, known[0][0]):
-            return known[0][1], known[0][2] * unit
+        if np.array_equal(point, x):
+            return cost, gradient * unit
         value, slope_here = watch.gradient(point)
         return value, slope_here * unit
 
     def callback(_: Array) -> None:
         watch.end()
 
-    done = scipy.minimize(
+    done = minimize(
         scaled,
         np.zeros_like(x),
         jac=True,
@@ -137,7 +154,7 @@ def _lbfgs(watch: Watch, x: Array, step: float) -> str:
         callback=callback,
         options={"maxfun": watch.most + 1, "maxiter": watch.most, "ftol": 0.0, "gtol": 0.0},
     )
-    return f"scipy says {str(done.message).strip().rstrip('.')!r}"
+    return f"scipy says {str(done.message).strip().rstrip('.')!r}", int(done.status) == 2
 
 
 def _projected(watch: Watch, x: Array, step: float) -> str:

@@ -104,7 +104,7 @@ def run_gradients(
     most: int,
     measure: Measure,
     method: Method = "l-bfgs",
-    goal: float | None = None,
+    rate: float | None = None,
     which: str = "ours",
 ) -> tuple[Outcome, Trace]:
     """Minimise with our gradients, from zero.
@@ -115,7 +115,7 @@ def run_gradients(
         most: gradient evaluations, line searches counted.
         measure: turns the cost into what the trace shows.
         method: of `featherback.control.optimise`.
-        goal: cost at which to stop; None for none.
+        rate: of `featherback.control.optimise`.
         which: name of the trace.
 
     Returns:
@@ -136,7 +136,7 @@ def run_gradients(
             tell(spent, measure(cost))
 
         trace.start()
-        outcome = optimise(remembered, method=method, most=most, goal=goal, report=report)
+        outcome = optimise(remembered, method=method, most=most, rate=rate, report=report)
     return outcome, trace
 
 
