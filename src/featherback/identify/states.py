@@ -1,0 +1,68 @@
+"""Starts of windows as unknowns: steps in the tangent space of the configurations."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback.model import Model
+
+Array = NDArray[np.float64]
+FREE, BALL = 0, 1  # MuJoCo's numbers of joint types
+
+
+def quaternion_columns(model: Model) -> list[int]:
+    """Return the first columns of the quaternions in q."""
+    tables = model.mujoco
+    columns: list[int] = []
+    for joint in range(model.njnt):
+        kind, at = int(tables.jnt_type[joint]), int(tables.jnt_qposadr[joint])
+        if kind in (FREE, BALL):
+            columns.append(at + 3 if kind == FREE else at)
+    return columns
+
+
+def normalise(model: Model, q: Array) -> Array:
+    """Return configurations whose quaternions have length one."""
+    out = q.copy()
+    for at in quaternion_columns(model):
+        turn = out[..., at : at + 4]
+        turn /= np.linalg.norm(turn, axis=-1, keepdims=True)
+    return out
+
+
+def same_side(model: Model, q: Array, like: Array) -> Array:
+    """Return q with its quaternions on the side of those of `like`: q and -q are one rotation."""
+    out = q.copy()
+    for at in quaternion_columns(model):
+        turn = out[..., at : at + 4]
+        away = np.sum(turn * like[..., at : at + 4], axis=-1, keepdims=True) < 0.0
+        turn *= np.where(away, -1.0, 1.0)
+    return out
+
+
+def tangent_basis(model: Model, q: Array) -> Array:
+    """Return the change of q with each number of the tangent space, float64[..., nv, nq].
+
+    Args:
+        model: says which numbers are quaternions.
+        q: float64[..., nq], quaternions of length one.
+    """
+    basis = np.zeros((*q.shape[:-1], model.nv, model.nq))
+    tables = model.mujoco
+    for joint in range(model.njnt):
+        kind = int(tables.jnt_type[joint])
+        at, to = int(tables.jnt_qposadr[joint]), int(tables.jnt_dofadr[joint])
+        if kind == FREE:
+            for k in range(3):
+                basis[..., to + k, at + k] = 1.0
+            at, to = at + 3, to + 3
+        if kind in (FREE, BALL):
+            w, x, y, z = np.moveaxis(q[..., at : at + 4], -1, 0)
+            # half of q times each imaginary unit
+            turns = ((-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w))
+            for k, turn in enumerate(turns):
+                basis[..., to + k, at : at + 4] = 0.5 * np.stack(turn, axis=-1)
+        else:
+            basis[..., to, at] = 1.0
+    return basis

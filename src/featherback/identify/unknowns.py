@@ -1,0 +1,304 @@
+"""What is identified: numbers that stand for entries of parameters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback.errors import ParameterError
+from featherback.model import Model
+from featherback.sim import Simulator
+
+Array = NDArray[np.float64]
+Which = str | int | Sequence[str | int] | None
+
+# what a simulator refuses below zero
+NOT_NEGATIVE = (
+    "body_mass",
+    "body_inertia",
+    "jnt_stiffness",
+    "dof_damping",
+    "dof_armature",
+    "dof_frictionloss",
+    "geom_friction",
+    "geom_restitution",
+    "contact_compliance",
+    "pair_friction",
+    "geom_size",
+)
+
+
+class Block(Protocol):
+    """One or several numbers that are identified together."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each number."""
+        ...
+
+    @property
+    def start(self) -> Array:
+        """float64[n], where the search begins."""
+        ...
+
+    @property
+    def lower(self) -> Array:
+        """float64[n], least values."""
+        ...
+
+    @property
+    def upper(self) -> Array:
+        """float64[n], largest values."""
+        ...
+
+    @property
+    def size(self) -> Array:
+        """float64[n], a change of each number that matters; all > 0."""
+        ...
+
+    def put(self, x: Array, params: dict[str, Array]) -> None:
+        """Write the parameters that x stands for into `params`, arrays of the caller's own."""
+        ...
+
+    def tangents(self, x: Array) -> list[dict[str, Array]]:
+        """Return the derivative of the parameters with respect to each number, by name."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """One number x; every entry it stands for is slope times x.
+
+    Attributes:
+        label: its name in reports.
+        slopes: by parameter, in the parameter's shape; zero for entries it does not touch.
+        begin: where the search begins.
+        least: lower bound.
+        most: upper bound.
+        scale: a change that matters.
+    """
+
+    label: str
+    slopes: Mapping[str, Array]
+    begin: float
+    least: float
+    most: float
+    scale: float
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its one name."""
+        return (self.label,)
+
+    @property
+    def start(self) -> Array:
+        """Where the search begins."""
+        return np.array([self.begin])
+
+    @property
+    def lower(self) -> Array:
+        """Lower bound."""
+        return np.array([self.least])
+
+    @property
+    def upper(self) -> Array:
+        """Upper bound."""
+        return np.array([self.most])
+
+    @property
+    def size(self) -> Array:
+        """A change that matters."""
+        return np.array([self.scale])
+
+    def put(self, x: Array, params: dict[str, Array]) -> None:
+        """Write slope times x into the entries."""
+        for name, slope in self.slopes.items():
+            params[name][slope != 0.0] = (slope * x[0])[slope != 0.0]
+
+    def tangents(self, x: Array) -> list[dict[str, Array]]:
+        """Return the slopes."""
+        return [dict(self.slopes)]
+
+
+def unknown(
+    sim: Simulator,
+    name: str,
+    which: Which = None,
+    *,
+    column: int | None = None,
+    start: float | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> Unknown:
+    """Return one unknown number: an entry of a parameter, or several that share a value.
+
+    Args:
+        sim: the simulator; its value is the start where none is given.
+        name: of the parameter, such as "dof_damping".
+        which: names or numbers of the bodies, joints, geoms or actuators; all of them when None.
+        column: for a parameter with several numbers for each, such as "geom_friction".
+        start: where the search begins; the simulator's mean value, moved into the bounds, if None.
+        bounds: least and largest value; None for 0 to infinity where a negative value has no
+            meaning, else none at all.
+
+    Raises:
+        ParameterError: for an unknown parameter or name, a missing column, bad bounds, or a start
+            outside them.
+    """
+    where = "unknown()"
+    slope = np.zeros(_shape(where, sim, name))
+    chosen = _rows(where, sim.model, name, which)
+    if slope.ndim == 1:
+        if column is not None:
+            raise ParameterError(
+                f'{where}: column is {column}, and "{name}" has one number for each; leave it out.'
+            )
+        slope[chosen] = 1.0
+    else:
+        if column is None or not 0 <= column < slope.shape[1]:
+            raise ParameterError(
+                f'{where}: column is {column}; "{name}" has the columns 0 to {slope.shape[1] - 1}: '
+                "name one."
+            )
+        slope[chosen, column] = 1.0
+    label = name + _label(which) + ("" if column is None else f"[{column}]")
+    mean = float(np.mean(sim.params[name][slope != 0.0]))
+    return _bounded(where, label, {name: slope}, start, mean, bounds)
+
+
+def factor(
+    sim: Simulator,
+    names: Sequence[str],
+    which: Which = None,
+    *,
+    label: str | None = None,
+    start: float | None = None,
+    bounds: tuple[float, float] = (1e-3, 1e3),
+) -> Unknown:
+    """Return one unknown number that multiplies the simulator's values.
+
+    With the names "body_mass" and "body_inertia" it is the density of a body: all its values stay
+    those of a body that could exist.
+
+    Args:
+        sim: the simulator whose values are multiplied.
+        names: of the parameters.
+        which: names or numbers of the bodies, joints, geoms or actuators; all of them when None.
+        label: its name in reports; made from the others when None.
+        start: where the search begins; 1, moved into the bounds, when None.
+        bounds: least and largest factor.
+
+    Raises:
+        ParameterError: for an unknown parameter or name, bad bounds, a start outside them, or
+            values that are all zero.
+    """
+    where = "factor()"
+    slopes: dict[str, Array] = {}
+    for name in names:
+        values = np.zeros(_shape(where, sim, name))
+        chosen = _rows(where, sim.model, name, which)
+        values[chosen] = sim.params[name][chosen]
+        slopes[name] = values
+    if not slopes or not any(np.any(slope) for slope in slopes.values()):
+        raise ParameterError(
+            f"{where}: the values of {', '.join(names) or 'no parameter'} are zero, so a factor "
+            "has no effect; name others."
+        )
+    said = label or f"factor of {' and '.join(names)}{_label(which)}"
+    return _bounded(where, said, slopes, start, 1.0, bounds)
+
+
+def _bounded(
+    where: str,
+    label: str,
+    slopes: Mapping[str, Array],
+    start: float | None,
+    default: float,
+    bounds: tuple[float, float] | None,
+) -> Unknown:
+    """Check bounds and start."""
+    floor = 0.0 if any(name in NOT_NEGATIVE for name in slopes) else -np.inf
+    least, most = (floor, np.inf) if bounds is None else (float(bounds[0]), float(bounds[1]))
+    if not least < most:
+        raise ParameterError(
+            f"{where}: {label} has the bounds {least:g} to {most:g}; the lower must lie below the "
+            "upper."
+        )
+    if least < floor:
+        raise ParameterError(
+            f"{where}: {label} has the lower bound {least:g}, and a value below 0 has no meaning; "
+            "raise it to 0."
+        )
+    value = float(np.clip(default, least, most)) if start is None else float(start)
+    if not np.isfinite(value) or not least <= value <= most:
+        raise ParameterError(
+            f"{where}: {label} starts at {value:g}, outside its bounds {least:g} to {most:g}; move "
+            "it inside or widen the bounds."
+        )
+    width = most - least
+    scale = abs(default) or abs(value) or (width if np.isfinite(width) else 1.0)
+    return Unknown(label, slopes, value, least, most, scale)
+
+
+def _shape(where: str, sim: Simulator, name: str) -> tuple[int, ...]:
+    """Return the shape of a parameter, or say what there is."""
+    known = sim.params
+    if name not in known:
+        near = difflib.get_close_matches(str(name), list(known), n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
+        raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
+    return known[name].shape
+
+
+def _rows(where: str, model: Model, name: str, which: Which) -> list[int]:
+    """Return the rows of a parameter that `which` names."""
+    count = len(model.params[name])
+    if which is None:
+        return list(range(count))
+    asked = [which] if isinstance(which, (str, int)) else list(which)
+    rows: list[int] = []
+    for one in asked:
+        if isinstance(one, str):
+            rows += _named_rows(where, model, name, one)
+        elif 0 <= one < count:
+            rows.append(int(one))
+        else:
+            raise ParameterError(
+                f'{where}: "{name}" has no row {one}; it has {count}, numbered from 0.'
+            )
+    return rows
+
+
+def _named_rows(where: str, model: Model, name: str, one: str) -> list[int]:
+    """Return the rows of a parameter that belong to a body, joint, geom or actuator."""
+    kind = name.partition("_")[0]
+    names = {
+        "body": model.body_names,
+        "jnt": model.joint_names,
+        "dof": model.joint_names,
+        "geom": model.geom_names,
+        "actuator": model.actuator_names,
+    }.get(kind)
+    if names is None:
+        raise ParameterError(f'{where}: the rows of "{name}" have no names; give their numbers.')
+    if not one or one not in names:
+        near = difflib.get_close_matches(one, [n for n in names if n], 3, 0.0)
+        hint = f"; did you mean {', '.join(near)}?" if near else "; give a number."
+        raise ParameterError(f'{where}: "{name}" has no row "{one}"{hint}')
+    number = names.index(one)
+    if kind != "dof":
+        return [number]
+    tables = model.mujoco
+    return [i for i in range(model.nv) if int(tables.dof_jntid[i]) == number]
+
+
+def _label(which: Which) -> str:
+    """Return how a choice of rows is written in a label."""
+    if which is None:
+        return ""
+    asked = [which] if isinstance(which, (str, int)) else list(which)
+    return f"[{', '.join(map(str, asked))}]"
