@@ -246,3 +246,62 @@ def test_growth_rate_of_an_unstable_motion() -> None:
     growth = float(roll.diagnose([1.0]).growth)
     print(f"growth {growth:.4f} per second")
     assert growth == pytest.approx(np.sqrt(9.81), rel=0.02)
+
+
+def test_no_steps_and_no_worlds() -> None:
+    """Return cotangents and their tangents themselves without a step, nothing without a world."""
+    sim = fb.Simulator(fb.models.pendulum(2))
+    for checkpoint in ("step", 3):
+        still = sim.rollout(np.zeros(2), np.zeros(2), steps=0, checkpoint=checkpoint)
+        assert still.vjp(np.ones(2)).q.tolist() == [1.0, 1.0]
+        none = sim.rollout(np.zeros((0, 2)), np.zeros((0, 2)), steps=3, checkpoint=checkpoint)
+        assert none.vjp(np.zeros((0, 2))).u.shape == (0, 3, 2)
+    still = sim.rollout(np.zeros(2), np.zeros(2), steps=0)
+    assert still.hessian_vector_product(q_bar_dot=np.ones(2)).q.tolist() == [1.0, 1.0]
+    assert str(still.diagnose(np.ones(2))) == "world 0: no steps"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda r: r.vjp(cotangents=lambda first, q, v: (np.ones(2), None)),
+            fb.ShapeError,
+            "vjp(): cotangents() returned a q_bar of shape (2,); expected (6, 2), that of the q it "
+            "was given.",
+        ),
+        (
+            lambda r: r.vjp(cotangents=lambda first, q, v: q),
+            fb.ParameterError,
+            "vjp(): cotangents() returned ndarray; it must return a tuple of two, q_bar and v_bar, "
+            "each an array or None.",
+        ),
+        (
+            lambda r: r.vjp(np.ones(2), cotangents=lambda first, q, v: (q, v)),
+            fb.ParameterError,
+            "vjp(): both cotangents and q_bar or v_bar are given; pass one of them.",
+        ),
+        (
+            lambda r: r.jvp(np.ones(3)),
+            fb.ShapeError,
+            "jvp(): dq has shape (3,); expected (2,).",
+        ),
+        (
+            lambda r: r.jvp(dv=[0.0, np.nan]),
+            fb.ParameterError,
+            "jvp(): dv holds a NaN or infinity; give finite numbers.",
+        ),
+        (
+            lambda r: r.hessian_vector_product(np.ones(2), direction=(np.ones(2), None)),
+            fb.ParameterError,
+            "hessian_vector_product(): direction has 2 entries; it must have three, for q, v and "
+            "u, each an array or None.",
+        ),
+    ],
+)
+def test_odd_calls_are_refused(call: Any, error: type[Exception], message: str) -> None:
+    """Say in one sentence what is wrong with a cotangent or a direction."""
+    sim = fb.Simulator(fb.models.pendulum(2))
+    with pytest.raises(error) as raised:
+        call(sim.rollout(np.zeros(2), np.ones(2), steps=5))
+    assert str(raised.value) == message

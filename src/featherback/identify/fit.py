@@ -194,9 +194,7 @@ def _minimise(watch: _Watch) -> tuple[str, bool]:
     return f"scipy says {str(done.message).strip().rstrip('.')!r}", bool(done.status > 0)
 
 
-def _estimate(
-    watch: _Watch, known: bool, freedom: int, message: str, converged: bool
-) -> Estimate:
+def _estimate(watch: _Watch, known: bool, freedom: int, message: str, converged: bool) -> Estimate:
     """Return what was reached, with its uncertainty."""
     problem, point = watch.problem, watch.best
     assert point is not None

@@ -85,19 +85,14 @@ class Problem:
         self.size = np.concatenate([block.size for block in blocks])
         self.measured = Starts(normalise(sim.model, windows.q[:, 0]), windows.v[:, 0])
         self._names = {
-            name
-            for block in blocks
-            for tangent in block.tangents(block.start)
-            for name in tangent
+            name for block in blocks for tangent in block.tangents(block.start) for name in tangent
         }
         # where starts are guessed from: a point, and how its starts follow the unknowns
         self._anchor: tuple[Array, Starts, Array] | None = None
 
     def params(self, x: Array) -> dict[str, Array]:
         """Return the parameters that x stands for, by name."""
-        params = {
-            name: np.array(self.sim.params[name], np.float64) for name in sorted(self._names)
-        }
+        params = {name: np.array(self.sim.params[name], np.float64) for name in sorted(self._names)}
         at = 0
         for block in self.blocks:
             n = len(block.start)

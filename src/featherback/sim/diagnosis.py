@@ -63,8 +63,8 @@ def diagnose(trace: Real, dt: float | Real) -> Diagnosis:
     events = np.zeros(contacts.shape, bool)
     events[..., 1:] = contacts[..., 1:] != contacts[..., :-1]
     norm = trace[..., 0]
-    flat = norm.reshape(-1, norm.shape[-1])
-    rates = np.array([_slope(row) for row in flat]).reshape(norm.shape[:-1])
+    rates = np.array([_slope(norm[w]) for w in np.ndindex(norm.shape[:-1])])
+    rates = rates.reshape(norm.shape[:-1])
     return Diagnosis(
         norm=norm,
         contacts=contacts,

@@ -88,16 +88,16 @@ class Replay:
         )
         theta_bar = np.zeros((worlds, numbers), real) if self.given else None
         if not worlds or not steps:
-            self._add_at_rest(cotangents, bars)
+            self._add_at_rest(cotangents, bars.q, bars.v)
         else:
             self._units(where, cotangents, bars, theta_bar)
         if theta_bar is not None:
             bars.params.update(unpack_theta(theta_bar, self.base, self.given))
         return bars
 
-    def _add_at_rest(self, cotangents: Cotangents, bars: Bars) -> None:
+    def _add_at_rest(self, cotangents: Cotangents, q_bar: Real, v_bar: Real) -> None:
         """Without a step the gradient is the cotangent itself."""
-        for bar, given in zip((bars.q, bars.v), cotangents(0, self.q, self.v), strict=True):
+        for bar, given in zip((q_bar, v_bar), cotangents(0, self.q, self.v), strict=True):
             if given is not None:
                 bar[...] = np.asarray(given)[:, 0]
 
@@ -263,6 +263,8 @@ class Replay:
                     "theta_bar_dot": None if theta is None else theta[1],
                 }
             )
+        else:
+            self._add_at_rest(lambda first, q, v: (cotangents[2], cotangents[3]), q[1], v[1])
         if np.any(status):
             raise WorldError(f"{where}: {describe(status, step)}")
         params = {} if theta is None else unpack_theta(theta[1], self.base, self.given)
@@ -307,10 +309,27 @@ def state_cotangent(where: str, name: str, value: ArrayLike, like: Real) -> Real
             f"{where}: {name} has shape {bar.shape}; expected {like.shape}, that of the rollout's "
             f"{name[0]}, or {last} for its last state."
         )
+    _refuse_nonfinite(where, name, bar)
+    rows = like.shape[-2] if bar.shape == like.shape else 1
+    return bar.reshape(-1, rows, like.shape[-1])
+
+
+def piece_cotangent(where: str, name: str, value: ArrayLike, like: Real) -> Real:
+    """Check the cotangent of one piece of a rollout; return (worlds, rows, n)."""
+    bar = as_real(where, name, value, like.dtype)
+    if bar.shape != like.shape:
+        raise ShapeError(
+            f"{where}: cotangents() returned a {name} of shape {bar.shape}; expected {like.shape}, "
+            f"that of the {name[0]} it was given."
+        )
+    _refuse_nonfinite(where, name, bar)
+    return bar.reshape(-1, *like.shape[-2:])
+
+
+def _refuse_nonfinite(where: str, name: str, bar: Real) -> None:
+    """Refuse a cotangent with a NaN or infinity."""
     if not np.all(np.isfinite(bar)):
         raise ParameterError(
             f"{where}: {name} holds a NaN or infinity; give finite numbers, and zero where the "
             "loss does not depend on the state."
         )
-    rows = like.shape[-2] if bar.shape == like.shape else 1
-    return bar.reshape(-1, rows, like.shape[-1])

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from featherback.errors import ParameterError, WorldError
 from featherback.sim.diagnosis import Diagnosis, diagnose
 from featherback.sim.directions import array_direction, theta_direction
-from featherback.sim.replay import Bars, Cotangents, Replay, state_cotangent
+from featherback.sim.replay import (
+    Bars,
+    Cotangents,
+    Replay,
+    piece_cotangent,
+    state_cotangent,
+)
 from featherback.sim.status import Status, describe
 
 Real = NDArray[np.floating]
@@ -229,8 +235,12 @@ class Rollout:
         self, where: str, given: tuple[ArrayLike | None, ...], dparams: Params | None
     ) -> tuple[tuple[Real | None, Real | None], Real | None, Real | None]:
         """Check a direction; return that of the first state, of the controls, of the parameters."""
-        batched = self.q.ndim == 3
-        worlds = len(self.q) if batched else None
+        if len(given) != 3:
+            raise ParameterError(
+                f"{where}: direction has {len(given)} entries; it must have three, for q, v and u, "
+                "each an array or None."
+            )
+        worlds = len(self.q) if self.q.ndim == 3 else None
         lead = self.q.shape[:-2]
         last = (self.q.shape[-1:], self.v.shape[-1:], self.u.shape[-2:])
         dq, dv, du = (
@@ -268,10 +278,15 @@ class Rollout:
 
         def ask(first: int, q: Real, v: Real) -> tuple[Real | None, Real | None]:
             q, v = q[one], v[one]
-            q_bar, v_bar = function(first, q, v)
+            found: Any = function(first, q, v)
+            if not isinstance(found, tuple) or len(found) != 2:
+                raise ParameterError(
+                    f"{where}: cotangents() returned {type(found).__name__}; it must return a "
+                    "tuple of two, q_bar and v_bar, each an array or None."
+                )
             return (
-                None if q_bar is None else state_cotangent(where, "q_bar", q_bar, q),
-                None if v_bar is None else state_cotangent(where, "v_bar", v_bar, v),
+                None if found[0] is None else piece_cotangent(where, "q_bar", found[0], q),
+                None if found[1] is None else piece_cotangent(where, "v_bar", found[1], v),
             )
 
         return ask

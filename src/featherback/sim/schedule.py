@@ -96,8 +96,9 @@ def plan(where: str, checkpoint: Checkpoint, steps: int, state_bytes: int) -> Sc
     """
     if checkpoint == "step":
         return Schedule(steps, max(steps, 1), 0, True)
-    if isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint >= 1:
-        unit = min(checkpoint, max(steps, 1))
+    whole = isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool)
+    if whole and int(checkpoint) >= 1:
+        unit = min(int(checkpoint), max(steps, 1))
         return Schedule(steps, unit, max(math.ceil(steps / unit) - 1, 0), False)
     match = _BYTES.fullmatch(checkpoint) if isinstance(checkpoint, str) else None
     if match is None:

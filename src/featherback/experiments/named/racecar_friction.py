@@ -127,8 +127,13 @@ def plot_landscape(context: Context, sim: fb.Simulator, path: list[float], point
     left.plot(mu, miss**2, color=COLOURS[0], label="loss")
     left.plot(path, (seen - TARGET) ** 2, "o", color=COLOURS[1], label="iterations")
     for i, place in enumerate(path[:5]):
-        left.annotate(str(i), (place, (seen[i] - TARGET) ** 2), xytext=(4, 4),
-                      textcoords="offset points", fontsize=8)
+        left.annotate(
+            str(i),
+            (place, (seen[i] - TARGET) ** 2),
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize=8,
+        )
     right.plot(mu, slope, color=COLOURS[0], label="exact")
     right.plot(mu, np.gradient(miss**2, mu), "--", color=COLOURS[2], label="from the loss")
     stops = SPEED / (GRAVITY * STEPS * sim.dt)
