@@ -1,7 +1,7 @@
 // Everything one block of worlds needs, and one step of it, forwards or backwards.  S is the lanes'
 // number or its dual, P that of the parameters.
 #pragma once
-#include "bindings/block.hpp"
+#include "bindings/evaluate.hpp"
 #include "core/ties.hpp"
 
 namespace fb::FB_ISA {
@@ -17,7 +17,7 @@ struct Bench {
   Theta<S> theta_bar;
   Derived<S> derived_bar;
   P *theta, *derived;  // the block's own parameters, where lanes differ
-  S* big;
+  S* big;              // evaluation_numbers
 
   size_t carve_all(const Layout& s, char* base) {
     Carver c{base, 0};
@@ -29,7 +29,7 @@ struct Bench {
     const int n = theta_size(s) + derived_size(s);
     param_bar = c.take<S>(n);
     lifted = c.take<S>(n);
-    big = c.take<S>(s.nv * s.nv + 12 * (s.nbody + s.nsite) + 21 * s.nlink);
+    big = c.take<S>(evaluation_numbers(s));
     theta = derived = nullptr;
     if constexpr (sizeof(P) > sizeof(R)) {
       theta = c.take<P>(theta_size(s));

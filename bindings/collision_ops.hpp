@@ -30,6 +30,9 @@ inline Array make_array(std::vector<double> numbers, std::initializer_list<size_
   return Array(kept->data(), shape, owner);
 }
 
+// rows of a table of vertices that are vertices: the first five are the mesh's own numbers
+inline int hull_count(size_t rows) { return rows == 0 ? 0 : int(rows) - core::kMeshFrame / 3; }
+
 template <class T>
 core::Shape<T> make_shape(const T* x, const core::Real<T>* vert, int nvert) {
   core::Shape<T> s{{x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert};
@@ -47,7 +50,7 @@ core::Shape<T> load_shapes(const Table& table, size_t first,
       const size_t world = std::min(first + size_t(k), table.shape(0) - 1);
       core::set_lane(x[e], k, core::Real<T>(table(world, e)));
     }
-  return make_shape<T>(x, vert.data(), int(vert.size() / 3));
+  return make_shape<T>(x, vert.data(), hull_count(vert.size() / 3));
 }
 
 // (worlds, slots, 8): phi, n, p, on
@@ -107,7 +110,7 @@ inline Array collide_tangent(int kind, Table a, Table a_tan, Table b, Table b_ta
       x[e] = {a(w, e), a_tan(w, e)};
       y[e] = {b(w, e), b_tan(w, e)};
     }
-    const int nvert = int(vert.shape(0));
+    const int nvert = hull_count(vert.shape(0));
     core::collide(kind, make_shape<D>(x, vert.data(), nvert), make_shape<D>(y, vert.data(), nvert),
                   touch);
     for (size_t j = 0; j < slots; ++j) {
@@ -207,7 +210,7 @@ inline Array collide_adjoint_tangent(int kind, int slot, std::pair<Table, Table>
   check_tables(kind, a.second, b.second);
   check_touch_bar(kind, slot, a.first, touch_bar);
   const size_t worlds = a.first.shape(0);
-  const int nvert = int(vert.shape(0));
+  const int nvert = hull_count(vert.shape(0));
   std::vector<double> out(worlds * kBarNumbers);
   for (size_t w = 0; w < worlds; ++w) {
     D x[kShapeNumbers], y[kShapeNumbers], bar[kBarNumbers];

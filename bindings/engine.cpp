@@ -383,18 +383,24 @@ void Engine::backwards(Job job, Task& t) {
 }
 
 void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
-                      nb::object theta) {
+                      nb::object theta, nb::dict bars) {
   static const std::map<std::string, Job> jobs = {{"mass_matrix", Job::mass_matrix},
                                                   {"inverse_dynamics", Job::inverse_dynamics},
                                                   {"forward_dynamics", Job::forward_dynamics},
                                                   {"bias", Job::bias},
-                                                  {"poses", Job::poses}};
+                                                  {"poses", Job::poses},
+                                                  {"center_of_mass", Job::center_of_mass}};
   Guard use(in_use_);
   Task t = blank_task(rows_of(q), theta);
   t.q = q.data();
   t.v = data_of(v);
   t.x = data_of(x);
   t.y = y.data();
+  for (const auto& [name, at] : {std::pair<const char*, void**>{"q", &t.q_bar},
+                                 {"v", &t.v_bar},
+                                 {"x", &t.u_bar},
+                                 {"theta", &t.theta_bar}})
+    if (bars.contains(name)) *at = nb::cast<AnyArray>(bars[name]).data();
   const Job which = jobs.at(job);
   nb::gil_scoped_release release;
   run(which, t);

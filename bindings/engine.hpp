@@ -46,8 +46,9 @@ class Engine {
   void vjp(nb::dict arrays);
   void jvp(nb::dict arrays);
   void hvp(nb::dict arrays);
+  // with bars ("q", "v", "x", "theta") y holds cotangents, and the bars receive those of the inputs
   void evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
-                nb::object theta);
+                nb::object theta, nb::dict bars);
   void contacts(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray numbers,
                 AnyArray ids, AnyArray count, AnyArray overflow);
   void linearize(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray A, AnyArray B,

@@ -139,52 +139,19 @@ void run_linearize(const Task& t, long block, char* workspace) {
   linearize_block(t, block, b, f);
 }
 
-// poses of bodies (position, rotation matrix) then of sites, 12 numbers each
-template <class P>
-void write_poses(Desk<P>& b) {
-  const Layout& s = b.m.s;
-  const auto put = [&](int link, const P* R0, const P* p, T* y) {
-    const LinkWork<T>& k = b.w.link[link];
-    const Vec3<T> x = origin_of(s, b.w, link) + k.r + mul(k.R, lift3<P>(p));
-    const Mat3<T> A = mul(k.R, R0);
-    y[0] = x.x;
-    y[1] = x.y;
-    y[2] = x.z;
-    for (int e = 0; e < 9; ++e) y[3 + e] = A.a[e];
-  };
-  for (int i = 0; i < s.nbody; ++i)
-    put(s.body_link[i], b.m.derived.body_R + 9 * i, b.m.derived.body_p + 3 * i, b.big + 12 * i);
-  for (int i = 0; i < s.nsite; ++i)
-    put(s.site_link[i], b.m.derived.site_R + 9 * i, b.m.derived.site_p + 3 * i,
-        b.big + 12 * (s.nbody + i));
-}
-
 template <class P>
 void run_evaluation(Job job, const Task& t, long block, char* workspace) {
   Desk<P> b;
   b.open(t, block, workspace);
-  const Layout& s = b.m.s;
-  load(t, block, t.q, s.nq, 0, s.nq, b.q);
-  for (int i = 0; i < s.nv; ++i) b.v[i] = b.u[i] = T(0);
-  if (t.v) load(t, block, t.v, s.nv, 0, s.nv, b.v);
-  if (t.x) load(t, block, t.x, s.nv, 0, s.nv, b.u);
-  kinematics(b.m, b.q, b.v, b.w);
-  if (job == Job::mass_matrix) {
-    mass_matrix(b.m, b.big, b.w, reinterpret_cast<Sym6<T>*>(b.big + s.nv * s.nv));
-    store(t, block, t.y, long(s.nv) * s.nv, 0, s.nv * s.nv, b.big);
-  } else if (job == Job::poses) {
-    write_poses(b);
-    const int n = 12 * (s.nbody + s.nsite);
-    store(t, block, t.y, n, 0, n, b.big);
-  } else if (job == Job::forward_dynamics) {
-    for (int i = 0; i < s.nv; ++i) b.w.hD[i] = T(b.m.theta.dof_armature[i]);
-    b.m.applied = false;
-    articulated_body(b.m, b.u, b.w);
-    store(t, block, t.y, s.nv, 0, s.nv, b.w.qdd);
-  } else {
-    inverse_dynamics(b.m, b.u, b.v1, b.w, b.w.wrench);
-    store(t, block, t.y, s.nv, 0, s.nv, b.v1);
+  const int numbers = theta_size(b.m.s) + derived_size(b.m.s);
+  if (t.theta_bar) {
+    for (int i = 0; i < numbers; ++i) b.param_bar[i] = T(0);
+    bind_parameter_bars(b);
   }
+  evaluate(job, t, block, b, b.big);
+  if (!t.theta_bar) return;
+  finish_parameter_bars(b);
+  store(t, block, t.theta_bar, numbers, 0, numbers, b.param_bar);
 }
 
 // one world's contacts of one step, compact: (gap, point, normal, force on B) in the world, and

@@ -48,7 +48,8 @@ struct Task {
   bool finish_params;
   int32_t *unrolled, *ties;  // (worlds), steps differentiated sweep by sweep, ties; added to
   void* trace;               // (worlds, steps, kTraceNumbers) or null
-  // evaluations: input x, output y, one row per world
+  // evaluations: input x, output y, one row per world; where q_bar is given, y holds cotangents,
+  // and q_bar, v_bar, u_bar (of x) and theta_bar receive those of the inputs
   const void* x;
   void* y;
   void* contact_numbers;
@@ -75,6 +76,7 @@ enum class Job : int {
   forward_dynamics,
   bias,
   poses,
+  center_of_mass,
   contacts,
   linearize,
   jvp,

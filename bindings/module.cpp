@@ -78,7 +78,7 @@ NB_MODULE(_core, m) {
       .def("linearize", &fb::Engine::linearize, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "A"_a,
            "B"_a, "status"_a, "status_step"_a)
       .def("evaluate", &fb::Engine::evaluate, "job"_a, "q"_a, "v"_a.none(), "x"_a.none(), "y"_a,
-           "theta"_a.none())
+           "theta"_a.none(), "bars"_a)
       .def("contacts", &fb::Engine::contacts, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),
            "numbers"_a, "ids"_a, "count"_a, "overflow"_a);
 }

@@ -258,6 +258,36 @@ struct StepThetaOp {
   }
 };
 
+// (q, v, x, theta) -> an output
+struct OutputOp {
+  Box box;
+  core::Output kind;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const int nq = box->s.nq, nv = box->s.nv;
+    const StepThetaOp::Bound<T> b(*box, x + nq + 2 * nv);
+    Scratch<T> k(b.m.s);
+    core::output<T, T>(b.m, kind, {x, x + nq, x + nq + nv}, y, k.w);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const int nq = box->s.nq, nv = box->s.nv, at_theta = nq + 2 * nv;
+    const StepThetaOp::Bound<T> b(*box, x + at_theta);
+    Scratch<T> k(b.m.s);
+    std::vector<T> y(core::output_size(b.m.s, kind)), bars(b.derived.size(), T(0));
+    core::Theta<T> theta_bar;
+    core::bind<T>(b.m.s, x_bar + at_theta, theta_bar);
+    core::Derived<T> bar;
+    core::bind<T>(b.m.s, bars.data(), bar);
+    const core::OutputPoint<T> at{x, x + nq, x + nq + nv};
+    core::output<T, T>(b.m, kind, at, y.data(), k.w);
+    k.w.theta_bar = &theta_bar;
+    k.w.derived_bar = &bar;
+    core::output_adjoint<T, T>(b.m, kind, at, y_bar, {x_bar, x_bar + nq, x_bar + nq + nv}, k.w);
+    core::derive_adjoint(b.m.s, b.m.theta, b.m.derived, bar, theta_bar);
+  }
+};
+
 inline Box make_box(nb::dict sizes, nb::dict tables, const Numbers& theta, const Numbers& vert,
                     nb::dict options) {
   using IntArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -328,7 +358,17 @@ inline OpTable model_table(const Box& box) {
       "step pair contact contact_seeds touch joint_seeds equality_seeds ball_limit joint_equality "
       "log "
       "actuation actuator integrate inverse_dynamics";
+  const auto output = [&](core::Output kind, const char* adjoint_of) {
+    return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
+                   size_t(core::output_size(box->s, kind)));
+  };
+  using core::Output;
   return {
+      {"output_poses", output(Output::poses, "output poses placed_pose")},
+      {"output_center_of_mass", output(Output::center_of_mass, "center_of_mass body_centre")},
+      {"output_mass_matrix", output(Output::mass_matrix, "mass_matrix")},
+      {"output_inverse_dynamics", output(Output::inverse_dynamics, "inverse_dynamics")},
+      {"output_forward_dynamics", output(Output::forward_dynamics, "forward_dynamics")},
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},
       {"actuation", make_op(ActuationOp{box}, "actuation actuator", nq + nv + nu, 2 * nv)},

@@ -7,6 +7,7 @@
 
 #include "core/dual.hpp"
 #include "core/lane.hpp"
+#include "core/outputs.hpp"
 #include "core/step.hpp"
 
 namespace fb::ops {

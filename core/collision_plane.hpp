@@ -242,6 +242,13 @@ struct HullPoint {
   Vec3<T> x;
 };
 
+template <class T>
+FB_INLINE MeshMap<T> hull_map(const Shape<T>& b) {
+  const T o = T(0);
+  if (b.nvert == 0) return {{{o, o, o, o, o, o, o, o, o}}, {o, o, o}, false};
+  return mesh_map(b.vert, b.size);
+}
+
 // height lost against spread gained when support points are chosen: points above a cone of this
 // slope are not taken
 inline constexpr double kMeshSlope = 20;
@@ -249,12 +256,12 @@ inline constexpr double kMeshSlope = 20;
 // the vertex with the largest (side . (x - x0) + far |x - x0|) - kMeshSlope * n . (x - x0),
 // distances along the plane, all in the mesh frame; the first of equals
 template <class T>
-FB_INLINE HullPoint<T> best_vertex(const Shape<T>& b, Vec3<T> n, Vec3<T> x0, Vec3<T> side,
-                                   bool far) {
+FB_INLINE HullPoint<T> best_vertex(const Shape<T>& b, const MeshMap<T>& map, Vec3<T> n, Vec3<T> x0,
+                                   Vec3<T> side, bool far) {
   using R = Real<T>;
   HullPoint<T> best{T(R(-1e30)), T(0), x0};
   for (int k = 0; k < b.nvert; ++k) {
-    const Vec3<T> x = lift3<T>(b.vert + 3 * k), arm = x - x0;
+    const Vec3<T> x = mesh_vertex(b.vert, map, k), arm = x - x0;
     const T height = dot(n, arm);
     T spread = dot(side, arm);
     if (far) spread = norm(arm - n * height);
@@ -269,40 +276,45 @@ FB_INLINE HullPoint<T> best_vertex(const Shape<T>& b, Vec3<T> n, Vec3<T> x0, Vec
 // the hull vertex of one slot: the deepest, the one farthest from it, and the farthest to either
 // side of the line between them, each farthest among those that are low
 template <class T>
-FB_INLINE HullPoint<T> hull_point(const Shape<T>& b, Vec3<T> n, const HullPoint<T>* found,
-                                  int slot) {
+FB_INLINE HullPoint<T> hull_point(const Shape<T>& b, const MeshMap<T>& map, Vec3<T> n,
+                                  const HullPoint<T>* found, int slot) {
   const Vec3<T> none = zero3<T>();
-  if (slot == 0) return best_vertex(b, n, none, none, false);
-  if (slot == 1) return best_vertex(b, n, found[0].x, none, true);
+  if (slot == 0) return best_vertex(b, map, n, none, none, false);
+  if (slot == 1) return best_vertex(b, map, n, found[0].x, none, true);
   const Vec3<T> side = direction(cross(n, found[1].x - found[0].x), none).u;
-  return best_vertex(b, n, found[0].x, slot == 2 ? side : -side, false);
+  return best_vertex(b, map, n, found[0].x, slot == 2 ? side : -side, false);
 }
 
 // (C.7)  four hull vertices; a vertex found twice is on once
 template <class T>
 FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
+  const MeshMap<T> map = hull_map(b);
   HullPoint<T> found[4];
   for (int k = 0; k < 4; ++k) {
-    found[k] = hull_point(b, m, found, k);
+    found[k] = hull_point(b, map, m, found, k);
     Mask<T> on(b.nvert > 0);
     for (int j = 0; j < k; ++j) on = on & !(found[k].index == found[j].index);
     plane_point(plane_of(a), b.p + mul(b.R, found[k].x), on, out[k]);
   }
 }
 
-// (C.27)  given out_bar, add to a_bar, b_bar: the vertex moves with B
+// (C.27)  given out_bar, add to a_bar, b_bar: the vertex moves with B, and in B's frame with the
+// stretch
 template <class T>
 FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
                                   const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
                                   ShapeBar<T>& b_bar) {
   const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
+  if (b.nvert == 0) return;
+  const MeshMap<T> map = hull_map(b);
   HullPoint<T> found[2];
-  for (int k = 0; k < 2 && k < slot; ++k) found[k] = hull_point(b, m, found, k);
-  const Vec3<T> x = b.p + mul(b.R, hull_point(b, m, found, slot).x);
+  for (int k = 0; k < 2 && k < slot; ++k) found[k] = hull_point(b, map, m, found, k);
+  const Vec3<T> local = hull_point(b, map, m, found, slot).x, x = b.p + mul(b.R, local);
   Vec3<T> x_bar = zero3<T>();
   plane_point_adjoint(plane_of(a), x, out_bar, a_bar, x_bar);
   add_point(b_bar, x, x_bar);
+  mesh_vertex_adjoint(b.vert, b.size, local, mul_transposed(b.R, x_bar), b_bar.size);
 }
 
 }  // namespace fb::FB_ISA

@@ -1,8 +1,7 @@
 // Shapes, touches and the vocabulary of the pair functions.  Proof: docs/derivations/collision.md.
 #pragma once
-#include "dual.hpp"
 #include "lane.hpp"
-#include "spatial.hpp"
+#include "mesh.hpp"
 
 // a function that is compiled once per number type, so that every caller runs the same instructions
 #ifdef __CUDACC__
@@ -16,7 +15,8 @@ namespace fb::FB_ISA {
 // pose in common world-aligned axes; sizes [m] as in MuJoCo: sphere (radius), capsule and cylinder
 // (radius, half length along local z), box (half extents), ellipsoid (semi-axes).  A plane is
 // infinite, passes through p and has R's third column as normal.  A mesh is the hull of nvert
-// vertices in its own frame, the same in every lane and never differentiated.
+// vertices in its own frame, which lie behind the mesh's own numbers (mesh.hpp) and are the same in
+// every lane; its size is how far it is stretched along the file's axes, zero as compiled.
 template <class T>
 struct Shape {
   Vec3<T> p;

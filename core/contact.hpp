@@ -44,9 +44,10 @@ FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Ve
   Shape<T> x;
   x.p = centre;
   x.R = mul(w.link[m.s.geom_link[g]].R, m.derived.geom_R + 9 * g);
-  x.size = lift3<T>(m.theta.geom_size + 3 * g);
   x.vert = m.vert + 3 * m.s.geom_vert[g];
   x.nvert = m.s.geom_nvert[g];
+  x.size = x.nvert > 0 ? mesh_stretch<T>(x.vert, m.theta.mesh_scale + 3 * m.s.geom_mesh[g])
+                       : lift3<T>(m.theta.geom_size + 3 * g);
   return x;
 }
 
@@ -257,7 +258,15 @@ FB_FN bool touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>
     w.bar[link[q]].pose += Force<T>{f.ang + cross(arm, f.lin), f.lin};
     if (!w.derived_bar) continue;
     const Mat3<T>& R = w.link[link[q]].R;
-    add3(bar[q].size, w.theta_bar->geom_size + 3 * g[q]);
+    if (shape[q].nvert == 0) {
+      add3(bar[q].size, w.theta_bar->geom_size + 3 * g[q]);
+    } else {
+      // stretch = scale / compiled scale - 1
+      const Real<T>* s0 = shape[q].vert + 12;
+      const Vec3<T> f = bar[q].size;
+      add3(Vec3<T>{f.x / T(s0[0]), f.y / T(s0[1]), f.z / T(s0[2])},
+           w.theta_bar->mesh_scale + 3 * s.geom_mesh[g[q]]);
+    }
     add3(mul_transposed(R, f.lin), w.derived_bar->geom_p + 3 * g[q]);
     add_rotation_bar(mul_transposed(R, f.ang - cross(shape[q].p, f.lin)),
                      m.derived.geom_R + 9 * g[q], w.derived_bar->geom_R + 9 * g[q]);

@@ -37,6 +37,12 @@ struct Traits<Dual<S>> {
   static constexpr int lanes = Traits<S>::lanes;
 };
 
+// whether a number carries a tangent
+template <class T>
+inline constexpr bool kTangent = false;
+template <class S>
+inline constexpr bool kTangent<Dual<S>> = true;
+
 template <class S>
 FB_INLINE Dual<S> select(Mask<S> m, Dual<S> a, Dual<S> b) {
   return {select(m, a.v, b.v), select(m, a.d, b.d)};

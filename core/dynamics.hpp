@@ -46,6 +46,23 @@ FB_INLINE Vec3<T> body_centre(const Model<T, P>& m, int body, const Work<T>& w) 
   const Vec3<T> p = mul_add(k.R, lift3<P>(m.derived.body_p + 3 * body), k.r);
   return mul_add(R, lift3<P>(m.theta.body_ipos + 3 * body), p);
 }
+// given its cotangent, add to the place of the link and to the body's frame and centre
+template <class T, class P>
+FB_FN void body_centre_adjoint(const Model<T, P>& m, int body, Vec3<T> c, Vec3<T> c_bar,
+                               Work<T>& w) {
+  const int l = m.s.body_link[body];
+  w.bar[l].pose += Force<T>{cross(c, c_bar), c_bar};
+  if (!w.theta_bar) return;
+  const Vec3<T> p_bar = mul_transposed(w.link[l].R, c_bar);
+  const P *R = m.derived.body_R + 9 * body, *ipos = m.theta.body_ipos + 3 * body;
+  const T g[3] = {p_bar.x, p_bar.y, p_bar.z};
+  add3(p_bar, w.derived_bar->body_p + 3 * body);
+  for (int r = 0; r < 3; ++r)
+    for (int e = 0; e < 3; ++e) {
+      w.derived_bar->body_R[9 * body + 3 * r + e] += g[r] * ipos[e];
+      w.theta_bar->body_ipos[3 * body + e] += g[r] * R[3 * r + e];
+    }
+}
 // (D.14)  wrenches applied to bodies (force, torque at the centre of mass, in the world) summed on
 // their links
 template <class T, class P>
@@ -70,21 +87,11 @@ FB_FN void applied_wrenches_adjoint(const Model<T, P>& m, T scale, Work<T>& w) {
     const P* x = m.theta.xfrc_applied + 6 * b;
     const Vec3<T> f = lift3<T>(x), c = body_centre(m, b, w);
     bar.w_bar = mul_add(Force<T>{lift3<T>(x + 3) + cross(c, f), f}, scale, bar.w_bar);
-    const Vec3<T> c_bar = cross(f, bar.w.ang) * scale;
-    bar.pose += Force<T>{cross(c, c_bar), c_bar};
+    body_centre_adjoint(m, b, c, cross(f, bar.w.ang) * scale, w);
     if (!w.theta_bar) continue;
     T* out = w.theta_bar->xfrc_applied + 6 * b;
     add3((bar.w.lin + cross(bar.w.ang, c)) * scale, out);
     add3(bar.w.ang * scale, out + 3);
-    const Vec3<T> p_bar = mul_transposed(w.link[l].R, c_bar);
-    const P *R = m.derived.body_R + 9 * b, *ipos = m.theta.body_ipos + 3 * b;
-    const T g[3] = {p_bar.x, p_bar.y, p_bar.z};
-    add3(p_bar, w.derived_bar->body_p + 3 * b);
-    for (int r = 0; r < 3; ++r)
-      for (int e = 0; e < 3; ++e) {
-        w.derived_bar->body_R[9 * b + 3 * r + e] += g[r] * ipos[e];
-        w.theta_bar->body_ipos[3 * b + e] += g[r] * R[3 * r + e];
-      }
   }
 }
 
@@ -337,25 +344,25 @@ FB_FN void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* a
   }
 }
 
-// (D.9)  joint-space inertia, dense nv x nv, armature included; Ic is scratch of nlink
+// (D.9)  joint-space inertia, dense nv x nv, armature included; the inertias of subtrees in w
 template <class T, class P>
-FB_FN void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w, Sym6<T>* Ic) {
+FB_FN void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w) {
   const Layout& s = m.s;
   for (int i = 0; i < s.nv * s.nv; ++i) M[i] = T(0);
   for (int l = 1; l < s.nlink; ++l) {
     link_inertia(m, l, w);
-    Ic[l] = dense(w.link[l].I);
+    w.link[l].IA = dense(w.link[l].I);
   }
   for (int l = s.nlink - 1; l > 0; --l) {
     const int first = s.link_dof[l];
     for (int d = first; d < first + s.link_ndof[l]; ++d) {
-      const Force<T> f = Ic[l] * w.dof[d].S;
+      const Force<T> f = w.link[l].IA * w.dof[d].S;
       // dofs of the same joint, then all dofs nearer to the root
       for (int e = first + s.link_ndof[l] - 1; e >= 0; e = s.dof_parent[e])
         M[d * s.nv + e] = M[e * s.nv + d] = dot(w.dof[e].S, f);
       M[d * s.nv + d] += T(m.theta.dof_armature[d]);
     }
-    if (s.link_parent[l] > 0) add(Ic[s.link_parent[l]], Ic[l]);
+    if (s.link_parent[l] > 0) add(w.link[s.link_parent[l]].IA, w.link[l].IA);
   }
 }
 

@@ -16,7 +16,7 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
 
 // clang-format off
 #define FB_SIZES(X)                                                                                \
-  X(nq) X(nv) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nsite) X(npair) X(neq)           \
+  X(nq) X(nv) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair) X(neq)  \
   X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
 
 // integer tables, each int32, with their length in words
@@ -29,7 +29,7 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(dof_parent, nv) X(dof_link, nv) X(dof_jnt, nv) X(dof_tree, nv)                                 \
   X(tree_link, ntree) X(tree_dof, ntree) X(tree_ndof, ntree)                                       \
   X(geom_type, ngeom) X(geom_body, ngeom) X(geom_link, ngeom) X(geom_vert, ngeom)                  \
-  X(geom_nvert, ngeom) X(site_body, nsite) X(site_link, nsite)                                     \
+  X(geom_nvert, ngeom) X(geom_mesh, ngeom) X(site_body, nsite) X(site_link, nsite)                 \
   X(pair_geom1, npair) X(pair_geom2, npair) X(pair_kind, npair) X(pair_condim, npair)              \
   X(pair_rule, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \
@@ -37,11 +37,12 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(act_forcelimited, nu)
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
-// contact_compliance)
+// contact_compliance, body_inertia_products)
 #define FB_PARAMETERS(X)                                                                           \
   X(dt, 1) X(gravity, 3)                                                                           \
   X(body_pos, 3 * s.nbody) X(body_quat, 4 * s.nbody) X(body_mass, s.nbody)                         \
   X(body_ipos, 3 * s.nbody) X(body_iquat, 4 * s.nbody) X(body_inertia, 3 * s.nbody)                \
+  X(body_inertia_products, 3 * s.nbody)                                                            \
   X(body_invweight0, 2 * s.nbody) X(dof_invweight0, s.nv) X(xfrc_applied, 6 * s.nbody)             \
   X(qpos0, s.nq) X(qpos_spring, s.nq)                                                              \
   X(jnt_pos, 3 * s.njnt) X(jnt_axis, 3 * s.njnt) X(jnt_range, 2 * s.njnt)                          \
@@ -50,7 +51,7 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(geom_pos, 3 * s.ngeom) X(geom_quat, 4 * s.ngeom) X(geom_size, 3 * s.ngeom)                     \
   X(geom_friction, 3 * s.ngeom) X(geom_restitution, s.ngeom)                                       \
   X(contact_compliance, s.ngeom) X(pair_friction, s.npair)                                         \
-  X(site_pos, 3 * s.nsite) X(site_quat, 4 * s.nsite)                                               \
+  X(mesh_scale, 3 * s.nmesh) X(site_pos, 3 * s.nsite) X(site_quat, 4 * s.nsite)                    \
   X(eq_data, 11 * s.neq) X(actuator_gainprm, 3 * s.nu) X(actuator_biasprm, 3 * s.nu)               \
   X(actuator_gear, 6 * s.nu) X(actuator_ctrlrange, 2 * s.nu) X(actuator_forcerange, 2 * s.nu)
 

@@ -2,7 +2,7 @@
 // parameters. Proof: docs/derivations/model.md.
 #pragma once
 #include "layout.hpp"
-#include "spatial.hpp"
+#include "mesh.hpp"
 
 namespace fb::FB_ISA {
 
@@ -208,8 +208,8 @@ FB_FN void derive_inertia(const Theta<const P>& theta, int body, const Placement
   const P m = theta.body_mass[body];
   const Vec3<P> c = X.p + mul(X.R, lift3<P>(theta.body_ipos + 3 * body));
   const Mat3<P> R = mul(X.R, rotation_of(theta.body_iquat + 4 * body).a);
-  const P* d = theta.body_inertia + 3 * body;
-  const P J[6] = {d[0], d[1], d[2], P(0), P(0), P(0)};
+  const P *d = theta.body_inertia + 3 * body, *o = theta.body_inertia_products + 3 * body;
+  const P J[6] = {d[0], d[1], d[2], o[0], o[1], o[2]};
   const Sym3<P> I = rotate(R, J);
   const Vec3<P> h = c * m;
   *mass += m;
@@ -243,17 +243,22 @@ FB_FN void derive_inertia_adjoint(const Theta<const P>& theta, int body, const P
   const P m = theta.body_mass[body];
   const Vec3<P> ipos = lift3<P>(theta.body_ipos + 3 * body), c = X.p + mul(X.R, ipos);
   const Mat3<P> Q = rotation_of(theta.body_iquat + 4 * body), R = mul(X.R, Q.a);
-  const P* d = theta.body_inertia + 3 * body;
+  const P *d = theta.body_inertia + 3 * body, *o = theta.body_inertia_products + 3 * body;
   const Sym3<P> B = halved(Io_bar);
   const Vec3<P> g = steiner_gradient(B, c), mc = lift3<P>(mc_bar);
   theta_bar.body_mass[body] += mass_bar + dot(mc, c) + dot(c, g);
   const Vec3<P> c_bar = (mc + g * Real<P>(2)) * m;
-  // I = R diag(d) R'
+  // I = R J R'
+  const Vec3<P> r[3] = {column(R, 0), column(R, 1), column(R, 2)};
+  const Vec3<P> Br[3] = {mul(B, r[0]), mul(B, r[1]), mul(B, r[2])};
+  const P J[9] = {d[0], o[0], o[1], o[0], d[1], o[2], o[1], o[2], d[2]};
   Mat3<P> R_bar;
   for (int k = 0; k < 3; ++k) {
-    const Vec3<P> r = column(R, k), Br = mul(B, r);
-    theta_bar.body_inertia[3 * body + k] += dot(r, Br);
-    const Vec3<P> col = Br * (d[k] * Real<P>(2));
+    theta_bar.body_inertia[3 * body + k] += dot(r[k], Br[k]);
+    // products lie in the order xy, xz, yz
+    const int i = k < 2 ? 0 : 1, j = k < 1 ? 1 : 2;
+    theta_bar.body_inertia_products[3 * body + k] += dot(r[i], Br[j]) * Real<P>(2);
+    const Vec3<P> col = (Br[0] * J[k] + Br[1] * J[3 + k] + Br[2] * J[6 + k]) * Real<P>(2);
     R_bar.a[k] = col.x;
     R_bar.a[3 + k] = col.y;
     R_bar.a[6 + k] = col.z;
@@ -319,6 +324,21 @@ FB_INLINE P bounding_radius(int type, const P* size, P hull_radius) {
   return type == kMesh ? hull_radius : P(0);
 }
 
+// distance of the farthest vertex from the origin of a mesh geom's frame; zero for other geoms
+template <class P, class R>
+FB_FN P hull_radius(const Layout& s, const Theta<const P>& theta, const R* vert, int g) {
+  P far(0);
+  if (s.geom_nvert[g] == 0) return far;
+  const R* mesh = vert + 3 * s.geom_vert[g];
+  const MeshMap<P> map =
+      mesh_map<P>(mesh, mesh_stretch<P>(mesh, theta.mesh_scale + 3 * s.geom_mesh[g]));
+  for (int k = 0; k < s.geom_nvert[g]; ++k) {
+    const Vec3<P> x = mesh_vertex<P>(mesh, map, k);
+    far = max(far, x.x * x.x + x.y * x.y + x.z * x.z);
+  }
+  return sqrt(far);
+}
+
 // (M.5)  geoms, sites and pairs: frames in their links, combined coefficients
 template <class P, class R>
 FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* vert,
@@ -328,12 +348,8 @@ FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* 
     const Placement<P> X = placement_at(out.body_R + 9 * b, out.body_p + 3 * b);
     store(compose(X, rotation_of(theta.geom_quat + 4 * g), lift3<P>(theta.geom_pos + 3 * g)),
           out.geom_R + 9 * g, out.geom_p + 3 * g);
-    R far(0);
-    for (int k = 0; k < s.geom_nvert[g]; ++k) {
-      const R* x = vert + 3 * (s.geom_vert[g] + k);
-      far = max(far, x[0] * x[0] + x[1] * x[1] + x[2] * x[2]);
-    }
-    out.geom_radius[g] = bounding_radius<P>(s.geom_type[g], theta.geom_size + 3 * g, P(sqrt(far)));
+    out.geom_radius[g] =
+        bounding_radius<P>(s.geom_type[g], theta.geom_size + 3 * g, hull_radius(s, theta, vert, g));
   }
   for (int k = 0; k < s.nsite; ++k) {
     const int b = s.site_body[k];

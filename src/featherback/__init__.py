@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from featherback._core import isa
 
 if TYPE_CHECKING:
-    from featherback import errors, models
+    from featherback import errors, inertia, models
     from featherback.errors import (
         FeatherbackError,
         ModelError,
@@ -48,6 +48,7 @@ __all__ = [
     "__version__",
     "check_gradients",
     "errors",
+    "inertia",
     "isa",
     "load",
     "models",
@@ -69,6 +70,7 @@ _LAZY: dict[str, tuple[str, str]] = {
     "WorldError": ("featherback.errors", "WorldError"),
     "check_gradients": ("featherback.sim", "check_gradients"),
     "errors": ("featherback.errors", ""),
+    "inertia": ("featherback.inertia", ""),
     "load": ("featherback.model", "load"),
     "models": ("featherback.models", ""),
 }

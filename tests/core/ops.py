@@ -16,6 +16,7 @@ from tests.core.ops_models import (
     limits_unfinished,
     loop,
     loop_unfinished,
+    mesh,
     pile,
     pile_bounce,
     pile_unfinished,
@@ -35,7 +36,7 @@ Sampler = Callable[[np.random.Generator], Vector]
 PAIR_ADJOINTS = """
     ball_on_box box_box box_box_one box_corner capsule_box capsule_capsule capsule_places
     closest_on_segments closest_slot closest_to_box collide cut_polygon direction edge_point
-    edge_touch end_slot exit_of_segment face_touches has hold_within opposed_corners
+    edge_touch end_slot exit_of_segment face_touches has hold_within mesh_vertex opposed_corners
     parallel_weight pass_of_edge plane_ball plane_box plane_capsule plane_cylinder
     plane_ellipsoid plane_mesh plane_point plane_sphere point_box rim_direction slot sphere_box
     sphere_capsule sphere_sphere stretch_in_slab stretch_over_face touch_of_balls vertex_touch
@@ -172,7 +173,7 @@ def _precision(label: str, name: str) -> dict[str, float]:
     Rows of stiff equalities, of condition 1e6, meet in cancelling sums; so do those of several
     touches of one body.
     """
-    if name != "step" or not label.startswith(("loop", "limits", "laikago", "pile")):
+    if name != "step" or not label.startswith(("loop", "limits", "laikago", "pile", "mesh")):
         return {}
     return {"float_tolerance": 2e-4, "pairing": 1e-11}
 
@@ -225,7 +226,9 @@ def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
             part = part + rng.uniform(1e-6, 1e-5, part.shape)
         if name.endswith(("quat", "axis", "pos", "qpos_spring", "eq_data", "qpos0")):
             part = part + rng.normal(size=part.shape) * 0.01
-        if name in ("body_inertia", "jnt_range", "actuator_gear"):
+        if name == "body_inertia_products":
+            part = rng.normal(size=part.shape) * 1e-4
+        if name in ("body_inertia", "jnt_range", "actuator_gear", "mesh_scale"):
             part = part * (1 + rng.normal(size=part.shape) * 0.02)
         if name == "jnt_range" and flip:
             ball = case.model.mujoco.jnt_type == 1
@@ -275,6 +278,44 @@ def _theta_rows(label: str, case: Case) -> list[OpRow]:
             **_precision(label, "step"),
         ),
     ]
+
+
+# output -> the parameters that it reads
+PLACES = "body_pos body_quat jnt_pos jnt_axis qpos0"
+INERTIAS = "body_mass body_ipos body_inertia body_iquat body_inertia_products dof_armature"
+OUTPUTS = {
+    "poses": f"{PLACES} site_pos site_quat",
+    "center_of_mass": f"{PLACES} body_mass body_ipos",
+    "mass_matrix": f"{PLACES} {INERTIAS}",
+    "inverse_dynamics": f"{PLACES} {INERTIAS} gravity",
+    "forward_dynamics": f"{PLACES} {INERTIAS} gravity",
+}
+
+
+def _output_row(label: str, name: str, case: Case) -> OpRow:
+    """Return the row of an output over (q, v, a or tau, parameters)."""
+
+    def point(rng: np.random.Generator, rest: bool = False) -> Vector:
+        return np.r_[state(case.model, rng, case.model.nv, rest), _parameters(case, rng)]
+
+    def is_read() -> Vector:
+        m = case.model
+        parts = [np.ones(m.nq), np.full(2 * m.nv, 1.0 if name.endswith("dynamics") else 0.0)]
+        for key, value in case.sim.params.items():
+            parts.append(np.full(value.size, 1.0 if key in OUTPUTS[name].split() else 0.0))
+        return np.concatenate(parts)
+
+    return OpRow(
+        f"{label}/output/{name}",
+        f"output_{name}",
+        lambda: case.ops,
+        point,
+        lambda rng: point(rng, True),
+        lambda x: references.output(case.model, name, x),
+        float_tolerance=2e-4 if name == "forward_dynamics" else 1e-5,
+        differentiable=is_read,
+        value=1e-10 if name == "forward_dynamics" else 1e-12,
+    )
 
 
 ROWS: list[OpRow] = [
@@ -341,6 +382,9 @@ ROWS: list[OpRow] = [
     _theta_rows("pile/bounce", pile_bounce)[1],
     _model_row("tree/step/mixed", "step", tree_mixed, "u"),
     _theta_rows("tree/mixed", tree_mixed)[1],
+    *_theta_rows("mesh", mesh),
+    *(_output_row("limits", name, limits) for name in OUTPUTS),
+    *(_output_row("mesh", name, mesh) for name in OUTPUTS),
     _model_row("tree/step/unfinished", "step", tree_unfinished, "u"),
     _model_row("loop/step/unfinished", "step", loop_unfinished, "u"),
     _theta_rows("tree/unfinished", tree_unfinished)[1],

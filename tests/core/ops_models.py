@@ -256,6 +256,38 @@ def pile_model() -> fb.Model:
     return fb.load(PILE, name="pile")
 
 
+MESH = """
+<mujoco>
+  <option timestep="0.004"/>
+  <asset><mesh name="m" scale="0.9 1.1 1.2" vertex="0.1 0 -0.1 -0.1 0.05 -0.12 -0.08 -0.1 -0.11
+    0.02 0.13 -0.09 0.05 -0.04 0.1 -0.03 0.02 0.14"/></asset>
+  <worldbody>
+    <geom type="plane" size="5 5 1" friction="0.6"/>
+    <site pos="0.1 0.2 0.3" euler="5 0 0"/>
+    <body pos="-1 0 0.2" euler="0 10 20">
+      <geom type="sphere" size="0.1" mass="2" contype="0" conaffinity="0"/>
+      <site pos="0.1 0.2 0.3"/>
+    </body>
+    <body pos="0 0 0.12">
+      <freejoint/>
+      <geom type="mesh" mesh="m" mass="2" pos="0.01 0.02 0" euler="3 2 40"/>
+      <body pos="0 0 0.2">
+        <joint axis="0 1 0" damping="0.1" armature="0.01"/>
+        <geom type="mesh" mesh="m" mass="0.3" contype="0" conaffinity="0"/>
+        <site pos="0 0.1 0" euler="10 20 30"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@cache
+def mesh_model() -> fb.Model:
+    """Return a mesh over a plane with a second one on a hinge, sites, and a fixed body."""
+    return fb.load(MESH, name="mesh")
+
+
 @cache
 def laikago() -> fb.Model:
     """Return the Laikago."""
@@ -278,4 +310,5 @@ limits_unfinished = Case(limits_model, solver="pgs", max_sweeps=4)
 pile = Case(pile_model)
 pile_bounce = Case(pile_model, params={"geom_restitution": np.full(9, 0.5)})
 pile_unfinished = Case(pile_model, solver="pgs", max_sweeps=5)
+mesh = Case(mesh_model)
 robot = Case(laikago)

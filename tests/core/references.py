@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -167,6 +168,54 @@ def actuation(model: fb.Model, x: Vector) -> Vector:
     return np.r_[tau, m.dof_armature + m.opt.timestep * damping]
 
 
+def with_parameters(model: fb.Model, theta: dict[str, Vector]) -> Any:
+    """Return MuJoCo's model with other places and inertias; moments and axes are principal."""
+    m = copy.copy(model.mujoco)
+    for name in ("body_pos", "body_mass", "body_ipos", "jnt_pos", "qpos0", "site_pos"):
+        getattr(m, name)[:] = theta[name]
+    for name in ("body_quat", "site_quat", "jnt_axis"):
+        getattr(m, name)[:] = [normalised(x) for x in theta[name]]
+    m.dof_armature[:], m.opt.gravity[:] = theta["dof_armature"], theta["gravity"]
+    for b in range(1, m.nbody):
+        moments, axes = np.linalg.eigh(inertia_of(theta, b))
+        axes[:, 2] *= np.linalg.det(axes)
+        m.body_inertia[b] = moments
+        mujoco.mju_mat2Quat(m.body_iquat[b], (turn(theta["body_iquat"][b]) @ axes).reshape(-1))
+    # frames that the compiler found equal are so no more
+    m.body_sameframe[:] = m.site_sameframe[:] = m.geom_sameframe[:] = 0
+    return m
+
+
+def output(model: fb.Model, name: str, x: Vector) -> Vector:
+    """Return MuJoCo's value of an output at x = (q, v, a or tau, theta)."""
+    nq, nv = model.nq, model.nv
+    q, v, a, flat = np.split(x, [nq, nq + nv, nq + 2 * nv])
+    m = with_parameters(model, split(flat, fb.Simulator(model).params))
+    data = mujoco.MjData(m)
+    data.qpos, data.qvel = q, v
+    mujoco.mj_normalizeQuat(m, data.qpos)
+    mujoco.mj_kinematics(m, data)
+    if name == "poses":
+        places = np.r_[data.xpos, data.site_xpos], np.r_[data.xmat, data.site_xmat]
+        return np.concatenate(places, axis=1).reshape(-1)
+    if name == "center_of_mass":
+        return m.body_mass[1:] @ data.xipos[1:] / m.body_mass[1:].sum()
+    mujoco.mj_comPos(m, data)
+    mujoco.mj_comVel(m, data)
+
+    def force(acceleration: Vector) -> Vector:
+        tau = np.zeros(nv)
+        data.qacc = acceleration
+        mujoco.mj_rne(m, data, 1, tau)
+        return tau + m.dof_armature * acceleration
+
+    bias = force(np.zeros(nv))
+    M = np.array([force(e) - bias for e in np.eye(nv)])
+    if name == "mass_matrix":
+        return M.reshape(-1)
+    return force(a) if name == "inverse_dynamics" else np.linalg.solve(M, a - bias)
+
+
 def step(sim: fb.Simulator, x: Vector) -> Vector:
     """Return the simulator's step at x = (q, v, u) or (q, v, u, theta).
 
@@ -242,6 +291,12 @@ class Frames:
         return self.in_link(int(self.tables["body_link"][b]), R @ Q, p + R @ pos)
 
 
+def inertia_of(theta: dict[str, Vector], b: int) -> Vector:
+    """Return a body's inertia matrix in its inertial frame."""
+    (xx, yy, zz), (xy, xz, yz) = theta["body_inertia"][b], theta["body_inertia_products"][b]
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
 def link_inertias(frames: Frames, theta: dict[str, Vector], links: int) -> dict[str, Vector]:
     """Return masses, centres of mass and inertias about them, of all links in their frames."""
     m = frames.model.mujoco
@@ -255,7 +310,7 @@ def link_inertias(frames: Frames, theta: dict[str, Vector], links: int) -> dict[
         total = np.zeros((3, 3))
         for b, (R, p) in zip(bodies, parts, strict=True):
             d = p - com[link]
-            total += R @ np.diag(theta["body_inertia"][b]) @ R.T
+            total += R @ inertia_of(theta, b) @ R.T
             total += theta["body_mass"][b] * (d @ d * np.eye(3) - np.outer(d, d))
         inertia[link] = total[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
     return {"link_mass": mass, "link_com": com, "link_I": inertia}

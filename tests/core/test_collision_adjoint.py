@@ -14,6 +14,7 @@ from tests.core.test_collision import (
     SEED,
     Array,
     collide,
+    framed,
     mesh_of,
     moved_along,
     random_pairs,
@@ -34,7 +35,7 @@ RIGHT_TURNS = [
 TILTS = [0, 1e-12, 1e-4, 5e-4, 0.01, 0.03, 0.045, 0.2]
 # the bars that are added to when start is 0.1: pose and size of A, then of B
 START = 0.1 * np.tile(np.outer([1, 10, 100], [1, 2, 3]).reshape(-1), 2)
-CUBE = np.array(list(itertools.product([-0.1, 0.1], repeat=3)))
+CUBE = framed(np.array(list(itertools.product([-0.1, 0.1], repeat=3))))
 # tilts at which edges are parallel but for a little more than the slack of a cut
 SLIGHT_TILTS = [3e-9, 1e-8, 1e-7, 1e-6]
 

@@ -56,7 +56,8 @@ class Structure:
         sizes: counts by name.
         tables: int32 tables by name.
         params: float64 parameters by name, read-only, in MuJoCo's shapes.
-        vert: float64[nvert, 3], hull vertices of the meshes in their geoms' frames.
+        vert: float64[nvert, 3]; for each mesh the rotation of its frame in the file's axes, its
+            place there, its scale, and the vertices of its hull in that frame.
         touches: contact points that all pairs together can give.
     """
 
@@ -89,6 +90,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nlink": len(tables["link_parent"]),
         "ntree": len(tables["tree_link"]),
         "ngeom": m.ngeom,
+        "nmesh": m.nmesh,
         "nsite": m.nsite,
         "npair": len(parsed.pairs),
         "neq": m.neq,
@@ -176,6 +178,7 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
     """Say what each geom is and collect the hulls of the meshes."""
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
+    meshes = np.full(m.ngeom, -1, np.int32)
     hulls: dict[int, tuple[int, int]] = {}
     vert: list[Floats] = []
     for g in range(m.ngeom):
@@ -185,8 +188,9 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
         if mesh not in hulls:
             points = hull_vertices(m, mesh)
             hulls[mesh] = (sum(len(v) for v in vert), len(points))
-            vert.append(points)
+            vert += [mesh_frame(m, mesh), points]
         start[g], count[g] = hulls[mesh]
+        meshes[g] = mesh
     link = tables["body_link"]
     tables.update(
         geom_type=m.geom_type,
@@ -194,8 +198,22 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
         geom_link=link[m.geom_bodyid] if m.ngeom else np.zeros(0, np.int32),
         geom_vert=start,
         geom_nvert=count,
+        geom_mesh=meshes,
     )
     return np.concatenate(vert) if vert else np.zeros((0, 3))
+
+
+def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
+    """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its place, its scale.
+
+    The compiler moves a mesh to its centre of mass and principal axes: what stands in the file,
+    scaled, is at R x + p for a vertex x.
+    """
+    import mujoco
+
+    rotation = np.zeros(9)
+    mujoco.mju_quat2Mat(rotation, m.mesh_quat[mesh])
+    return np.vstack([rotation.reshape(3, 3), m.mesh_pos[mesh], m.mesh_scale[mesh]])
 
 
 def hull_vertices(m: mujoco.MjModel, mesh: int) -> Floats:
@@ -266,6 +284,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
         "dt": np.array([m.opt.timestep]),
         "gravity": m.opt.gravity,
         "xfrc_applied": np.zeros((m.nbody, 6)),
+        "body_inertia_products": np.zeros((m.nbody, 3)),
         "geom_restitution": np.zeros(m.ngeom),
         "contact_compliance": np.zeros(m.ngeom),
         "pair_friction": np.nan_to_num(parsed.pairs.friction),

@@ -2,6 +2,7 @@
 
 from featherback.sim.check import GradientReport, check_gradients
 from featherback.sim.contacts import Contacts
+from featherback.sim.outputs import OutputGradient
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.simulator import Simulator
 from featherback.sim.status import Status
@@ -10,6 +11,7 @@ __all__ = [
     "Contacts",
     "Gradient",
     "GradientReport",
+    "OutputGradient",
     "Rollout",
     "Simulator",
     "Status",

@@ -29,7 +29,7 @@ MOST_CHANGE = 1e3
 SPREAD = {"q": 0.01, "v": 0.1, "u": 0.1}
 SIGNED = frozenset(
     "body_mass body_inertia dof_damping dof_armature dof_frictionloss jnt_stiffness geom_friction "
-    "pair_friction geom_size geom_restitution contact_compliance dt".split()
+    "pair_friction geom_size geom_restitution contact_compliance mesh_scale dt".split()
 )
 
 
@@ -119,7 +119,7 @@ class GradientReport:
                 f"{self.worst}"
             )
         worst = sorted(self.errors.items(), key=lambda item: -item[1])[:8]
-        rows += [f"    {name:<15}{error:.1e}" for name, error in worst]
+        rows += [f"    {name:<22} {error:.1e}" for name, error in worst]
         crossings = f"{len(self.crossed)} lines in {len(self.crossed_draws)} draws"
         for label, found, places in (
             ("crossed a mode", crossings, self.crossed),

@@ -203,6 +203,8 @@ def _check_value(where: str, name: str, array: Real, structure: Structure) -> No
         raise ParameterError(f"{here} is {array.min():g} s; it must be > 0.")
     if name == "geom_restitution" and np.any(array > 1):
         raise ParameterError(f"{here} holds {array.max():g}; it must be from 0 to 1.")
+    if name == "mesh_scale" and np.any(array == 0):
+        raise ParameterError(f"{here} holds 0; a scale must not be zero.")
     _check_directions(here, name, array, structure)
     if name in _RANGES:
         _check_range(here, name, array, structure)

@@ -1,4 +1,4 @@
-"""The Simulator: one model, one step, one number type; steps, rollouts and dynamics outputs."""
+"""The Simulator: one model, one step, one number type; steps and rollouts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from featherback._core import CONTACT_NUMBERS, Engine, isa
+from featherback._core import Engine, isa
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-from featherback.sim.contacts import Contacts
 from featherback.sim.inputs import (
     as_real,
-    broadcast_worlds,
     named_arrays,
     pack_theta,
-    rows,
     same_worlds,
 )
 from featherback.sim.memory import Memory, refuse_too_large
+from featherback.sim.outputs import Outputs
 from featherback.sim.progress import progress_bar
 from featherback.sim.raw import Raw
 from featherback.sim.replay import Replay
@@ -81,7 +79,7 @@ class Options:
         return values
 
 
-class Simulator(Raw):
+class Simulator(Raw, Outputs):
     """Steps worlds of one model. Not shared between threads; make one Simulator per thread.
 
     Args:
@@ -283,94 +281,6 @@ class Simulator(Raw):
             workspace=self._engine.workspace_bytes * self.threads,
         )
 
-    def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return M(q), real[(worlds,) nv, nv], armature included."""
-        n = self.model.nv
-        return self._evaluate("mass_matrix", {"q": q}, (n, n), params)
-
-    def bias(self, q: ArrayLike, v: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return c(q, v), real[(worlds,) nv]: gravity, Coriolis and centrifugal terms."""
-        return self._evaluate("bias", {"q": q, "v": v}, (self.model.nv,), params)
-
-    def forward_dynamics(
-        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, params: Params | None = None
-    ) -> Real:
-        """Return the acceleration a of M a + c = tau, without springs, damping and contact."""
-        shape = (self.model.nv,)
-        return self._evaluate("forward_dynamics", {"q": q, "v": v, "tau": tau}, shape, params)
-
-    def inverse_dynamics(
-        self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, params: Params | None = None
-    ) -> Real:
-        """Return tau = M a + c, real[(worlds,) nv]."""
-        shape = (self.model.nv,)
-        return self._evaluate("inverse_dynamics", {"q": q, "v": v, "a": a}, shape, params)
-
-    def body_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
-        """Return positions real[(worlds,) nbody, 3] and rotation matrices real[..., 3, 3]."""
-        return self._poses("body_poses()", q, params, 0, self.model.nbody)
-
-    def site_positions(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return the positions of all sites in the world, real[(worlds,) nsite, 3]."""
-        return self._poses("site_positions()", q, params, self.model.nbody, self.model.nsite)[0]
-
-    def site_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
-        """Return positions real[(worlds,) nsite, 3] and rotation matrices real[..., 3, 3]."""
-        return self._poses("site_poses()", q, params, self.model.nbody, self.model.nsite)
-
-    def contacts(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        u: ArrayLike | None = None,
-        *,
-        params: Params | None = None,
-    ) -> Contacts:
-        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps."""
-        where = "contacts()"
-        named, batched = self._worlds(where, {"q": q, "v": v, "u": u})
-        worlds, capacity = len(named["q"]), self.options.max_contacts
-        numbers = np.zeros((worlds, capacity, CONTACT_NUMBERS), self.dtype)
-        pair = np.full((worlds, capacity), -1, np.int32)
-        count = np.zeros(worlds, np.int32)
-        theta = self._theta(where, params, worlds if batched else None)
-        overflow = np.zeros(worlds, np.uint8)
-        if worlds:
-            self._engine.contacts(
-                named["q"], named["v"], named.get("u"), theta, numbers, pair, count, overflow
-            )
-        tables = self.model.structure.tables
-        known = np.clip(pair, 0, None)
-        one: Any = ... if batched else 0
-        geom1, geom2 = (
-            np.where(pair < 0, -1, tables[name][known] if len(tables[name]) else -1).astype(
-                np.int32
-            )
-            for name in ("pair_geom1", "pair_geom2")
-        )
-        return Contacts(
-            count=np.asarray(count[one]),
-            geom1=geom1[one],
-            geom2=geom2[one],
-            gap=numbers[one][..., 0],
-            point=numbers[one][..., 1:4],
-            normal=numbers[one][..., 4:7],
-            force=numbers[one][..., 7:],
-            overflow=np.asarray(overflow[one] != 0),
-        )
-
-    def _worlds(self, where: str, inputs: dict[str, Any]) -> tuple[dict[str, Real], bool]:
-        """Check named inputs and bring them to (worlds, n); a control that is None is zero."""
-        m = self.model
-        lengths = {"q": m.nq, "u": m.nu}
-        wanted = {k: x for k, x in inputs.items() if k != "u" or x is not None or m.nu}
-        named: dict[str, tuple[Real, bool]] = {}
-        for name, value in wanted.items():
-            n = lengths.get(name, m.nv)
-            given = np.zeros(n) if name == "u" and value is None else value
-            named[name] = rows(where, name, as_real(where, name, given, self.dtype), n, m.name)
-        return broadcast_worlds(where, named)
-
     def _controls(
         self, where: str, u: ArrayLike | None, steps: int | None, worlds: int | None
     ) -> tuple[Real, int, bool]:
@@ -468,34 +378,6 @@ class Simulator(Raw):
         if theta is None or not theta.size:
             return self.dt
         return theta[:, 0].copy() if own else float(theta.flat[0])
-
-    def _evaluate(
-        self,
-        job: str,
-        inputs: dict[str, Any],
-        shape: tuple[int, ...],
-        params: Params | None,
-        where: str | None = None,
-    ) -> Real:
-        """Run one dynamics output over the worlds of q; the third input is the job's own."""
-        where = where or f"{job}()"
-        named, batched = self._worlds(where, inputs)
-        worlds = len(named["q"])
-        y = np.empty((worlds, *shape), self.dtype)
-        theta = self._theta(where, params, worlds if batched else None)
-        own = next((named[k] for k in named if k not in ("q", "v")), None)
-        if worlds:
-            self._engine.evaluate(job, named["q"], named.get("v"), own, y, theta)
-        return y if batched else y[0]
-
-    def _poses(
-        self, where: str, q: ArrayLike, params: Params | None, first: int, count: int
-    ) -> tuple[Real, Real]:
-        """Return positions and rotations of bodies or sites."""
-        n = self.model.nbody + self.model.nsite
-        poses = self._evaluate("poses", {"q": q}, (n, 12), params, where)
-        y = poses[..., first : first + count, :]
-        return y[..., :3].copy(), y[..., 3:].reshape(*y.shape[:-1], 3, 3).copy()
 
 
 def _refuse_other(where: str, model: Any) -> None:

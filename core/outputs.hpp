@@ -1,0 +1,257 @@
+// What a model tells besides its motion: poses, centre of mass, joint inertia, dynamics; and their
+// adjoints.  Proof: docs/derivations/outputs.md.
+#pragma once
+#include "dynamics.hpp"
+#include "integrate.hpp"
+
+namespace fb::FB_ISA {
+
+// poses: bodies, then sites, 12 numbers each (position, rotation matrix by rows)
+enum class Output : int { poses, center_of_mass, mass_matrix, inverse_dynamics, forward_dynamics };
+
+FB_FN int output_size(const Layout& s, Output kind) {
+  switch (kind) {
+    case Output::poses:
+      return 12 * (s.nbody + s.nsite);
+    case Output::center_of_mass:
+      return 3;
+    case Output::mass_matrix:
+      return s.nv * s.nv;
+    default:
+      return s.nv;
+  }
+}
+
+// (O.1)  pose of what is placed at (R0, p) in a link: x = O + r + R p, A = R R0
+template <class T, class P>
+FB_INLINE void placed_pose(const Model<T, P>& m, int link, const P* R0, const P* p,
+                           const Work<T>& w, T* y) {
+  const LinkWork<T>& k = w.link[link];
+  const Vec3<T> x = origin_of(m.s, w, link) + k.r + mul(k.R, lift3<P>(p));
+  const Mat3<T> A = mul(k.R, R0);
+  y[0] = x.x;
+  y[1] = x.y;
+  y[2] = x.z;
+  for (int e = 0; e < 9; ++e) y[3 + e] = A.a[e];
+}
+// (O.2)  given y_bar, add to the wrench on the link's place and, where asked for, to the placement
+template <class T, class P>
+FB_INLINE void placed_pose_adjoint(int link, const P* R0, const P* p, const T* y_bar, Work<T>& w,
+                                   T* R0_bar, T* p_bar) {
+  const LinkWork<T>& k = w.link[link];
+  const Vec3<T> x_bar = lift3<T>(y_bar), c = mul_add(k.R, lift3<P>(p), k.r);
+  const Mat3<T> A = mul(k.R, R0);
+  Mat3<T> A_bar;
+  for (int e = 0; e < 9; ++e) A_bar.a[e] = y_bar[3 + e];
+  // a turn t changes A by [t] A
+  Force<T> f{cross(c, x_bar), x_bar};
+  for (int e = 0; e < 3; ++e) f.ang += cross(column(A, e), column(A_bar, e));
+  w.bar[link].pose += f;
+  if (!p_bar) return;
+  add3(mul_transposed(k.R, x_bar), p_bar);
+  const Mat3<T> B = mul_transposed(k.R, A_bar);
+  for (int e = 0; e < 9; ++e) R0_bar[e] += B.a[e];
+}
+
+// all bodies, then all sites, with the kinematics in w
+template <class T, class P>
+FB_FN void poses(const Model<T, P>& m, T* y, const Work<T>& w) {
+  const Layout& s = m.s;
+  for (int i = 0; i < s.nbody; ++i)
+    placed_pose(m, s.body_link[i], m.derived.body_R + 9 * i, m.derived.body_p + 3 * i, w,
+                y + 12 * i);
+  for (int i = 0; i < s.nsite; ++i)
+    placed_pose(m, s.site_link[i], m.derived.site_R + 9 * i, m.derived.site_p + 3 * i, w,
+                y + 12 * (s.nbody + i));
+}
+
+template <class T>
+FB_INLINE void clear_pose_bars(const Layout& s, Work<T>& w) {
+  for (int l = 0; l < s.nlink; ++l) w.bar[l].pose = zero_force<T>();
+}
+// (O.3)  leaves to root: a wrench on a link's place acts on its joints, its placement, and the link
+// below
+template <class T, class P>
+FB_FN void sweep_pose_bars(const Model<T, P>& m, const T* q, Work<T>& w, T* q_bar) {
+  const Layout& s = m.s;
+  for (int l = s.nlink - 1; l > 0; --l) {
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d) q_bar[d] += dot(w.dof[d].S, w.bar[l].pose);
+    if (w.derived_bar) link_pose_adjoint(m, l, q, w);
+    w.bar[s.link_parent[l]].pose += w.bar[l].pose;
+  }
+}
+
+// given y_bar, add to q_bar (tangent, nv) and to the parameters
+template <class T, class P>
+FB_FN void poses_adjoint(const Model<T, P>& m, const T* q, const T* y_bar, Work<T>& w, T* q_bar) {
+  const Layout& s = m.s;
+  clear_pose_bars(s, w);
+  Derived<T>* out = w.derived_bar;
+  for (int i = 0; i < s.nbody; ++i)
+    placed_pose_adjoint(s.body_link[i], m.derived.body_R + 9 * i, m.derived.body_p + 3 * i,
+                        y_bar + 12 * i, w, out ? out->body_R + 9 * i : nullptr,
+                        out ? out->body_p + 3 * i : nullptr);
+  for (int i = 0; i < s.nsite; ++i)
+    placed_pose_adjoint(s.site_link[i], m.derived.site_R + 9 * i, m.derived.site_p + 3 * i,
+                        y_bar + 12 * (s.nbody + i), w, out ? out->site_R + 9 * i : nullptr,
+                        out ? out->site_p + 3 * i : nullptr);
+  sweep_pose_bars(m, q, w, q_bar);
+}
+
+// mass of all bodies but the world; one where there is none
+template <class T, class P>
+FB_INLINE T total_mass(const Model<T, P>& m) {
+  T total(0);
+  for (int b = 1; b < m.s.nbody; ++b) total += T(m.theta.body_mass[b]);
+  return select(total > T(0), total, T(1));
+}
+// (O.4)  c = sum of m_b x_b / sum of m_b, over all bodies, those fixed in the world included
+template <class T, class P>
+FB_FN void center_of_mass(const Model<T, P>& m, T* y, const Work<T>& w) {
+  const Layout& s = m.s;
+  Vec3<T> sum = zero3<T>();
+  for (int b = 1; b < s.nbody; ++b)
+    sum += (origin_of(s, w, s.body_link[b]) + body_centre(m, b, w)) * T(m.theta.body_mass[b]);
+  const T inv = T(1) / total_mass(m);
+  y[0] = sum.x * inv;
+  y[1] = sum.y * inv;
+  y[2] = sum.z * inv;
+}
+// (O.5)  given y_bar, add to q_bar (tangent, nv) and to the parameters
+template <class T, class P>
+FB_FN void center_of_mass_adjoint(const Model<T, P>& m, const T* q, const T* y_bar, Work<T>& w,
+                                  T* q_bar) {
+  const Layout& s = m.s;
+  clear_pose_bars(s, w);
+  T y[3];
+  center_of_mass(m, y, w);
+  const Vec3<T> c = lift3<T>(y), share = lift3<T>(y_bar) * (T(1) / total_mass(m));
+  for (int b = 1; b < s.nbody; ++b) {
+    const Vec3<T> x = body_centre(m, b, w);
+    body_centre_adjoint(m, b, x, share * T(m.theta.body_mass[b]), w);
+    if (w.theta_bar)
+      w.theta_bar->body_mass[b] += dot(share, origin_of(s, w, s.body_link[b]) + x - c);
+  }
+  sweep_pose_bars(m, q, w, q_bar);
+}
+
+// (O.6)  <M_bar, M> is a sum over columns j of M_bar_j' M e_j: the equation of motion of bodies at
+// rest without gravity, paired with the rates M_bar_j at the accelerations e_j.  Given M_bar, add
+// to q_bar (tangent, nv) and to the parameters; kinematics and inertias in w
+template <class T, class P>
+FB_FN void mass_matrix_adjoint(const Model<T, P>& m, const T* q, const T* M_bar, Work<T>& w,
+                               T* q_bar) {
+  const Layout& s = m.s;
+  T *column = w.w1, *unit = w.y1;
+  for (int j = 0; j < s.nv; ++j) {
+    for (int d = 0; d < s.nv; ++d) {
+      column[d] = M_bar[d * s.nv + j];
+      unit[d] = d == j ? T(1) : T(0);
+    }
+    link_twists(s, w, column, w.twist);
+    link_twists(s, w, unit, w.twist2);
+    for (int l = 1; l < s.nlink; ++l) {
+      LinkBar<T>& b = w.bar[l];
+      b.w_bar = w.link[l].I * w.twist2[l];
+      b.a_bar = w.link[l].I * w.twist[l];
+      b.pose = -(cross(w.twist[l], b.w_bar) + cross(w.twist2[l], b.a_bar));
+      if (!w.derived_bar) continue;
+      InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};
+      add_pairing(I_bar, w.twist[l], w.twist2[l]);
+      link_inertia_adjoint(m, l, I_bar, w);
+    }
+    sweep_still_bars(m, unit, column, q, w, q_bar);
+    if (w.theta_bar) w.theta_bar->dof_armature[j] += M_bar[j * s.nv + j];
+  }
+}
+
+// what the adjoint of inverse dynamics leaves to its caller: placements of links and armature
+template <class T, class P>
+FB_FN void motion_parameter_bars(const Model<T, P>& m, const T* q, const T* a, const T* tau_bar,
+                                 Work<T>& w) {
+  if (!w.theta_bar) return;
+  for (int l = 1; l < m.s.nlink; ++l) link_pose_adjoint(m, l, q, w);
+  for (int d = 0; d < m.s.nv; ++d) w.theta_bar->dof_armature[d] += tau_bar[d] * a[d];
+}
+
+// where an output is taken; x: accelerations (inverse dynamics) or forces (forward dynamics)
+template <class T>
+struct OutputPoint {
+  const T *q, *v, *x;
+};
+// what its cotangents are added to; q: ambient
+template <class T>
+struct OutputBars {
+  T *q, *v, *x;
+};
+
+// (O.7)  M a + c = tau, without springs, damping, contact and applied wrenches; a in w.qdd
+template <class T, class P>
+FB_FN void forward_dynamics(const Model<T, P>& m, const T* tau, Work<T>& w) {
+  Model<T, P> bare = m;
+  bare.applied = false;
+  for (int d = 0; d < m.s.nv; ++d) w.hD[d] = T(m.theta.dof_armature[d]);
+  articulated_body(bare, tau, w);
+}
+// (O.8)  tau_bar = M^-1 a_bar, and what inverse dynamics makes of -tau_bar.  Given a_bar, with the
+// forward in w, add to bars.v and bars.x, to q_bar (tangent, nv) and to the parameters
+template <class T, class P>
+FB_FN void forward_dynamics_adjoint(const Model<T, P>& m, const OutputPoint<T>& at, const T* a_bar,
+                                    const OutputBars<T>& bars, Work<T>& w, T* q_bar) {
+  const Layout& s = m.s;
+  solve_inertia(s, w, a_bar, w.w1, w.wrench, w.twist);
+  for (int d = 0; d < s.nv; ++d) {
+    bars.x[d] += w.w1[d];
+    w.w1[d] = -w.w1[d];
+    w.a_eff[d] = T(0);
+  }
+  inverse_dynamics_adjoint(m, at.v, w.qdd, w.w1, w, q_bar, bars.v, w.a_eff);
+  motion_parameter_bars(m, at.q, w.qdd, w.w1, w);
+}
+
+// any output; leaves in w what its adjoint reads
+template <class T, class P>
+FB_FN void output(const Model<T, P>& m, Output kind, const OutputPoint<T>& at, T* y, Work<T>& w) {
+  kinematics(m, at.q, at.v, w);
+  switch (kind) {
+    case Output::poses:
+      return poses(m, y, w);
+    case Output::center_of_mass:
+      return center_of_mass(m, y, w);
+    case Output::mass_matrix:
+      return mass_matrix(m, y, w);
+    case Output::inverse_dynamics:
+      return inverse_dynamics(m, at.x, y, w, w.wrench);
+    case Output::forward_dynamics:
+      forward_dynamics(m, at.x, w);
+      for (int d = 0; d < m.s.nv; ++d) y[d] = w.qdd[d];
+  }
+}
+// given y_bar, with the forward in w, add to bars and to the parameters
+template <class T, class P>
+FB_FN void output_adjoint(const Model<T, P>& m, Output kind, const OutputPoint<T>& at,
+                          const T* y_bar, const OutputBars<T>& bars, Work<T>& w) {
+  T* q_bar = w.dv;
+  for (int d = 0; d < m.s.nv; ++d) q_bar[d] = T(0);
+  switch (kind) {
+    case Output::poses:
+      poses_adjoint(m, at.q, y_bar, w, q_bar);
+      break;
+    case Output::center_of_mass:
+      center_of_mass_adjoint(m, at.q, y_bar, w, q_bar);
+      break;
+    case Output::mass_matrix:
+      mass_matrix_adjoint(m, at.q, y_bar, w, q_bar);
+      break;
+    case Output::inverse_dynamics:
+      inverse_dynamics_adjoint(m, at.v, at.x, y_bar, w, q_bar, bars.v, bars.x);
+      motion_parameter_bars(m, at.q, at.x, y_bar, w);
+      break;
+    case Output::forward_dynamics:
+      forward_dynamics_adjoint(m, at, y_bar, bars, w, q_bar);
+  }
+  lift_tangent(m.s, at.q, q_bar, bars.q);
+}
+
+}  // namespace fb::FB_ISA
