@@ -59,7 +59,7 @@ def compare(old: dict[str, float], new: dict[str, float]) -> list[str]:
     """Return one line per kernel; those that take over 3 % more than stored say so."""
     lines: list[str] = []
     for name, value in new.items():
-        line = f"{name:40} {value:10.0f} instructions per step"
+        line = f"{name:48} {value:10.0f} instructions per step"
         if name in old:
             change = value / old[name] - 1.0
             line += f" {100 * change:+6.1f} %" + (" SLOWER" if change > SLOWER else "")

@@ -88,8 +88,8 @@ class Peer:
         if scene.warm.shape[1]:
             state = mujoco_rollout.rollout(self.model, self.data[0], state, scene.warm)[0][:, -1]
         self.start = np.ascontiguousarray(state)
-        self.warmstart = np.array([self._enter(row).qacc_warmstart for row in self.start])
-        self._out = np.empty((scene.worlds, scene.steps, self.start.shape[1]))
+        self.warmstart = np.array([self.enter(row).qacc_warmstart for row in self.start])
+        self.states = np.empty((scene.worlds, scene.steps, self.start.shape[1]))
         self._sensors = np.empty((scene.worlds, scene.steps, self.model.nsensordata))
 
     def _states(self, scene: Scene) -> NDArray[np.float64]:
@@ -101,7 +101,7 @@ class Peer:
             mujoco.mj_getState(self.model, data, row, STATE)
         return out
 
-    def _enter(self, state: NDArray[np.float64]) -> mujoco.MjData:
+    def enter(self, state: NDArray[np.float64]) -> mujoco.MjData:
         """Put one world into a state and evaluate it."""
         data = self.data[0]
         mujoco.mj_setState(self.model, data, state, STATE)
@@ -117,7 +117,7 @@ class Peer:
             self.scene.u if self.model.nu else None,
             nstep=self.scene.steps,
             initial_warmstart=self.warmstart,
-            state=self._out,
+            state=self.states,
             sensordata=self._sensors,
             persistent_pool=len(self.data) > 1,
         )
@@ -163,11 +163,11 @@ class Transitions:
         m = peer.model
         self.peer, self.data = peer, peer.data[0]
         at = np.linspace(0, peer.scene.steps - 2, count).astype(int)
-        states = peer._out[:, at].reshape(-1, peer._out.shape[-1])
+        states = peer.states[:, at].reshape(-1, peer.states.shape[-1])
         controls = peer.scene.u[:, at + 1].reshape(len(states), -1)
         # a time comes before positions and velocities
         self.points = [
-            (x[1 : 1 + m.nq], x[1 + m.nq : 1 + m.nq + m.nv], u, np.array(peer._enter(x).qacc))
+            (x[1 : 1 + m.nq], x[1 + m.nq : 1 + m.nq + m.nv], u, np.array(peer.enter(x).qacc))
             for x, u in zip(states, controls, strict=True)
         ]
         self.A = np.zeros((2 * m.nv, 2 * m.nv))

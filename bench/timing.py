@@ -1,4 +1,7 @@
-"""Timing on a shared machine: pinned cores, interleaved repeats, medians of undisturbed samples."""
+"""Timing on a shared machine: pinned cores, interleaved repeats, medians of undisturbed samples.
+
+Where other processes interrupt every sample, processor times stand in for wall times.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ class Timing:
     """Seconds of one call, over repeats.
 
     Attributes:
-        seconds: median of the undisturbed samples, or of the shortest fifth where none is.
+        seconds: median of the undisturbed samples; where none is, of the shortest fifth of their
+            processor times.
         low: lower quartile of the same samples.
         high: upper quartile.
         cpu: median of the processor time, all threads together.
@@ -55,7 +59,7 @@ def summarise(samples: list[tuple[float, float]], threads: int = 1) -> Timing:
     """Return the Timing of (wall seconds, processor seconds) samples of a call on `threads`."""
     wall, cpu = np.array(samples).T
     quiet = cpu / (wall * threads) > (QUIET if threads == 1 else QUIET_THREADS)
-    shortest = np.sort(wall)[: -(-len(wall) // 5)]
+    shortest = np.sort(cpu / threads)[: -(-len(cpu) // 5)]
     low, middle, high = np.percentile(wall[quiet] if quiet.any() else shortest, (25, 50, 75))
     return Timing(
         float(middle), float(low), float(high), float(np.median(cpu)), len(wall), int(quiet.sum())
