@@ -68,7 +68,8 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
         FeatherbackError: if there is no such file or it is not such an archive.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # from memory: NumPy leaves a file open where it is no archive
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise FeatherbackError(f"{path}: there is no such file; check the name.") from None

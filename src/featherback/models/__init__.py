@@ -14,6 +14,7 @@ from featherback.models.simple import (
     pendulum,
     pendulum_xml,
 )
+from featherback.models.throwing import golfer, golfer_xml, thrower, thrower_xml
 
 __all__ = [
     "ball",
@@ -24,10 +25,14 @@ __all__ = [
     "cartpole_xml",
     "chain",
     "chain_xml",
+    "golfer",
+    "golfer_xml",
     "laikago",
     "laikago_xml",
     "pendulum",
     "pendulum_xml",
     "quadruped",
     "quadruped_xml",
+    "thrower",
+    "thrower_xml",
 ]

@@ -6,7 +6,7 @@ from featherback.model import Model, load
 from featherback.models._mjcf import FLOOR, scene, text
 
 # name, height above the joint before [m], axis, range [rad], torque limit [N·m], mass [kg],
-# length [m] and radius [m] of the capsule that is the link; sizes of a common research arm
+# length [m] and radius [m] of the capsule that is the link; like those of common research arms
 JOINTS = (
     ("shoulder_yaw", 0.20, "0 0 1", (-2.9, 2.9), 87.0, 3.5, 0.10, 0.06),
     ("shoulder_pitch", 0.13, "0 1 0", (-1.76, 1.76), 87.0, 3.5, 0.12, 0.06),
@@ -114,8 +114,10 @@ def thrower() -> Model:
     nq 16, nv 15, nu 9. The first seven coordinates are hinges [rad], then two fingers [m] that
     open along y of the hand and mirror each other, then the free ball (0.145 kg, radius 36.6 mm).
     Controls are torques [N·m], limited to 87 for the first four hinges and 12 for the wrist, and
-    finger forces [N] within +-60; a negative force closes the hand. The arm weighs 17.7 kg,
-    reaches 1.3 m, and has the sizes, joint limits and torque limits of a common research arm.
+    finger forces [N] within +-60; a negative force closes the hand. Each hinge has a servo that
+    pulls it towards the keyframe, with half the torque limit per radian; servo and control together
+    stay within the limit. The arm weighs 17.7 kg, reaches 0.88 m from its shoulder, and has sizes,
+    joint limits and torque limits like those of common research arms.
     Only the ball touches anything: fingers, palm and floor. Keyframe ``hold`` has the ball
     between the fingers of the bent arm.
 

@@ -49,18 +49,18 @@ class Task:
 def hold_torque(sim: fb.Simulator, q: Array) -> Array:
     """Return the controls that hold the arm and the ball still, float64[9].
 
-    The arm's own weight is its bias force at rest; the ball hangs on the hand, so its weight acts
-    through the derivative of the hand's height.
+    The arm's own weight is its bias force at rest; the ball hangs midway between the fingers, so
+    its weight acts through the derivative of that point's height.
     """
     bias = sim.bias(q, np.zeros(sim.model.nv))[: len(JOINTS)]
-    hand = sim.model.body_names.index("right_finger")
+    fingers = [sim.model.body_names.index(f"{side}_finger") for side in ("left", "right")]
     pull = np.empty(len(JOINTS))
     for joint in range(len(JOINTS)):
         ends: list[float] = []
         for sign in (1.0, -1.0):
             moved = q.copy()
             moved[joint] += sign * 1e-6
-            ends.append(float(sim.body_poses(moved)[0][hand, 2]))
+            ends.append(float(sim.body_poses(moved)[0][fingers, 2].mean()))
         pull[joint] = (ends[0] - ends[1]) / 2e-6
     weight = -BALL_MASS * float(sim.params["gravity"][2])
     return np.concatenate([bias + weight * pull, [-GRIP, -GRIP]])

@@ -1,0 +1,371 @@
+"""The frame of the experiments: files, traces, saved state, resuming, and what they refuse."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import featherback as fb
+from featherback.cli.main import main
+from featherback.errors import FeatherbackError, ParameterError
+from featherback.experiments import (
+    Claim,
+    Context,
+    Motion,
+    Result,
+    Trace,
+    names,
+    registry,
+    run,
+    run_seeds,
+    runner,
+)
+from featherback.experiments.files import load_arrays, save_arrays, write_bytes
+from featherback.experiments.film import make_film
+from featherback.experiments.methods import run_cma, run_gradients
+from featherback.experiments.result import plain, write_json
+from featherback.experiments.versus import length
+
+needs_plots = pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed"
+)
+pytestmark = needs_plots
+
+
+class Bowl:
+    """A quadratic in ten unknowns that can interrupt itself."""
+
+    size = 10
+    lower, upper = np.full(10, -5.0), np.full(10, 5.0)
+
+    def __init__(self, stop: int | None = None) -> None:
+        """Interrupt at the evaluation numbered `stop`."""
+        self.stop, self.count = stop, 0
+        self.scale = np.linspace(1.0, 9.0, 10)
+
+    def tick(self) -> None:
+        """Count, and interrupt when it is time."""
+        if self.count == self.stop:
+            raise KeyboardInterrupt
+        self.count += 1
+
+    def value(self, x: np.ndarray) -> float:
+        """Return the cost."""
+        return float(self.values(x[None])[0])
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """Return the costs of rows."""
+        self.tick()
+        return 0.5 * ((x - 1.0) ** 2 @ self.scale)
+
+    def gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return cost and gradient."""
+        self.tick()
+        return 0.5 * float((x - 1.0) ** 2 @ self.scale), self.scale * (x - 1.0)
+
+
+def bowl_experiment(stop: int | None = None) -> SimpleNamespace:
+    """Return an experiment on the bowl, with a baseline where `cma` is there."""
+
+    def go(context: Context) -> Result:
+        bowl = Bowl(stop)
+        _, ours = run_gradients(context, bowl, most=12, measure=length)
+        _, baseline = run_cma(context, bowl, iterations=15, sigma=0.5, measure=length)
+        return Result(ours, baseline, {"loss": ours.loss[-1]}, [Claim("it works", 1.0, True)])
+
+    return SimpleNamespace(SUMMARY="a bowl", run=go)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, experiment: SimpleNamespace) -> None:
+    """Make `run` find this experiment under the name bowl."""
+    monkeypatch.setattr(runner, "find", lambda name: registry.Named(name, experiment))
+
+
+def numbers(content: dict[str, dict[str, object]]) -> list[object]:
+    """Return the losses and evaluations of both methods."""
+    return [
+        content[which][key]
+        for which in ("ours", "baseline")
+        for key in ("loss", "evaluations_per_iteration")
+    ]
+
+
+def test_a_result_has_what_readers_look_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Write name, seed, versions, both traces, figures, claims and the plot."""
+    pytest.importorskip("scipy")
+    pytest.importorskip("cma")
+    use(monkeypatch, bowl_experiment())
+    content = run("bowl", seed=3, out=tmp_path, show=False)
+    read = json.loads((tmp_path / "bowl.json").read_text())
+    assert read["name"] == "bowl"
+    assert read["seed"] == 3
+    assert read["finished"] is True
+    assert read["versions"]["featherback"] == fb.__version__
+    assert read["versions"]["numpy"] == np.__version__
+    for which in ("ours", "baseline"):
+        trace = read[which]
+        assert len(trace["loss"]) == len(trace["seconds"]) > 1
+        assert trace["evaluations"] == sum(trace["evaluations_per_iteration"])
+        assert np.all(np.diff(trace["loss"]) <= 0.0)
+    assert read["ours"]["evaluations"] <= 12
+    assert len(read["baseline"]["loss"]) == 16
+    assert read["claims"] == [{"claim": "it works", "value": 1.0, "holds": True}]
+    assert read["figures"] == {"loss": content["figures"]["loss"]}
+    assert (tmp_path / read["files"]["plot"]).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("stop", [4, 20])
+def test_a_stopped_run_resumes_to_the_same_numbers(
+    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Save on Ctrl-C in either method; a resumed run has the numbers of one that never stopped."""
+    pytest.importorskip("scipy")
+    pytest.importorskip("cma")
+    use(monkeypatch, bowl_experiment())
+    whole = run("bowl", out=tmp_path / "whole", show=False)
+    use(monkeypatch, bowl_experiment(stop))
+    with pytest.raises(KeyboardInterrupt):
+        run("bowl", out=tmp_path / "cut", show=False)
+    partial = json.loads((tmp_path / "cut" / "bowl.json").read_text())
+    assert partial["finished"] is False
+    assert partial["claims"] == []
+    done = len(partial["ours"]["loss"])
+    assert partial["ours"]["loss"] == whole["ours"]["loss"][:done]
+    use(monkeypatch, bowl_experiment())
+    again = run("bowl", out=tmp_path / "cut", resume=True, show=False)
+    assert numbers(again) == numbers(whole)
+    # what was measured before the stop is kept
+    assert again["ours"]["seconds"][:done] == partial["ours"]["seconds"]
+
+
+def test_ctrl_c_leaves_with_130_and_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Say where the run was saved and how to go on, and leave with status 130."""
+    pytest.importorskip("scipy")
+    use(monkeypatch, bowl_experiment(4))
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "bowl", "--out", str(tmp_path)])
+    assert caught.value.code == 130
+    assert capsys.readouterr().err.endswith(
+        f"featherback: run bowl: interrupted; what there is was saved in {tmp_path}: go on with "
+        "the same command and --resume.\n"
+    )
+
+
+def test_resuming_refuses_what_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Say that there is nothing to resume, that the options differ, or that the numbers do."""
+    pytest.importorskip("scipy")
+    pytest.importorskip("cma")
+    use(monkeypatch, bowl_experiment())
+    state = tmp_path / "bowl-state.npz"
+    with pytest.raises(ParameterError) as caught:
+        run("bowl", out=tmp_path, resume=True, show=False)
+    assert str(caught.value) == (
+        f"run bowl: there is nothing to resume, since {state} does not exist; start without "
+        "--resume, or name the folder of the stopped run with --out."
+    )
+    run("bowl", out=tmp_path, show=False)
+    with pytest.raises(ParameterError) as caught:
+        run("bowl", seed=1, out=tmp_path, resume=True, show=False)
+    assert str(caught.value) == (
+        f'run bowl: {state} was saved by "bowl seed=0 quick=False" and this run is "bowl seed=1 '
+        'quick=False"; resume with the same options, or start without --resume.'
+    )
+    arrays = load_arrays(state)
+    arrays["ours.x"][2] += 1.0
+    save_arrays(state, arrays)
+    with pytest.raises(ParameterError) as caught:
+        run("bowl", out=tmp_path, resume=True, show=False)
+    assert str(caught.value) == (
+        "resume: evaluation 2 is at another point than in the saved run, which was made by another "
+        "version or on another instruction set: start again without --resume."
+    )
+
+
+def test_a_trace_checks_what_it_walks_over() -> None:
+    """Refuse a resumed iteration with another loss, and skip for methods with their own state."""
+    trace = Trace("bowl", [3.0, 2.0], [0.1, 0.2], [1, 2])
+    trace.add(3.0)
+    with pytest.raises(ParameterError) as caught:
+        trace.add(2.5)
+    assert str(caught.value) == (
+        "resume: iteration 1 of bowl gives the loss 2.5 and the saved run had 2.0; the saved run "
+        "was made by another version or on another instruction set: start again without --resume."
+    )
+    trace.skip()
+    trace.add(1.0, 5)
+    assert trace.loss == [3.0, 2.0, 1.0]
+    assert trace.evaluations_until(2.0) == 3
+    assert trace.seconds_until(2.0) == pytest.approx(0.3)
+    assert trace.first_below(0.5) is None
+    assert trace.total_evaluations == 8
+
+
+def test_seeds_are_summarised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give median and spread of each figure, and count in how many seeds a claim holds."""
+
+    def go(context: Context) -> Result:
+        trace = context.trace("ours", "none")
+        trace.add(1.0 + context.seed)
+        loss = float(context.seed)
+        return Result(trace, None, {"loss": loss}, [Claim("small", loss, loss < 2.0)])
+
+    use(monkeypatch, SimpleNamespace(SUMMARY="seeds", run=go))
+    summary = run_seeds("bowl", 5, out=tmp_path, show=False)
+    assert summary == json.loads((tmp_path / "bowl-seeds.json").read_text())
+    wanted = {"values": [0.0, 1.0, 2.0, 3.0, 4.0], "median": 2.0, "least": 0.0, "most": 4.0}
+    assert summary["figures"]["loss"] == wanted
+    assert summary["claims"] == [{"claim": "small", "holds": 2, "of": 5, **wanted}]
+    assert (tmp_path / "seed4" / "bowl.json").exists()
+
+
+def test_the_command_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Refuse unknown names, bad seeds, and two kinds of seeds at once."""
+    refusals = {
+        ("thrw",): 'run: there is no experiment "thrw"; did you mean "throw"?',
+        ("xyz",): f'run: there is no experiment "xyz"; there are: {", ".join(names())}.',
+        ("throw", "--seed", "-1"): "run throw: seed is -1; it must be a whole number >= 0.",
+        ("throw", "--seeds", "0"): "run throw: seeds is 0; it must be a whole number >= 1.",
+        ("throw", "--seed", "1", "--seeds", "2"): (
+            "run throw: --seed 1 and --seeds 2 are both given; pass one of them."
+        ),
+    }
+    for arguments, sentence in refusals.items():
+        with pytest.raises(SystemExit) as caught:
+            main(["run", *arguments])
+        assert caught.value.code == 1
+        assert capsys.readouterr().err == f"featherback: {sentence}\n"
+
+
+def test_every_experiment_is_listed_and_says_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """List the experiments without importing them; each has a summary and a run function."""
+    main(["experiments"])
+    assert capsys.readouterr().out.split() == names()
+    assert {"throw", "golf"} <= set(names())
+    for name in ("throw", "golf"):
+        module = registry.find(name).module
+        assert module.SUMMARY
+        assert callable(module.run)
+
+
+def test_json_holds_no_nan(tmp_path: Path) -> None:
+    """Write null for what is not finite, and Python's numbers for NumPy's."""
+    content = {"a": np.float64(1.5), "b": float("nan"), "c": [np.int64(2), np.inf], 3: np.zeros(2)}
+    assert plain(content) == {"a": 1.5, "b": None, "c": [2, None], "3": [0.0, 0.0]}
+    path = write_json(tmp_path / "x.json", content)
+    assert json.loads(path.read_text())["c"] == [2, None]
+
+
+def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
+    """Leave the old file and no litter where writing fails, and say so."""
+    path = tmp_path / "old.npz"
+    save_arrays(path, {"a": np.arange(3)})
+    with pytest.raises(FeatherbackError) as caught:
+        save_arrays(path, {"a": np.array([object()])})
+    assert str(caught.value) == (
+        f'{path}: "a" holds objects; an archive holds numbers and text only.'
+    )
+    assert load_arrays(path)["a"].tolist() == [0, 1, 2]
+    (tmp_path / "file").write_text("in the way")
+    inside = tmp_path / "file" / "new.npz"
+    with pytest.raises(FeatherbackError) as caught:
+        write_bytes(inside, b"x")
+    assert str(caught.value).startswith(f"{inside}: cannot be written (")
+    assert str(caught.value).endswith("); name another folder with --out.")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "old.npz"]
+
+
+def motion() -> Motion:
+    """Return a ball that falls."""
+    model = fb.models.ball()
+    q = model.q0.copy()
+    q[2] = 0.5
+    roll = fb.Simulator(model, dt=0.01).rollout(q, model.v0, steps=60)
+    return Motion(
+        xml=fb.models.ball_xml(),
+        dt=0.01,
+        q=np.asarray(roll.q),
+        v=np.asarray(roll.v),
+        u=np.zeros((60, 0)),
+        target=np.array([[0.0, 0.0, 0.1]]),
+        camera=np.array([0.0, 0.0, 0.3, 2.0, 120.0, -15.0]),
+    )
+
+
+def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> None:
+    """Read back every bit; refuse what is cut short, damaged or something else."""
+    path = motion().save(tmp_path / "m.npz")
+    back, wanted = Motion.load(path), motion()
+    assert back.xml == wanted.xml
+    assert back.steps == 60
+    for name in ("q", "v", "u", "target", "camera"):
+        assert np.array_equal(getattr(back, name), getattr(wanted, name))
+    whole = path.read_bytes()
+    sentence = (
+        "not a whole archive of arrays; it was cut short or is another kind of file: delete it "
+        "and start again."
+    )
+    for damaged in (whole[: len(whole) // 2], b"", b"not an archive"):
+        path.write_bytes(damaged)
+        with pytest.raises(FeatherbackError) as caught:
+            Motion.load(path)
+        assert str(caught.value) == f"{path}: {sentence}"
+    save_arrays(path, {"a": np.zeros(3)})
+    with pytest.raises(FeatherbackError) as caught:
+        Motion.load(path)
+    assert str(caught.value) == (
+        f'{path}: not a recording of a motion in the format "featherback-motion 1"; pass a file '
+        "that featherback run wrote."
+    )
+    path.unlink()
+    with pytest.raises(FeatherbackError) as caught:
+        Motion.load(path)
+    assert str(caught.value) == f"{path}: there is no such file; check the name."
+
+
+def test_a_film_or_a_strip_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a GIF where there is GL; where there is none, a strip and a sentence that says so."""
+    pytest.importorskip("PIL")
+    path = motion().save(tmp_path / "m.npz")
+    film, reason = make_film(path)
+    if reason is None:
+        assert film == tmp_path / "m.gif"
+        assert film.read_bytes().startswith(b"GIF8")
+    else:
+        assert film == tmp_path / "m.png"
+    monkeypatch.setenv("MUJOCO_GL", "disable")
+    (tmp_path / "m.gif").unlink(missing_ok=True)
+    strip, reason = make_film(path)
+    assert strip == tmp_path / "m.png"
+    assert strip.read_bytes().startswith(b"\x89PNG")
+    assert reason is not None
+    start = "m.png is a picture strip instead of a film, since MuJoCo's renderer found no GL ("
+    assert reason.startswith(start)
+    assert reason.endswith(").")
+
+
+def test_a_film_without_pillow_is_a_strip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say that pillow is missing, and draw the strip."""
+    path = motion().save(tmp_path / "m.npz")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "PIL" else sys.modules.get(name)
+    )
+    strip, reason = make_film(path)
+    assert strip == tmp_path / "m.png"
+    assert reason == (
+        "m.png is a picture strip instead of a film, since pillow is not installed "
+        "(pip install 'featherback[plot]')."
+    )
