@@ -163,7 +163,7 @@ class Comparison:
         kinked = len(sides) == 1 or apart > 3 * sum(side.doubt for side in sides)
         tally.count["crossed lines with a kink" if kinked else "crossed lines by rounding"] += 1
         self.note(name, tally)
-        excess = [abs(s.value - found) - max(self.tolerance * scale, 3 * s.doubt) for s in sides]
+        excess = [abs(s.value - found) - max(self.tolerance * scale, 10 * s.doubt) for s in sides]
         if min(excess) > 0:
             tally.failures.append(
                 f"{self.label}: {name} beside a kink: vjp {found:.10g}, one-sided slopes "

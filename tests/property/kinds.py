@@ -115,7 +115,7 @@ EVERYWHERE = frozenset(
     "actuator_gainprm actuator_biasprm actuator_gear actuator_ctrlrange "
     "actuator_forcerange".split()
 )
-TURNS = {"body_ipos", "body_iquat", "body_inertia"}
+TURNS = {"body_ipos", "body_iquat", "body_inertia", "body_inertia_products"}
 HELD = {"body_quat", "jnt_range", "dof_frictionloss"}
 AXIS = {"jnt_axis", "jnt_actfrcrange"}
 # what acts on a body of one joint
