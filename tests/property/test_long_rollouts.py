@@ -99,26 +99,24 @@ class Long:
         """
         count = len(next(iter(lines.values())))
         turns = {k: a.reshape(count, *self.inputs[k].shape) for k, a in lines.items()}
-        given = {k: a for k, a in self.inputs.items() if k not in STATES}
         dparams = {k: a for k, a in turns.items() if k not in STATES}
-        zeros = [np.zeros((count, n)) for n in (self.sim.model.nq, self.sim.model.nv)]
-        dq, dv = turns.get("q", zeros[0]), turns.get("v", zeros[1])
-        start = np.maximum(np.hypot(*(np.linalg.norm(a, axis=1) for a in (dq, dv))), 1.0)
-        forward, size, growth = np.zeros(count), np.zeros(count), np.ones(count)
-        for k in range(STEPS + 1):
-            for tangent, bar in zip((dq, dv), self.bars, strict=True):
-                forward += tangent @ bar[k]
-                size += np.abs(tangent * bar[k]).sum(axis=1)
-            norm = np.hypot(*(np.linalg.norm(a, axis=1) for a in (dq, dv)))
-            growth = np.maximum(growth, norm / start)
-            if k < STEPS:
-                du = turns["u"][:, k] if "u" in turns else None
-                point = (self.roll.q[k], self.roll.v[k], self.inputs["u"][k])
-                dq, dv = self.sim.jvp(*point, dq, dv, du, params=given, dparams=dparams)
+        copies = {
+            k: np.broadcast_to(a, (count, *a.shape)) if k in STATES else a
+            for k, a in self.inputs.items()
+        }
+        start = [turns.get(name) for name in STATES]
+        tangents = self.rollout(copies).jvp(*start, dparams=dparams)
+        forward, size, norm = np.zeros(count), np.zeros(count), np.zeros((count, STEPS + 1))
+        for tangent, bar in zip(tangents, self.bars, strict=True):
+            products = tangent * bar
+            forward += products.sum(axis=(1, 2))
+            size += np.abs(products).sum(axis=(1, 2))
+            norm = np.hypot(norm, np.linalg.norm(tangent, axis=2))
+        growth = np.maximum(norm.max(axis=1) / np.maximum(norm[:, 0], 1.0), 1.0)
         terms = np.hstack([a * self.gradient[k] for k, a in lines.items()])
         size += np.abs(terms).sum(axis=1)
-        # what lies eight digits below the largest direction is rounding
-        size = np.maximum(size, max(1e-8 * size.max(), np.finfo(np.float64).tiny))
+        # directions that hardly act, such as a joint's place along its axis, are held to the others
+        size = np.maximum(size, max(1e-5 * size.max(), np.finfo(np.float64).tiny))
         return np.abs(forward - terms.sum(axis=1)) / size, growth
 
 
