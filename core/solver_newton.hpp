@@ -252,6 +252,9 @@ FB_FN void implicit_tangent(RowProblem<T>& p) {
         for (int e = 1; e < 3; ++e) p.lam[r + e] = with_tangent(p.lam[r + e], S(0));
     refresh_gradient(p, Mask<T>(true));
     for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
+    // the first step takes the rest of the residual, which would leak into the tangents of the
+    // second
+    newton_step(p, Mask<T>(true));
     newton_step(p, Mask<T>(true));
     for (int r = 0; r < p.nrow; ++r)
       p.lam[r] = select(p.unrolled, p.spare[r], with_tangent(p.keep[r], p.lam[r].d));

@@ -333,3 +333,22 @@ def _refuse_nonfinite(where: str, name: str, bar: Real) -> None:
             f"{where}: {name} holds a NaN or infinity; give finite numbers, and zero where the "
             "loss does not depend on the state."
         )
+
+
+def refuse_nonfinite_bars(where: str, bars: Bars) -> None:
+    """Refuse a gradient that is not finite, by world."""
+    parts = (bars.q, bars.v, bars.u)
+    bad = [~np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in parts]
+    worlds = np.flatnonzero(bad[0] | bad[1] | bad[2])
+    names = [name for name, a in bars.params.items() if not np.isfinite(a).all()]
+    if len(worlds):
+        more = f" and {len(worlds) - 1} more worlds" if len(worlds) > 1 else ""
+        raise WorldError(
+            f"{where}: the gradient of world {worlds[0]}{more} is not finite: it grew beyond all "
+            "numbers on the way back; take fewer steps, or see where it grows with diagnose()."
+        )
+    if names:
+        raise WorldError(
+            f"{where}: the gradient of {', '.join(names)} is not finite: it grew beyond all "
+            "numbers on the way back; take fewer steps, or see where it grows with diagnose()."
+        )

@@ -16,6 +16,7 @@ from featherback.sim.replay import (
     Cotangents,
     Replay,
     piece_cotangent,
+    refuse_nonfinite_bars,
     state_cotangent,
 )
 from featherback.sim.status import Status, describe
@@ -136,7 +137,9 @@ class Rollout:
         where = "vjp()"
         self._refuse_nonfinite(where)
         given = self._cotangents(where, q_bar, v_bar, cotangents)
-        return self._gradient(self.replay.vjp(where, given))
+        bars = self.replay.vjp(where, given)
+        refuse_nonfinite_bars(where, bars)
+        return self._gradient(bars)
 
     def diagnose(
         self,
@@ -223,7 +226,9 @@ class Rollout:
                 ("v_bar_dot", v_bar_dot, self.v),
             )
         )
-        return self._gradient(self.replay.hvp(where, tuple(bars), tangents, along, dtheta))
+        product = self.replay.hvp(where, tuple(bars), tangents, along, dtheta)
+        refuse_nonfinite_bars(where, product)
+        return self._gradient(product)
 
     def _gradient(self, bars: Bars) -> Gradient:
         """Return bars in the shapes of the rollout."""
