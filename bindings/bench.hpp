@@ -140,7 +140,7 @@ BackwardNotes<S> noted_adjoint(Bench<S, P>& b) {
 template <class S, class P>
 BackwardNotes<S> adjoint_block(Bench<S, P>& b) {
   const Layout& s = b.m.s;
-  step(b.m, b.o, b.q, b.v, b.u, Mask<S>(true), b.q1, b.v1, b.w);
+  step_velocity(b.m, b.o, b.q, b.v, b.u, Mask<S>(true), b.v1, b.w);
   if (W == 1 || !any(b.w.overflow)) return noted_adjoint(b);
   // as in the forward pass: too many rows together, so each lane by itself
   const int n = b.w.theta_bar ? theta_size(s) + derived_size(s) : 0;
@@ -149,7 +149,7 @@ BackwardNotes<S> adjoint_block(Bench<S, P>& b) {
   for (int k = 0; k < W; ++k) {
     const Mask<S> only = only_lane(k);
     for (int i = 0; i < n; ++i) sum[i] = b.param_bar[i];
-    step(b.m, b.o, b.q, b.v, b.u, only, b.q1, b.v1, b.w);
+    step_velocity(b.m, b.o, b.q, b.v, b.u, only, b.v1, b.w);
     const BackwardNotes<S> one = noted_adjoint(b);
     all.missing = all.missing | (only & one.missing);
     all.unrolled = all.unrolled | (only & one.unrolled);

@@ -25,15 +25,22 @@ Mask<T> unrolled_rows(B& b, LinearWork<T>& f) {
   return missing;
 }
 
+// numbers of one lane, a register at a time where they lie side by side; adding zero turns -0 into
+// 0
+inline void store_columns(const T* x, int k, int n, R* out) {
+  int c = 0;
+  if constexpr (W == 1)
+    for (; c + kPack<T> <= n; c += kPack<T>)
+      put_pack(pack_at(x + c) + Pack<T>(0), reinterpret_cast<T*>(out) + c);
+  for (; c < n; ++c) out[c] = lane(x[c], k) + R(0);
+}
 // one row of (A, B) into the worlds of lanes [from, to)
 inline void store_line(const Task& t, long block, int row, const T* line, int from, int to) {
   const int nv = t.layout->nv, nu = t.layout->nu, n = 2 * nv;
   for (int k = from; k < to && block * W + k < t.worlds; ++k) {
     const long world = block * W + k;
-    R* A = static_cast<R*>(t.A) + (world * n + row) * n;
-    R* B = static_cast<R*>(t.B) + (world * n + row) * nu;
-    for (int c = 0; c < n; ++c) A[c] = lane(line[c], k) + R(0);
-    for (int c = 0; c < nu; ++c) B[c] = lane(line[n + c], k) + R(0);
+    store_columns(line, k, n, static_cast<R*>(t.A) + (world * n + row) * n);
+    store_columns(line + n, k, nu, static_cast<R*>(t.B) + (world * n + row) * nu);
   }
 }
 

@@ -65,6 +65,12 @@ FB_INLINE void scale_columns(T a, T* y, int n) {
   const Pack<T> s(a);
   for (int c = 0; c < n; c += kPack<T>) put_pack(pack_at(y + c) * s, y + c);
 }
+// y = a x
+template <class T>
+FB_INLINE void set_columns(T a, const T* x, T* y, int n) {
+  const Pack<T> s(a);
+  for (int c = 0; c < n; c += kPack<T>) put_pack(pack_at(x + c) * s, y + c);
+}
 // lanes in which all columns are finite
 template <class T>
 FB_INLINE Mask<T> finite_columns(const T* x, int n) {
@@ -249,17 +255,15 @@ template <class T, class P>
 FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   const Layout& s = m.s;
   const int l = s.dof_link[d], last = s.link_dof[l] + s.link_ndof[l];
-  for (int c = 0; c < f.stride; ++c) f.line[c] = T(0);
   if (s.link_type[l] > kBall || d < last - 3) {
-    add_columns(T(m.theta.dt[0]), f.dof_row(d), f.line, f.stride);
+    set_columns(T(m.theta.dt[0]), f.dof_row(d), f.line, f.stride);
     f.line[d] += T(1);
     return;
   }
   const T* turn = f.turn + 6 * d;
-  for (int j = 0; j < 3; ++j) {
-    add_columns(turn[3 + j], f.dof_row(last - 3 + j), f.line, f.stride);
-    f.line[last - 3 + j] += turn[j];
-  }
+  set_columns(turn[3], f.dof_row(last - 3), f.line, f.stride);
+  for (int j = 1; j < 3; ++j) add_columns(turn[3 + j], f.dof_row(last - 3 + j), f.line, f.stride);
+  for (int j = 0; j < 3; ++j) f.line[last - 3 + j] += turn[j];
 }
 
 }  // namespace fb::FB_ISA

@@ -52,10 +52,10 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
   return p;
 }
 
-// (q, v, u) -> (q+, v+); rows are built only in the lanes of `alive`
+// (q, v, u) -> v+; rows are built only in the lanes of `alive`
 template <class T, class P>
-FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v, const T* u,
-                Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
+FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
+                         const T* u, Mask<T> alive, T* v_next, Work<T>& w) {
   free_motion(m, q, v, u, w);
   build_rows(m, o, q, alive, w);
   w.unconverged = w.unrolled = Mask<T>(false);
@@ -71,6 +71,12 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, con
     apply_impulses(m.s, w, w.lam, w.dv, w.twist);
     for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
   }
+}
+// (q, v, u) -> (q+, v+)
+template <class T, class P>
+FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v, const T* u,
+                Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
+  step_velocity(m, o, q, v, u, alive, v_next, w);
   integrate(m.s, q, v_next, m.theta.dt[0], q_next);
 }
 
