@@ -20,7 +20,7 @@ ASAN := LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file
 
 NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard core/*.hpp) $(wildcard bindings/*)
 STUB := src/featherback/_core.pyi
-PYTHON_FILES := $(wildcard src tests tools bench)
+PYTHON_FILES := $(wildcard src tests tools bench examples)
 CXX_FILES := $(wildcard core/*.hpp) $(wildcard bindings/*.cpp) $(wildcard bindings/*.hpp)
 
 # cmake and ninja are taken from the system where they exist

@@ -134,6 +134,11 @@ class OnGpu(torch.Tensor):
     """A tensor that says it lies on a graphics card; this machine need not have one."""
 
     @property
+    def is_cpu(self) -> bool:
+        """Return that it does not lie in the memory of the processor."""
+        return False
+
+    @property
     def device(self) -> torch.device:
         """Return the card."""
         return torch.device("cuda", 0)

@@ -109,16 +109,14 @@ class Raw(Tangents):
             theta: what `raw_theta` returned.
         """
         worlds = len(q)
-        out = States(
-            q=np.empty((worlds, steps + 1, q.shape[1]), self.dtype),
-            v=np.empty((worlds, steps + 1, v.shape[1]), self.dtype),
-            status=np.zeros(worlds, np.uint32),
-            status_step=np.full(worlds, -1, np.int32),
-        )
-        out.q[:, 0], out.v[:, 0] = q, v
+        qs = np.empty((worlds, steps + 1, q.shape[1]), self.dtype)
+        vs = np.empty((worlds, steps + 1, v.shape[1]), self.dtype)
+        qs[:, 0], vs[:, 0] = q, v
+        status, step = np.zeros(worlds, np.uint32), np.full(worlds, -1, np.int32)
         if worlds and steps:
-            self._engine.rollout({**out._asdict(), "u": u, "theta": theta}, None)
-        return out
+            arrays = {"q": qs, "v": vs, "status": status, "status_step": step}
+            self._engine.rollout({**arrays, "u": u, "theta": theta}, None)
+        return States(qs, vs, status, step)
 
     def raw_replay(
         self,

@@ -16,8 +16,8 @@ from featherback.torch import ops
 from featherback.torch.again import replay
 from featherback.torch.functions import roll
 from featherback.torch.inputs import (
-    check_rows,
     check_simulator,
+    check_state,
     check_tensor,
     pack_params,
     same_worlds,
@@ -96,11 +96,7 @@ def closed_loop(
             numbers.
     """
     known = check_simulator(WHERE, sim)
-    worlds = {
-        name: check_rows(WHERE, name, check_tensor(WHERE, name, x, known.dtype), n, known.model)
-        for name, x, n in (("q", q, known.nq), ("v", v, known.nv))
-    }
-    count = same_worlds(WHERE, worlds)
+    count = same_worlds(WHERE, check_state(WHERE, q, v, known))
     _check_options(policy, steps, memory, segment)
     names, *packs = pack_params(WHERE, params, sim, count)
     q, v = spread(q, v, count)

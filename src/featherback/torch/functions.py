@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 
 from featherback.errors import FeatherbackError
 from featherback.sim.raw import Raw
@@ -42,16 +42,32 @@ def roll(
     # torch has no public way to ask this
     if torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
         return _FeatherbackTransformed.apply(sim, names, kind, q, v, u, *packs)
+    if not _recorded(q, v, u, *packs):
+        return ops.rollout(sim.signature.handle, names, kind, q, v, u, *packs)
     return _FeatherbackRollout.apply(sim, names, kind, q, v, u, *packs)
+
+
+def _recorded(*tensors: Tensor | None) -> bool:
+    """Return whether torch follows any of these tensors, backwards or forwards."""
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
+        return True
+    return _dual_level()
+
+
+def _dual_level() -> bool:
+    """Return whether dual tensors may be about; torch has no public way to ask this."""
+    return forward_ad._current_level >= 0  # pyright: ignore[reportPrivateUsage]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> tuple[Any, ...]:
     """Keep the states, those of a single step being its inputs; return what was kept."""
-    ctx.sim, ctx.names, ctx.kind = inputs[:3]
-    q, v, u, *packs = inputs[3:]
+    sim, names, kind, q, v, u, shared, own = inputs
+    ctx.sim, ctx.names, ctx.kind = sim, names, kind
     ctx.set_materialize_grads(False)
-    states = (q, v) if ctx.kind else output[:2]
-    kept = (*states, u, output[2], *packs, q, v)
+    states_q, states_v, flags = output
+    if kind:
+        states_q, states_v = q, v
+    kept = (states_q, states_v, u, flags, shared, own, q, v)
     ctx.save_for_backward(*kept)
     return kept
 
@@ -102,7 +118,9 @@ class _FeatherbackRollout(Function):
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = ops.rollout(inputs[0].signature.handle, *inputs[1:])
         ctx.mark_non_differentiable(output[2])
-        ctx.save_for_forward(*_keep(ctx, inputs, output))
+        kept = _keep(ctx, inputs, output)
+        if _dual_level():
+            ctx.save_for_forward(*kept)
         return output
 
     @staticmethod

@@ -28,6 +28,9 @@ def check_simulator(where: str, sim: Any) -> Signature:
 
 def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
     """Refuse what is not a dense tensor on the CPU with the simulator's number type."""
+    strided = isinstance(x, Tensor) and x.is_cpu and x.layout is torch.strided
+    if strided and x.dtype is DTYPES[dtype]:
+        return x
     if not isinstance(x, Tensor):
         raise ShapeError(
             f"{where}: {name} is of type {type(x).__name__}; expected a torch.Tensor, such as "
@@ -50,12 +53,9 @@ def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
             f"{where}: {name} has dtype {x.dtype}; expected torch.{dtype}: pass "
             f"{name}.{CASTS[dtype]}(){build}."
         )
-    if x.layout != torch.strided:
-        raise ShapeError(
-            f"{where}: {name} has layout {x.layout}; expected a dense tensor: pass "
-            f"{name}.to_dense()."
-        )
-    return x
+    raise ShapeError(
+        f"{where}: {name} has layout {x.layout}; expected a dense tensor: pass {name}.to_dense()."
+    )
 
 
 def pack_params(
@@ -104,12 +104,24 @@ def _joined(parts: dict[str, Tensor]) -> Tensor | None:
 
 def check_rows(where: str, name: str, x: Tensor, n: int, model: str) -> int | None:
     """Return the number of worlds of (n,) or (worlds, n), None for the former."""
-    if x.shape[-1:] != (n,) or x.ndim > 2:
+    if x.ndim == 1 and x.shape[0] == n:
+        return None
+    if x.ndim != 2 or x.shape[1] != n:
         raise ShapeError(
             f"{where}: {name} has shape {tuple(x.shape)}; expected ({n},) or (worlds, {n}) "
             f'for model "{model}".'
         )
-    return x.shape[0] if x.ndim == 2 else None
+    return x.shape[0]
+
+
+def check_state(where: str, q: Any, v: Any, known: Signature) -> dict[str, int | None]:
+    """Refuse what is no state; return the number of worlds of q and v."""
+    check_tensor(where, "q", q, known.dtype)
+    check_tensor(where, "v", v, known.dtype)
+    return {
+        "q": check_rows(where, "q", q, known.nq, known.model),
+        "v": check_rows(where, "v", v, known.nv, known.model),
+    }
 
 
 def same_worlds(where: str, counts: dict[str, int | None]) -> int | None:

@@ -21,7 +21,6 @@ from featherback.errors import ParameterError
 from featherback.sim.raw import simulator_of
 from featherback.sim.replay import Bars, Replay
 from featherback.sim.rollout import refuse_nonfinite
-from featherback.sim.status import Status
 
 Real = NDArray[np.floating]
 Dims = Sequence[int | None]
@@ -67,7 +66,7 @@ WHERE = tuple(f"featherback.torch.{name}()" for name in ("rollout", "step", "clo
 
 def _array(x: Tensor) -> Real:
     """Return a tensor's numbers, contiguous; shared with it where it is."""
-    return np.ascontiguousarray(x.detach().numpy())
+    return np.ascontiguousarray((x.detach() if x.requires_grad else x).numpy())
 
 
 def _tensor(x: NDArray[Any]) -> Tensor:
@@ -98,16 +97,19 @@ class Task:
         handle, names, self.kind = head
         self.sim = simulator_of(handle)
         self.where, self.one = WHERE[self.kind], self.kind != ROLLOUT
-        q, v, u = (_array(x) for x in point)
+        q, v, u = _array(point[0]), _array(point[1]), _array(point[2])
         self.batched = q.ndim > axes
         self.q, self.v = (q, v) if self.batched else (q[None], v[None])
         u = u[..., None, :] if self.one else u
         self.steps, self.u_shared = u.shape[-2], u.ndim == 2
         self.u = u if u.shape[-1] else None
-        parts = names.partition(";")
-        self.names = [part.split(",") if part else [] for part in (parts[0], parts[2])]
-        worlds = len(self.q) if self.batched else None
-        self.theta = self.sim.raw_theta(self.where, self.cut(packs), worlds) if names else None
+        self.names: tuple[list[str], list[str]] = ([], [])
+        self.theta = None
+        if names:
+            shared, _, own = names.partition(";")
+            self.names = (shared.split(",") if shared else [], own.split(",") if own else [])
+            worlds = len(self.q) if self.batched else None
+            self.theta = self.sim.raw_theta(self.where, self.cut(packs), worlds)
 
     def cut(self, packs: Sequence[Tensor | None]) -> dict[str, Any]:
         """Return flat parameters, shared and own, as arrays by name."""
@@ -131,7 +133,7 @@ class Task:
 
     def out(self, x: NDArray[Any]) -> Tensor:
         """Return a result without the world axis where the inputs had none."""
-        return _tensor(x if self.batched else x[0])
+        return torch.from_numpy(np.ascontiguousarray(x if self.batched else x[0]))
 
     def last(self, x: Real) -> Tensor:
         """Return states, only the last where there is one step."""
@@ -173,10 +175,10 @@ def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Roll out."""
     task = Task((sim, names, kind), tensors[:3], tensors[3:], 1)
     states = task.sim.raw_rollout(task.q, task.v, task.u, task.steps, task.theta)
-    if kind != LOOP and (states.status & np.uint32(Status.NONFINITE)).any():
-        _refuse_nonfinite_inputs(task)
-    flags = np.empty((len(states.status), 2), np.int32)
+    flags = np.empty((len(task.q), 2), np.int32)
     flags[:, 0], flags[:, 1] = states.status, states.status_step
+    if kind != LOOP and states.status.any():
+        _refuse_nonfinite_inputs(task)
     return task.last(states.q), task.last(states.v), task.out(flags)
 
 

@@ -16,6 +16,7 @@ from featherback.torch.functions import roll
 from featherback.torch.inputs import (
     check_rows,
     check_simulator,
+    check_state,
     check_tensor,
     pack_params,
     same_worlds,
@@ -85,10 +86,7 @@ def step(
     """
     where = WHERE[STEP]
     known = check_simulator(where, sim)
-    worlds = {
-        name: check_rows(where, name, check_tensor(where, name, x, known.dtype), n, known.model)
-        for name, x, n in (("q", q, known.nq), ("v", v, known.nv))
-    }
+    worlds = check_state(where, q, v, known)
     u = q.new_zeros(known.nu) if u is None else check_tensor(where, "u", u, known.dtype)
     worlds["u"] = check_rows(where, "u", u, known.nu, known.model)
     count = same_worlds(where, worlds)
@@ -131,10 +129,7 @@ def rollout(
     """
     where = WHERE[ROLLOUT]
     known = check_simulator(where, sim)
-    worlds = {
-        name: check_rows(where, name, check_tensor(where, name, x, known.dtype), n, known.model)
-        for name, x, n in (("q", q, known.nq), ("v", v, known.nv))
-    }
+    worlds = check_state(where, q, v, known)
     u = _controls(where, u, steps, q, known)
     worlds["u"] = u.shape[0] if u.ndim == 3 else None
     count = same_worlds(where, worlds)
