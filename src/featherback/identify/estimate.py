@@ -12,6 +12,7 @@ from featherback.errors import OptimisationError
 Array = NDArray[np.float64]
 
 SINGULAR = 1e-10  # of the largest singular value: a direction below it does not act at all
+BLIND = 1e8  # a direction known to this many times the sizes is rounding
 NAMED = 0.2  # a label takes part in a direction with at least this share
 
 
@@ -20,7 +21,8 @@ class Direction:
     """A change of the unknowns that the data hardly sees.
 
     Attributes:
-        shares: by label, in units of each unknown's size; of length one together.
+        shares: by label, in units of each unknown's size; of length one together, the largest
+            positive.
         deviation: standard deviation along it, in the same units; infinite where the data does not
             see it at all.
     """
@@ -30,13 +32,13 @@ class Direction:
 
     def describe(self) -> str:
         """Return one sentence."""
-        main = sorted(self.shares.items(), key=lambda item: -abs(item[1]))
+        # equal shares keep the order of the unknowns
+        main = sorted(self.shares.items(), key=lambda item: -round(abs(item[1]), 6))
         main = [(name, share) for name, share in main if abs(share) >= NAMED]
         often = f"{self.deviation:.2g} times" if np.isfinite(self.deviation) else "any multiple of"
         if len(main) == 1:
             return f"the data does not tell {main[0][0]}: it is known to {often} its size."
-        sign = 1.0 if main[0][1] > 0.0 else -1.0
-        parts = ", ".join(f"{sign * share:+.2f} {name}" for name, share in main)
+        parts = ", ".join(f"{share:+.2f} {name}" for name, share in main)
         return (
             f"the data does not tell apart {parts} (shares of their sizes): along this direction "
             f"they are known to {often} their size."
@@ -59,6 +61,8 @@ class Estimate:
             the start.
         path: x after each iteration.
         evaluations: predictions of each iteration; the first is 1.
+        noise: what standard deviations are multiplied with: the misfit, and where a noise was
+            given not less than 1.
         misfit: root mean square of the weighted errors, degrees of freedom counted: about 1 where
             model and noise are right, the noise itself where none was given; None where there are
             as many unknowns as measurements.
@@ -77,6 +81,7 @@ class Estimate:
     costs: list[float]
     path: list[Array] = field(repr=False)
     evaluations: list[int]
+    noise: float
     misfit: float | None
     at_bound: tuple[str, ...]
     converged: bool
@@ -101,12 +106,10 @@ class Estimate:
 
     def directions(self) -> list[Direction]:
         """Return the singular directions of the scaled Jacobian, the least known first."""
-        _, values, rows = np.linalg.svd(self.jacobian * self.size, full_matrices=True)
-        values = np.concatenate([values, np.zeros(len(rows) - len(values))])
-        noise = noise_factor(self.misfit)
-        blind = values <= SINGULAR * values.max(initial=0.0)
-        with np.errstate(divide="ignore"):
-            spread = np.where(blind, np.inf, noise / np.where(blind, 1.0, values))
+        spread, rows = spreads(self.jacobian, self.size, self.noise)
+        # a direction has no sign: its largest share is taken as positive
+        largest = np.argmax(np.abs(rows), axis=1)
+        rows = rows * np.sign(rows[np.arange(len(rows)), largest])[:, None]
         return [
             Direction(dict(zip(self.labels, map(float, rows[i]), strict=True)), float(spread[i]))
             for i in np.argsort(-spread, kind="stable")
@@ -142,20 +145,30 @@ class Estimate:
             raise OptimisationError(self.reason, self)
 
 
-def noise_factor(misfit: float | None) -> float:
-    """Return the factor of all standard deviations: the misfit, or 1 where there is none."""
-    return 1.0 if misfit is None else misfit
+def spreads(jacobian: Array, size: Array, noise: float) -> tuple[Array, Array]:
+    """Return standard deviations along singular directions in units of the sizes, and these.
+
+    A deviation is infinite where the data does not see the direction.
+    """
+    values, rows = _singular(jacobian * size)
+    blind = (values <= SINGULAR * values.max(initial=0.0)) | (values * BLIND <= noise)
+    return np.where(blind, np.inf, noise / np.where(blind, 1.0, values)), rows
 
 
-def covariance_of(jacobian: Array, size: Array, misfit: float | None) -> Array:
+def covariance_of(jacobian: Array, size: Array, noise: float) -> Array:
     """Return the covariance of the unknowns; infinite for those that the data does not see."""
-    _, values, rows = np.linalg.svd(jacobian * size, full_matrices=True)
-    values = np.concatenate([values, np.zeros(len(rows) - len(values))])
-    seen = values > SINGULAR * values.max(initial=0.0)
-    inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
-    root = (noise_factor(misfit) * inverse)[:, None] * rows * size
+    spread, rows = spreads(jacobian, size, noise)
+    blind = np.isinf(spread)
+    root = np.where(blind, 0.0, spread)[:, None] * rows * size
     covariance = root.T @ root
     # an unknown that takes part in an unseen direction can have any value
-    lost = np.any(np.abs(rows[~seen]) > 1e-6, axis=0)
+    lost = np.any(np.abs(rows[blind]) > 1e-6, axis=0)
     covariance[lost, lost] = np.inf
     return covariance
+
+
+def _singular(matrix: Array) -> tuple[Array, Array]:
+    """Return all singular values and right singular vectors of a tall or wide matrix."""
+    corner = np.linalg.qr(matrix, mode="r")
+    _, values, rows = np.linalg.svd(corner, full_matrices=True)
+    return np.concatenate([values, np.zeros(len(rows) - len(values))]), rows

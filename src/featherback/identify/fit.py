@@ -14,7 +14,6 @@ from featherback.errors import FeatherbackError, OptimisationError, ParameterErr
 from featherback.identify.estimate import Estimate, covariance_of
 from featherback.identify.log import Log, cut
 from featherback.identify.problem import Point, Problem, finite
-from featherback.identify.states import quaternion_columns
 from featherback.identify.unknowns import Block
 from featherback.sim import Simulator
 
@@ -60,11 +59,11 @@ class _Watch:
             self._failures = 0
             if self.best is None:
                 self.best = self.point
-            return self.point.residual.ravel()
+            return self.point.residual.ravel()[self.problem.seen]
         self._failures += 1
         if self.best is None or self._failures >= MOST_FAILURES:
             raise self.failed(self.point.roll.describe_status())
-        return np.full(self.point.residual.size, np.inf)
+        return np.full(np.count_nonzero(self.problem.seen), np.inf)
 
     def derivative(self, x: Array) -> Array:
         """Return the Jacobian at the point that was accepted; this ends an iteration."""
@@ -75,7 +74,7 @@ class _Watch:
             jacobian = self.problem.jacobian(self.point)
         except WorldError as error:
             raise self.failed(str(error)) from None
-        self.jacobian = jacobian.reshape(-1, jacobian.shape[-1])
+        self.jacobian = jacobian.reshape(-1, jacobian.shape[-1])[self.problem.seen]
         if not np.all(np.isfinite(self.jacobian)):
             column = int(np.argmax(~np.isfinite(self.jacobian).all(axis=0)))
             raise self.failed(
@@ -142,21 +141,23 @@ def identify(
     free = _check_options(unknowns, starts, most)
     given = [logs] if isinstance(logs, Log) else list(logs)
     windows = cut(WHERE, sim.model, sim.dt, given, window, free)
-    problem = Problem(sim, windows, unknowns, free)
-    hidden = 2 * sim.model.nv * len(windows) if free else 0
-    # a quaternion has four numbers and three that can be measured
-    rows = sum(np.count_nonzero(windows.q_weight[..., at]) for at in quaternion_columns(sim.model))
-    freedom = windows.measured - int(rows) - hidden - len(problem.labels)
+    return solve(Problem(sim, windows, unknowns, free), most=most, report=report)
+
+
+def solve(problem: Problem, *, most: int = 100, report: Report | None = None) -> Estimate:
+    """Return the unknowns of a problem with the least errors; see `identify`."""
+    wanted, hidden = len(problem.labels), problem.hidden
+    freedom = problem.independent - hidden - wanted
     if freedom < 0:
         raise ParameterError(
-            f"{WHERE}: the logs hold {freedom + hidden + len(problem.labels)} independent "
-            f"measurements for {len(problem.labels)} unknowns"
-            + (f" and {hidden} numbers of free starts" if free else "")
+            f"{WHERE}: the logs hold {problem.independent} independent measurements for {wanted} "
+            "unknowns"
+            + (f" and {hidden} numbers of free starts" if hidden else "")
             + "; give longer logs, or longer windows."
         )
     watch = _Watch(problem, most, report)
     message, converged = _minimise(watch)
-    return _estimate(watch, windows.known, freedom, message, converged)
+    return _estimate(watch, freedom, message, converged)
 
 
 def _check_options(unknowns: Sequence[Block], starts: str, most: int) -> bool:
@@ -194,7 +195,7 @@ def _minimise(watch: _Watch) -> tuple[str, bool]:
     return f"scipy says {str(done.message).strip().rstrip('.')!r}", bool(done.status > 0)
 
 
-def _estimate(watch: _Watch, known: bool, freedom: int, message: str, converged: bool) -> Estimate:
+def _estimate(watch: _Watch, freedom: int, message: str, converged: bool) -> Estimate:
     """Return what was reached, with its uncertainty."""
     problem, point = watch.problem, watch.best
     assert point is not None
@@ -205,19 +206,21 @@ def _estimate(watch: _Watch, known: bool, freedom: int, message: str, converged:
     cost = watch.costs[-1]
     misfit = float(np.sqrt(2.0 * cost / freedom)) if freedom > 0 else None
     # errors below the noise that was given do not make the result surer than the noise says
-    factor = None if misfit is None else (max(misfit, 1.0) if known else misfit)
+    floor = 1.0 if problem.windows.known or misfit is None else 0.0
+    noise = max(misfit or 0.0, floor)
     near = 1e-6 * problem.size
     bound = (point.x - problem.lower < near) | (problem.upper - point.x < near)
     return Estimate(
         labels=problem.labels,
         x=point.x,
-        covariance=covariance_of(watch.jacobian, problem.size, factor),
+        covariance=covariance_of(watch.jacobian, problem.size, noise),
         jacobian=watch.jacobian,
         size=problem.size,
         params=problem.params(point.x),
         costs=watch.costs,
         path=watch.path,
         evaluations=watch.evaluations,
+        noise=noise,
         misfit=misfit,
         at_bound=tuple(np.array(problem.labels, object)[bound]),
         converged=converged,

@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.identify.log import Windows
-from featherback.identify.states import normalise, same_side, tangent_basis
+from featherback.identify.states import (
+    normalise,
+    quaternion_columns,
+    same_side,
+    tangent_basis,
+)
 from featherback.identify.unknowns import Block
 from featherback.sim import Rollout, Simulator, Status
 from featherback.sim.directions import theta_direction
@@ -87,8 +92,22 @@ class Problem:
         self._names = {
             name for block in blocks for tangent in block.tangents(block.start) for name in tangent
         }
+        # rows of the residual that were measured
+        self.seen = _flat(windows.q_weight, windows.v_weight).ravel() > 0.0
         # where starts are guessed from: a point, and how its starts follow the unknowns
         self._anchor: tuple[Array, Starts, Array] | None = None
+
+    @property
+    def hidden(self) -> int:
+        """Number of unknowns in the starts."""
+        return 2 * self.sim.model.nv * len(self.windows) if self.free else 0
+
+    @property
+    def independent(self) -> int:
+        """Number of independent measurements: a quaternion has four numbers that count as three."""
+        weight = self.windows.q_weight
+        turns = sum(np.count_nonzero(weight[..., at]) for at in quaternion_columns(self.sim.model))
+        return self.windows.measured - int(turns)
 
     def params(self, x: Array) -> dict[str, Array]:
         """Return the parameters that x stands for, by name."""
@@ -121,7 +140,7 @@ class Problem:
 
     def jacobian(self, point: Point) -> Array:
         """Return the derivative of the residual, float64[windows, rows, n]; starts eliminated."""
-        by_x = self._along(point, self.tangents(point.x), None)
+        by_x = self.along(point, self.tangents(point.x), None)
         if point.by_start is None:
             return by_x
         basis, corner = np.linalg.qr(point.by_start)
@@ -160,7 +179,7 @@ class Problem:
             return point
         damping = np.full(len(self.windows), 1e-9)
         for _ in range(MOST_SETTLING):
-            J = self._along(point, [], self.sim.model.nv)
+            J = self.along(point, [], self.sim.model.nv)
             slope = np.einsum("wri,wr->wi", J, point.residual)
             bend = np.einsum("wri,wrj->wij", J, J)
             scale = np.einsum("wii->wi", bend)
@@ -183,7 +202,7 @@ class Problem:
             else:
                 return replace(point, by_start=J)
             point = self._take(point, trial, better)
-        return replace(point, by_start=self._along(point, [], self.sim.model.nv))
+        return replace(point, by_start=self.along(point, [], self.sim.model.nv))
 
     def _take(self, point: Point, trial: Point, better: NDArray[np.bool_]) -> Point:
         """Return the better of two points, window by window."""
@@ -203,7 +222,7 @@ class Problem:
         q = starts.q + np.einsum("wi,wij->wj", step[:, :n], basis)
         return Starts(normalise(self.sim.model, q), starts.v + step[:, n:])
 
-    def _along(self, point: Point, tangents: list[dict[str, Array]], nv: int | None) -> Array:
+    def along(self, point: Point, tangents: list[dict[str, Array]], nv: int | None) -> Array:
         """Return the residual's derivative along parameters, or along the starts if nv is given.
 
         Every direction is one more copy of the windows, run in forward mode.
@@ -239,10 +258,10 @@ class Problem:
             columns += list(self._rows(q_dot, v_dot).reshape(n, windows, -1))
         return np.stack(columns, axis=-1)
 
-    def _dtheta(self, tangents: list[dict[str, Array]]) -> Array | None:
+    def _dtheta(self, tangents: list[dict[str, Array]]) -> NDArray[np.floating] | None:
         """Return directions in the flat parameters, one for each world of a tiled rollout."""
         windows = len(self.windows)
-        whole: dict[str, Array] = {}
+        whole: dict[str, NDArray[np.floating]] = {}
         for name in sorted(self._names):
             like = np.zeros_like(self.sim.params[name])
             each = np.stack([np.asarray(t.get(name, like)) for t in tangents])

@@ -153,6 +153,33 @@ def closed_form() -> float:
     return SPEED**2 / (2.0 * GRAVITY * TARGET)
 
 
+def claims(
+    mu: float, end: tuple[float, float], near: int | None, hidden: tuple[float, float]
+) -> list[Claim]:
+    """Return what must be shown: of the friction, the end of the motion and the hidden friction."""
+    place, speed = end
+    truth, found = hidden
+    error = abs(mu / closed_form() - 1.0)
+    return [
+        Claim("friction within 1 % of v^2 / (2 g d)", error, error < 0.01),
+        Claim(
+            "the car stands within 1 mm of 0.8 m [m]",
+            abs(place - TARGET),
+            abs(place - TARGET) < NEAR and speed < 1e-6,
+        ),
+        Claim(
+            "within 10 iterations from friction 0.002",
+            near,
+            near is not None and near <= ITERATIONS,
+        ),
+        Claim(
+            "a hidden friction within 1 % from noisy places",
+            abs(found / truth - 1.0),
+            abs(found / truth - 1.0) < 0.01,
+        ),
+    ]
+
+
 def run(context: Context) -> Result:
     """Find the friction by gradients, then without; then a hidden one from a noisy log."""
     sim = fb.Simulator(racecar())
@@ -170,7 +197,6 @@ def run(context: Context) -> Result:
     )
     plot_landscape(context, sim, [float(x[0]) for x in estimate.path], 40 if context.quick else 200)
     truth, found, deviation = identify_hidden(context, sim)
-    error = abs(mu / closed_form() - 1.0)
     near = ours.first_below(NEAR)
     still_moving = float(last.v[1, -1, 0])
     return Result(
@@ -191,27 +217,10 @@ def run(context: Context) -> Result:
             "hidden friction, relative error": found / truth - 1.0,
             "hidden friction, relative deviation": deviation / truth,
         },
-        claims=[
-            Claim("friction within 1 % of v^2 / (2 g d)", error, error < 0.01),
-            Claim(
-                "the car stands within 1 mm of 0.8 m [m]",
-                abs(place - TARGET),
-                abs(place - TARGET) < NEAR and speed < 1e-6,
-            ),
-            Claim(
-                "within 10 iterations from friction 0.002",
-                near,
-                near is not None and near <= ITERATIONS,
-            ),
-            Claim(
-                "a hidden friction within 1 % from noisy places",
-                abs(found / truth - 1.0),
-                abs(found / truth - 1.0) < 0.01,
-            ),
-        ],
+        claims=claims(mu, (place, speed), near, (truth, found)),
         notes=[
             f"The search starts at friction {FIRST}, where the car does not stop within the "
-            f"{STEPS * sim.dt:g} s that are simulated (it moves at {still_moving:.2f} m/s then, and "
+            f"{STEPS * sim.dt:g} s that are simulated (it moves at {still_moving:.2f} m/s then and "
             f"would slide {SPEED**2 / (2 * GRAVITY * FIRST):.0f} m): the loss is on the place at "
             "that time, whose derivative is alive whether the car stands or not.",
             "The place at rest lies half a step's way, 0.5 mm, before that of the closed form, "
