@@ -18,7 +18,8 @@ SANITIZED_PY := $(SANITIZED)/venv/bin/python
 ASAN := LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
         ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
-NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard core/*.hpp) $(wildcard bindings/*)
+NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard core/*.hpp) $(wildcard bindings/*) \
+          $(wildcard third_party/xla_ffi/xla/ffi/api/*)
 STUB := src/featherback/_core.pyi
 PYTHON_FILES := $(wildcard src tests tools bench examples)
 CXX_FILES := $(wildcard core/*.hpp) $(wildcard bindings/*.cpp) $(wildcard bindings/*.hpp)

@@ -90,6 +90,8 @@ Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert,
       pool_(std::make_unique<Pool>(threads)),
       scratch_(threads),
       scratch_bytes_(threads, 0) {
+  const auto constants = std::make_shared<Constants>();
+  constants_ = constants;
 #define FB_X(name) layout_.name = nb::cast<int>(sizes[#name]);
   FB_SIZES(FB_X)
 #undef FB_X
@@ -98,7 +100,7 @@ Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert,
     IntArray a = nb::cast<IntArray>(tables[#name]);                      \
     if (long(a.size()) != long(layout_.count))                           \
       throw std::invalid_argument("table " #name " has a wrong length"); \
-    auto& keep = tables_[#name];                                         \
+    auto& keep = constants->tables[#name];                               \
     keep.assign(a.data(), a.data() + a.size());                          \
     layout_.name = keep.data();                                          \
   }
@@ -122,31 +124,50 @@ Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert,
     if (a.nbytes() > 0) std::memcpy(b.get(), a.data(), a.nbytes());
     return b;
   };
-  theta_ = copy(theta);
-  vert_ = copy(vert);
-  derived_ = aligned_buffer(size_t(host::derived_size(layout_)) * one_->real_bytes);
-  derived_other_ = aligned_buffer(size_t(host::derived_size(layout_)) * one_->real_bytes);
-  one_->derive(layout_, theta_.get(), vert_.get(), derived_.get());
+  constants->theta = copy(theta);
+  constants->vert = copy(vert);
+  constants->derived = aligned_buffer(derived_bytes());
+  derived_other_ = aligned_buffer(derived_bytes());
+  one_->derive(layout_, constants->theta.get(), constants->vert.get(), constants->derived.get());
 }
 
-Task Engine::blank_task(long worlds, nb::object theta) {
+Engine::Engine(const Engine& other)
+    : layout_(other.layout_),
+      options_(other.options_),
+      constants_(other.constants_),
+      one_(other.one_),
+      many_(other.many_),
+      dual_(other.dual_),
+      ntheta_(other.ntheta_),
+      threads_(other.threads_),
+      pool_(std::make_unique<Pool>(threads_)),
+      scratch_(threads_),
+      scratch_bytes_(threads_, 0),
+      derived_other_(aligned_buffer(other.derived_bytes())) {}
+
+Task Engine::task(long worlds, const void* theta, bool theta_per_world) {
   Task t{};
   t.layout = &layout_;
   t.options = &options_;
-  t.theta = theta_.get();
-  t.derived = derived_.get();
-  t.vert = vert_.get();
+  t.theta = constants_->theta.get();
+  t.derived = constants_->derived.get();
+  t.vert = constants_->vert.get();
   t.worlds = worlds;
-  if (!theta.is_none()) {
-    ReadArray a = nb::cast<ReadArray>(theta);
-    t.theta = a.data();
-    t.theta_per_world = a.ndim() == 2;
-    if (!t.theta_per_world) {
+  if (theta) {
+    t.theta = theta;
+    t.theta_per_world = theta_per_world;
+    if (!theta_per_world) {
       one_->derive(layout_, t.theta, t.vert, derived_other_.get());
       t.derived = derived_other_.get();
     }
   }
   return t;
+}
+
+Task Engine::blank_task(long worlds, nb::object theta) {
+  if (theta.is_none()) return task(worlds, nullptr, false);
+  const ReadArray a = nb::cast<ReadArray>(theta);
+  return task(worlds, a.data(), a.ndim() == 2);
 }
 
 char* Engine::workspace(int thread, size_t bytes) {
@@ -190,9 +211,8 @@ void Engine::run(Job job, const Task& task) {
   // a block of one world shares a parameter between its lanes: it takes each world's row in turn
   if (single && task.theta_per_world && k != dual_) {
     const size_t row = size_t(ntheta_) * k->real_bytes;
-    const size_t derived = size_t(host::derived_size(layout_)) * k->real_bytes;
     std::vector<Buffer> own(scratch_.size());
-    for (Buffer& b : own) b = aligned_buffer(derived);
+    for (Buffer& b : own) b = aligned_buffer(derived_bytes());
     pool().run(blocks, [&](int thread, long b) {
       Task t = task;
       t.theta = static_cast<const char*>(task.theta) + b * row;

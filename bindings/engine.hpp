@@ -31,7 +31,10 @@ class Engine {
  public:
   Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,
          const std::string& isa, int threads);
+  // another engine of the same model: what never changes is shared, threads and scratch are its own
+  Engine(const Engine& other);
 
+  const Layout& layout() const { return layout_; }
   int real_bytes() const { return one_->real_bytes; }
   int theta_numbers() const { return ntheta_; }
   int derived_numbers() const { return host::derived_size(layout_); }
@@ -54,6 +57,11 @@ class Engine {
   void linearize(ReadArray q, ReadArray v, nb::object u, nb::object theta, AnyArray A, AnyArray B,
                  AnyArray status, AnyArray status_step);
 
+  // for callers without Python, one at a time: a task with the model's parameters, or with theta,
+  // (ntheta) or (worlds, ntheta), where it is given
+  Task task(long worlds, const void* theta, bool theta_per_world);
+  void run(Job job, const Task& task);
+
  private:
   nb::dlpack::dtype dtype() const {
     return real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>();
@@ -65,16 +73,19 @@ class Engine {
   long control_offset(const nb::dict& arrays) const;
   Task backward_task(nb::dict arrays);
   void backwards(Job job, Task& t);
-  void run(Job job, const Task& task);
   const Kernel* kernel_for(Job job, long worlds) const;
+  size_t derived_bytes() const { return size_t(derived_numbers()) * real_bytes(); }
   char* workspace(int thread, size_t bytes);
   Pool& pool();
   class Use;
 
   Layout layout_{};
   EngineOptions options_{};
-  std::map<std::string, std::vector<int32_t>> tables_;
-  Buffer theta_, derived_, vert_;
+  struct Constants {
+    std::map<std::string, std::vector<int32_t>> tables;
+    Buffer theta, derived, vert;
+  };
+  std::shared_ptr<const Constants> constants_;
   const Kernel *one_ = nullptr, *many_ = nullptr, *dual_ = nullptr;
   int ntheta_ = 0;
   int threads_;

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "bindings/engine.hpp"
+#include "bindings/xla.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -81,4 +82,5 @@ NB_MODULE(_core, m) {
            "theta"_a.none(), "bars"_a)
       .def("contacts", &fb::Engine::contacts, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),
            "numbers"_a, "ids"_a, "count"_a, "overflow"_a);
+  fb::bind_xla(m);
 }

@@ -22,7 +22,7 @@ LIMITS = (
     f"the limits are {FILE_LINES} lines a file, {FUNCTION_LINES} a function, {ARGUMENTS} arguments"
 )
 
-ROOTS = ("core", "bindings", "src", "tools", "tests", "bench")
+ROOTS = ("core", "bindings", "src", "tools", "tests", "bench", "examples")
 CXX = {".hpp", ".cpp"}
 SCOPE = re.compile(
     r"^\s*(?:inline\s+)?(?:namespace\b|extern\s+\"C\"|(?:template\b.*>\s*)?(?:struct|class|enum|union)\b)"

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-ROOTS = ("core", "bindings", "src", "tests", "bench", "tools")
+ROOTS = ("core", "bindings", "src", "tests", "bench", "examples", "tools")
 SUFFIXES = {".py", ".pyi", ".hpp", ".cpp", ".xml"}
 
 # what is searched for -> what to do instead

@@ -1,3 +1,4 @@
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from numpy.typing import NDArray
@@ -53,3 +54,14 @@ class Engine:
     def evaluate(self, job: str, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: object | None, x: object | None, y: Annotated[NDArray, dict(order='C', device='cpu')], theta: object | None, bars: dict) -> None: ...
 
     def contacts(self, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: object | None, theta: object | None, numbers: Annotated[NDArray, dict(order='C', device='cpu')], ids: Annotated[NDArray, dict(order='C', device='cpu')], count: Annotated[NDArray, dict(order='C', device='cpu')], overflow: Annotated[NDArray, dict(order='C', device='cpu')]) -> None: ...
+
+class Crew:
+    """Engines of one model for XLA; see featherback.jax."""
+
+    def __init__(self, engine: Engine, key: int, sentences: Mapping[int, str], bounds: Sequence[tuple[str, int, float, float, str]]) -> None: ...
+
+def xla_handlers() -> dict:
+    """Handlers of XLA's foreign function interface, by name and stage."""
+
+def xla_state_type() -> dict:
+    """What a compiled function holds of a Simulator, as XLA registers types."""

@@ -116,7 +116,7 @@ def pack_theta(
             raise ShapeError(
                 f'{where}: params["{name}"] has shape {array.shape}; expected {shape}{batch}.'
             )
-        _check_value(where, name, merged[name], structure)
+        check_value(where, name, merged[name], structure)
     if not per_world:
         return np.concatenate([a.reshape(-1) for a in merged.values()])
     assert worlds is not None
@@ -153,19 +153,20 @@ def unpack_theta(
 ) -> dict[str, Real]:
     """Cut the given parameters out of (worlds, numbers); sum over the worlds where shared."""
     out: dict[str, Real] = {}
+    # summed as whole rows, so that a lone number is added up world after world like all others
+    total = theta_bar.sum(axis=0)
     at = 0
     for name, value in base.items():
         if name in given:
-            part = theta_bar[:, at : at + value.size]
             own = len(given[name]) > value.ndim
-            total = part if own else part.sum(axis=0)
-            out[name] = total.reshape(given[name])
+            part = (theta_bar if own else total)[..., at : at + value.size]
+            out[name] = part.reshape(given[name])
         at += value.size
     return out
 
 
 # parameters that must not be negative, with their units
-_NOT_NEGATIVE = {
+NOT_NEGATIVE = {
     "body_mass": "kg",
     "body_inertia": "kg·m²",
     "jnt_stiffness": "N·m/rad or N/m",
@@ -190,15 +191,13 @@ _RANGES = {
 }
 
 
-def _check_value(where: str, name: str, array: Real, structure: Structure) -> None:
+def check_value(where: str, name: str, array: Real, structure: Structure) -> None:
     """Refuse values that have no physical meaning."""
     here = f'{where}: params["{name}"]'
     if not np.all(np.isfinite(array)):
         raise ParameterError(f"{here} holds a NaN or infinity; give finite numbers.")
-    if name in _NOT_NEGATIVE and np.any(array < 0):
-        raise ParameterError(
-            f"{here} holds {array.min():g} {_NOT_NEGATIVE[name]}; it must be >= 0."
-        )
+    if name in NOT_NEGATIVE and np.any(array < 0):
+        raise ParameterError(f"{here} holds {array.min():g} {NOT_NEGATIVE[name]}; it must be >= 0.")
     if name == "dt" and np.any(array <= 0):
         raise ParameterError(f"{here} is {array.min():g} s; it must be > 0.")
     if name == "geom_restitution" and np.any(array > 1):

@@ -185,6 +185,11 @@ class Simulator(Raw, Outputs):
         )
 
     @property
+    def engine(self) -> Engine:
+        """The compiled core, for bridges to other frameworks."""
+        return self._engine
+
+    @property
     def params(self) -> dict[str, Real]:
         """The parameters in force, by name, read-only."""
         return dict(self._base)

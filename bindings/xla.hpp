@@ -1,0 +1,14 @@
+// What XLA calls: rollouts and their derivatives as custom calls on the host.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include "xla/ffi/api/c_api.h"
+
+namespace fb {
+
+// add the crews and the capsules of the handlers to the module
+void bind_xla(nanobind::module_& m);
+
+}  // namespace fb
+
+using Handler = XLA_FFI_Error*(XLA_FFI_CallFrame*);

@@ -1,0 +1,213 @@
+// What the handlers of XLA's calls share: crews by key, checks, and how an error gets out.
+#pragma once
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+#include <unordered_map>
+
+#include "bindings/crew.hpp"
+#include "core/workspace.hpp"
+#include "xla/ffi/api/ffi.h"
+
+namespace fb {
+
+namespace ffi = xla::ffi;
+using In = ffi::AnyBuffer;
+using Out = ffi::Result<ffi::AnyBuffer>;
+
+// ---- crews by key: a compiled function names its crew by a number, and holds it from then on
+
+struct Registry {
+  std::mutex mutex;
+  std::unordered_map<int64_t, std::weak_ptr<Crew>> crews;
+};
+// never destroyed: compiled functions may outlive everything static
+inline Registry& registry() {
+  static Registry* r = new Registry;
+  return *r;
+}
+
+// the caller holds the registry
+inline std::shared_ptr<Crew> find_crew(int64_t key) {
+  const auto at = registry().crews.find(key);
+  return at == registry().crews.end() ? nullptr : at->second.lock();
+}
+
+// what a compiled function holds
+struct Seat {
+  static inline ffi::TypeId id = {};
+  std::shared_ptr<Crew> crew;
+  bool single = false;     // rollouts: a step, without an axis of steps
+  Job job = Job::rollout;  // outputs: which
+};
+using SeatOrError = ffi::ErrorOr<std::unique_ptr<Seat>>;
+
+inline SeatOrError seat_for(int64_t key, bool single, Job job) {
+  std::lock_guard<std::mutex> hold(registry().mutex);
+  std::shared_ptr<Crew> crew = find_crew(key);
+  if (!crew)
+    return ffi::Unexpected(ffi::Error::InvalidArgument(
+        "featherback.jax: this compiled function was made for a Simulator that is not in this "
+        "process; build an equal Simulator and call featherback.jax with it first."));
+  return std::make_unique<Seat>(Seat{std::move(crew), single, job});
+}
+
+struct Refusal {
+  std::string sentence;
+};
+
+inline bool finite(const void* data, size_t n, int bytes) {
+  const auto all = [n](const auto* x) {
+    for (size_t i = 0; i < n; ++i)
+      if (!std::isfinite(x[i])) return false;
+    return true;
+  };
+  return bytes == 8 ? all(static_cast<const double*>(data)) : all(static_cast<const float*>(data));
+}
+
+// the sizes of one call
+struct Call {
+  const Crew& crew;
+  long worlds, steps;
+  int bytes, nq, nv, nu, ntheta;
+
+  Call(const Crew& crew, In state, bool single, long rows)
+      : crew(crew),
+        worlds(state.dimensions().size() < 2 ? -1 : long(state.dimensions()[0])),
+        steps(single ? 1 : rows - 1),
+        bytes(crew.real_bytes()),
+        nq(crew.layout().nq),
+        nv(crew.layout().nv),
+        nu(crew.layout().nu),
+        ntheta(crew.theta_numbers()) {
+    require(worlds >= 0 && steps >= 0);
+  }
+  // a guard against calls past featherback.jax, which checks shapes itself
+  void require(bool fits) const {
+    if (!fits) throw Refusal{"featherback.jax: the buffers do not fit the Simulator."};
+  }
+  void require(In a, size_t numbers) const {
+    const ffi::DataType real = bytes == 8 ? ffi::F64 : ffi::F32;
+    require(a.element_type() == real && a.element_count() == numbers);
+  }
+  // parameters or a direction in them: none, one row for all worlds, or one for each
+  void require_theta(In a) const {
+    const size_t rank = a.dimensions().size();
+    require(a, a.element_count() == 0 ? 0 : size_t(ntheta) * (rank == 2 ? worlds : 1));
+  }
+  // rows of parameters that a cotangent of them is summed to: none, or a share of the worlds each
+  long theta_rows(In a) const {
+    const long rows = ntheta ? long(a.element_count()) / ntheta : 0;
+    require(a, size_t(rows) * ntheta);
+    require(rows == 0 || worlds % rows == 0);
+    return rows;
+  }
+  void require_finite(const std::string& name, In a, const char* hint = "") const {
+    if (!finite(a.untyped_data(), a.element_count(), bytes))
+      throw Refusal{name + " holds a NaN or infinity; give finite numbers" + hint + "."};
+  }
+  Task task(Engine& engine, In theta) const {
+    const void* data = theta.element_count() ? theta.untyped_data() : nullptr;
+    return engine.task(worlds, data, theta.dimensions().size() == 2);
+  }
+};
+
+// the sentence of featherback.sim.status: worlds that are not OK, at most ten of them
+inline void refuse_worlds(const Crew& crew, const char* where, long worlds, const uint32_t* status,
+                          const int32_t* step) {
+  long bad = 0;
+  for (long w = 0; w < worlds; ++w) bad += status[w] != 0;
+  if (bad == 0) return;
+  std::ostringstream text;
+  text << where << ": " << bad << " of " << worlds
+       << " worlds are not OK; the others are unaffected.";
+  long told = 0;
+  for (long w = 0; w < worlds && told < 10; ++w) {
+    told += status[w] != 0;
+    for (const auto& [bit, sentence] : crew.sentences)
+      if (status[w] & bit)
+        text << "\nworld " << w << ", first at step " << step[w] << ", " << sentence;
+  }
+  if (bad > told) text << "\nand " << bad - told << " more worlds.";
+  throw Refusal{text.str()};
+}
+
+inline void refuse_values(const Crew& crew, const char* where, In theta) {
+  const size_t n = crew.theta_numbers();
+  for (size_t row = 0; row < theta.element_count() / n; ++row) {
+    size_t at = row * n;
+    for (const Bounds& b : crew.bounds)
+      for (int i = 0; i < b.count; ++i, ++at) {
+        const double x = crew.real_bytes() == 8
+                             ? static_cast<const double*>(theta.untyped_data())[at]
+                             : static_cast<const float*>(theta.untyped_data())[at];
+        if (x >= b.low && x <= b.high) continue;
+        std::ostringstream text;
+        text << where << ": params[\"" << b.name << "\"] holds ";
+        if (std::isfinite(x))
+          text << x << "; it must be " << b.rule << ".";
+        else
+          text << "a NaN or infinity; give finite numbers.";
+        throw Refusal{text.str()};
+      }
+  }
+}
+
+// XLA computes with denormal numbers made zero; ours keep them, in threads started here too
+class PlainFloats {
+ public:
+  PlainFloats() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~PlainFloats() { std::fesetenv(&before_); }
+
+ private:
+  std::fenv_t before_;
+};
+
+// run what may throw, and hand its sentence to XLA
+template <class F>
+ffi::Error guarded(F&& work) {
+  const PlainFloats plain;
+  try {
+    work();
+    return ffi::Error::Success();
+  } catch (const Refusal& r) {
+    return ffi::Error::InvalidArgument(r.sentence);
+  } catch (const std::exception& e) {
+    return ffi::Error::Internal(std::string("featherback.jax: ") + e.what());
+  }
+}
+
+inline char* cleared(Scratch& scratch, size_t bytes) {
+  return static_cast<char*>(std::memset(scratch.take(bytes), 0, bytes));
+}
+
+// rows of `n` numbers every `from` and `to` numbers
+inline void copy_rows(long rows, long n, int bytes, const void* from, long from_step, void* to,
+                      long to_step) {
+  for (long i = 0; i < rows; ++i)
+    std::memcpy(static_cast<char*>(to) + i * to_step * bytes,
+                static_cast<const char*>(from) + i * from_step * bytes, n * bytes);
+}
+
+// sums of the worlds' parameter cotangents: row r of `to` takes its share of the worlds, in order
+inline void sum_theta(const Call& c, const char* from, long numbers, long rows, void* to) {
+  const auto sum = [&](const auto* x, auto* y) {
+    std::fill_n(y, rows * c.ntheta, 0);
+    for (long w = 0; w < c.worlds; ++w)
+      for (int i = 0; i < c.ntheta; ++i)
+        y[w * rows / c.worlds * c.ntheta + i] += x[w * numbers + i];
+  };
+  if (c.bytes == 8)
+    sum(reinterpret_cast<const double*>(from), static_cast<double*>(to));
+  else
+    sum(reinterpret_cast<const float*>(from), static_cast<float*>(to));
+}
+
+// every stage is given all attributes; what they say is in the seat
+inline auto bind_call() { return ffi::Ffi::Bind().Ctx<ffi::State<Seat>>().Attrs(); }
+
+}  // namespace fb

@@ -1,0 +1,377 @@
+"""What the JAX bridge refuses, each with its sentence; threads and lifetimes."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import featherback as fb
+from featherback.errors import ParameterError, ShapeError
+from featherback.sim.status import SENTENCES, Status
+from tests.jax.helpers import draw, jax, laikago, tree_model
+
+jnp: Any = jax.numpy
+fbj = pytest.importorskip("featherback.jax")
+
+
+def pendulum(**options: Any) -> fb.Simulator:
+    """Return a simulator of a double pendulum."""
+    return fb.Simulator(fb.models.pendulum(2), **options)
+
+
+Z = np.zeros(2)
+WRONG: dict[str, tuple[Any, type[Exception], str]] = {
+    "length of q": (
+        lambda sim: fbj.step(sim, np.zeros(3), Z),
+        ShapeError,
+        'step(): q has shape (3,); expected (2,) or (worlds, 2) for model "pendulum".',
+    ),
+    "rank of v": (
+        lambda sim: fbj.rollout(sim, Z, np.zeros((1, 1, 2)), steps=3),
+        ShapeError,
+        'rollout(): v has shape (1, 1, 2); expected (2,) or (worlds, 2) for model "pendulum".',
+    ),
+    "a scalar": (
+        lambda sim: fbj.step(sim, 0.0, Z),
+        ShapeError,
+        'step(): q has shape (1,); expected (2,) or (worlds, 2) for model "pendulum".',
+    ),
+    "worlds": (
+        lambda sim: fbj.step(sim, np.zeros((3, 2)), np.zeros((4, 2))),
+        ShapeError,
+        "step(): q has 3 worlds and v has 4; they must agree.",
+    ),
+    "worlds of controls": (
+        lambda sim: fbj.rollout(sim, np.zeros((3, 2)), Z, np.zeros((2, 5, 2))),
+        ShapeError,
+        "rollout(): q has 3 worlds and u has 2; they must agree.",
+    ),
+    "shape of controls": (
+        lambda sim: fbj.rollout(sim, Z, Z, np.zeros((5, 3))),
+        ShapeError,
+        "rollout(): u has shape (5, 3); expected (steps, 2), (worlds, steps, 2) or, with steps=, "
+        '(2,) for model "pendulum".',
+    ),
+    "no steps": (
+        lambda sim: fbj.rollout(sim, Z, Z),
+        ShapeError,
+        "rollout(): neither u nor steps is given; pass one of them.",
+    ),
+    "steps below zero": (
+        lambda sim: fbj.rollout(sim, Z, Z, steps=-1),
+        ShapeError,
+        "rollout(): steps is -1; it must be a whole number >= 0.",
+    ),
+    "two numbers of steps": (
+        lambda sim: fbj.rollout(sim, Z, Z, np.zeros((5, 2)), steps=4),
+        ShapeError,
+        "rollout(): u has 5 steps and steps is 4.",
+    ),
+    "nothing": (
+        lambda sim: fbj.step(sim, None, Z),
+        ShapeError,
+        "step(): q is None; expected real numbers (float64).",
+    ),
+    "words": (
+        lambda sim: fbj.step(sim, np.array(["a", "b"]), Z),
+        ShapeError,
+        "step(): q has dtype <U1; expected real numbers (float64).",
+    ),
+    "float32 arrays": (
+        lambda sim: fbj.step(sim, jnp.zeros(2, "float32"), Z),
+        ShapeError,
+        "step(): q has dtype float32 and the Simulator is float64; convert it with "
+        'astype("float64"), or make the Simulator with dtype="float32".',
+    ),
+    "complex arrays": (
+        lambda sim: fbj.step(sim, Z, jnp.zeros(2, complex)),
+        ShapeError,
+        "step(): v has dtype complex128; expected real numbers (float64).",
+    ),
+    "half precision": (
+        lambda sim: fbj.step(sim, jnp.zeros(2, "float16"), Z),
+        ShapeError,
+        "step(): q has dtype float16 and the Simulator is float64; convert it with "
+        'astype("float64").',
+    ),
+    "not a simulator": (
+        lambda sim: fbj.step(sim.model, Z, Z),
+        ParameterError,
+        "step(): sim is of type Model; pass a featherback.Simulator.",
+    ),
+    "parameters without names": (
+        lambda sim: fbj.step(sim, Z, Z, params=[1.0]),
+        ParameterError,
+        "step(): params is of type list; it must be a dict from parameter names to arrays, such as "
+        '{"body_mass": mass}.',
+    ),
+    "unknown parameter": (
+        lambda sim: fbj.step(sim, Z, Z, params={"body_mas": 1.0}),
+        ParameterError,
+        'step(): unknown parameter "body_mas"; did you mean body_mass, body_pos, body_quat?',
+    ),
+    "shape of a parameter": (
+        lambda sim: fbj.step(sim, np.zeros((4, 2)), Z, params={"body_mass": np.ones((5, 3))}),
+        ShapeError,
+        'step(): params["body_mass"] has shape (5, 3); expected (3,) or (4, 3).',
+    ),
+    "parameter per world without worlds": (
+        lambda sim: fbj.step(sim, Z, Z, params={"body_mass": np.ones((5, 3))}),
+        ShapeError,
+        'step(): params["body_mass"] has shape (5, 3); expected (3,).',
+    ),
+    "negative mass": (
+        lambda sim: fbj.step(sim, Z, Z, params={"body_mass": np.array([0.0, -1.0, 1.0])}),
+        ParameterError,
+        'step(): params["body_mass"] holds -1 kg; it must be >= 0.',
+    ),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_inputs_have_their_sentence(case: str, compiled: bool) -> None:
+    """Refuse wrong inputs when the function is called or traced."""
+    sim = pendulum()
+    call, kind, sentence = WRONG[case]
+    run = jax.jit(lambda: call(sim)) if compiled else (lambda: call(sim))
+    with pytest.raises(kind) as caught:
+        run()
+    assert str(caught.value) == sentence
+
+
+def test_double_precision_must_be_on() -> None:
+    """Refuse a float64 Simulator where JAX computes in float32; float32 works there."""
+    with jax.enable_x64(False):
+        with pytest.raises(ParameterError) as caught:
+            fbj.step(pendulum(), Z, Z)
+        assert str(caught.value) == (
+            "step(): the Simulator is float64 and JAX has 64-bit numbers switched off; call "
+            'jax.config.update("jax_enable_x64", True) first, or make the Simulator with '
+            'dtype="float32".'
+        )
+        sim = pendulum(dtype="float32")
+        q1, _ = jax.jit(lambda q: fbj.step(sim, q, q))(jnp.ones(2))
+        assert q1.dtype == np.float32
+        assert np.array_equal(q1, sim.step(np.ones(2), np.ones(2))[0])
+        assert jax.grad(lambda q: fbj.step(sim, q, q)[1].sum())(jnp.ones(2)).dtype == np.float32
+
+
+def fails(run: Any) -> str:
+    """Run a compiled function that fails and return the sentence without XLA's prefix."""
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        jax.block_until_ready(run())
+    text = str(caught.value)
+    assert text.startswith("INVALID_ARGUMENT: ")
+    return text.removeprefix("INVALID_ARGUMENT: ")
+
+
+def test_traced_parameters_are_checked_when_they_run() -> None:
+    """Refuse values without meaning that only the compiled function sees."""
+    sim = pendulum()
+
+    def run(name: str) -> Any:
+        step = jax.jit(lambda x: fbj.step(sim, np.zeros((2, 2)), Z, params={name: x}))
+        roll = jax.jit(lambda x: fbj.rollout(sim, Z, Z, steps=2, params={name: x}))
+        return step, roll
+
+    step, roll = run("body_mass")
+    assert fails(lambda: step(np.array([0.0, -1.5, 1.0]))) == (
+        'step(): params["body_mass"] holds -1.5; it must be >= 0.'
+    )
+    assert fails(lambda: roll(np.array([0.0, np.nan, 1.0]))) == (
+        'rollout(): params["body_mass"] holds a NaN or infinity; give finite numbers.'
+    )
+    assert fails(lambda: step(np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -2.0]]))) == (
+        'step(): params["body_mass"] holds -2; it must be >= 0.'
+    )
+    step, roll = run("dt")
+    assert fails(lambda: roll(0.0)) == 'rollout(): params["dt"] holds 0; it must be > 0.'
+    step, roll = run("dof_frictionloss")
+    assert fails(lambda: step(np.array([0.0, 0.1]))) == (
+        'step(): params["dof_frictionloss"] holds 0.1; it must be 0 there, since the model was '
+        "loaded with none and has no friction row: give it a small frictionloss in the file."
+    )
+    step, roll = run("geom_restitution")
+    assert fails(lambda: step(np.full(sim.params["geom_restitution"].shape, 1.25))) == (
+        'step(): params["geom_restitution"] holds 1.25; it must be from 0 to 1.'
+    )
+
+
+def test_nan_is_a_status_forward_and_an_error_backward() -> None:
+    """Set the status of the world that is not finite, and refuse its gradient by world and step."""
+    sim = pendulum()
+    q, v, u = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 4, 2))
+    u[1, 2, 0] = np.nan
+    got = jax.jit(lambda u: fbj.rollout(sim, q, v, u))(u)
+    want = sim.rollout(q, v, u)
+    assert np.array_equal(got.q, want.q, equal_nan=True)
+    assert list(got.status) == [0, Status.NONFINITE, 0]
+    assert list(got.status_step) == [-1, 2, -1]
+    loss = jax.jit(jax.grad(lambda u: fbj.rollout(sim, q, v, u).q[:, 1].sum()))
+    sentence = SENTENCES[Status.NONFINITE]
+    head = "1 of 3 worlds are not OK; the others are unaffected.\nworld 1, first at step"
+    assert fails(lambda: loss(u)) == f"vjp(): {head} 2, {sentence}"
+    single = jax.grad(lambda u: fbj.step(sim, q, v, u)[0].sum())
+    assert fails(lambda: single(u[:, 2])) == f"vjp(): {head} 0, {sentence}"
+    start = jax.grad(lambda q: fbj.step(sim, q, v)[0].sum())
+    assert fails(lambda: start(q + u[:, 2])) == f"vjp(): {head} 0, {sentence}"
+    forward = jax.jit(jax.jacfwd(lambda s: fbj.rollout(sim, q, v, u + s).q))
+    assert fails(lambda: forward(0.0)) == f"jvp(): {head} 2, {sentence}"
+    worst = jax.grad(lambda q: fbj.step(sim, q, q)[0].sum())
+    assert fails(lambda: worst(np.full((12, 2), np.nan))).splitlines()[-1] == "and 2 more worlds."
+
+
+def test_directions_and_cotangents_must_be_finite() -> None:
+    """Refuse cotangents and directions with a NaN, as vjp and jvp do."""
+    sim = pendulum()
+
+    def run(q: Any, v: Any, u: Any, mass: Any) -> Any:
+        return fbj.rollout(sim, q, v, u, {"body_mass": mass})[:2]
+
+    point = (Z, Z, np.zeros((3, 2)), sim.params["body_mass"])
+    out, back = jax.vjp(run, *point)
+    for i, name in enumerate(("q_bar", "v_bar")):
+        bars = [np.zeros(x.shape) for x in out]
+        bars[i][1, 1] = np.inf
+        assert fails(lambda bars=bars: back(tuple(bars))) == (
+            f"vjp(): {name} holds a NaN or infinity; give finite numbers, and zero where the loss "
+            "does not depend on the state."
+        )
+    for i, name in enumerate(("dq", "dv", "du", "dparams")):
+        dots = [np.zeros(x.shape) for x in point]
+        dots[i].flat[0] = np.nan
+        assert fails(lambda dots=dots: jax.jvp(run, point, tuple(dots))) == (
+            f"jvp(): {name} holds a NaN or infinity; give finite numbers."
+        )
+
+
+def test_gradients_that_are_not_there_raise() -> None:
+    """Refuse gradients of parameters without one, of overflowing worlds, and second ones."""
+    model = laikago()
+    sim = fb.Simulator(model)
+    q, v, u = (a[0] for a in draw(model, 1, 3))
+    site = sim.params["site_pos"]
+
+    def loss(site: Any, u: Any) -> Any:
+        return fbj.rollout(sim, q, v, u, {"site_pos": site}).v.sum()
+
+    with pytest.raises(ParameterError) as caught:
+        jax.grad(loss)(site, u)
+    assert str(caught.value) == (
+        'rollout(): params["site_pos"] has no gradient: sites do not act on the motion; '
+        "differentiate with respect to other parameters only."
+    )
+    assert np.all(np.isfinite(jax.jit(jax.grad(loss, argnums=1))(site, u)))
+    small = fb.Simulator(model, max_contacts=1)
+    sentence = SENTENCES[Status.NO_GRADIENT]
+    low = q - 0.2 * np.eye(len(q))[2]
+    assert fails(lambda: jax.grad(lambda q: fbj.step(small, q, v)[1].sum())(low)) == (
+        "vjp(): 1 of 1 worlds are not OK; the others are unaffected.\n"
+        f"world 0, first at step 0, {sentence}"
+    )
+    for second in (
+        jax.hessian,
+        lambda f: jax.jacfwd(jax.jacfwd(f)),
+        lambda f: jax.grad(jax.grad(f)),
+    ):
+        with pytest.raises(NotImplementedError) as missing:
+            second(lambda x: fbj.rollout(sim, q, v, x * u).v.sum())(1.0)
+        assert str(missing.value) == (
+            "featherback.jax: second derivatives of step() and rollout() are not available; take "
+            "first derivatives, or difference them."
+        )
+
+
+def test_other_platforms_have_their_sentence() -> None:
+    """Refuse to be compiled for a graphics card, and say what to do."""
+    sim = pendulum()
+    traced = jax.jit(lambda q: fbj.step(sim, q, q)).trace(Z)
+    with pytest.raises(NotImplementedError) as caught:
+        traced.lower(lowering_platforms=("cuda",))
+    assert str(caught.value) == (
+        "featherback.jax: the computation is placed on cuda; the simulator runs on the CPU: move "
+        'its inputs there with jax.device_put(x, jax.devices("cpu")[0]) or set '
+        'jax.config.update("jax_platforms", "cpu").'
+    )
+
+
+def test_simulator_may_go_before_the_function() -> None:
+    """Keep the engines of a compiled function alive, and no longer than it lives."""
+
+    def compiled() -> tuple[Any, Any, Any]:
+        sim = pendulum(dt=0.00371)
+        run = jax.jit(lambda q: fbj.step(sim, q, q)[0]).lower(np.ones(2)).compile()
+        return run, sim.step(np.ones(2), np.ones(2))[0], weakref.ref(sim)
+
+    run, want, gone = compiled()
+    jax.clear_caches()
+    gc.collect()
+    assert gone() is None
+    assert np.array_equal(run(np.ones(2)), want)
+
+
+def test_equal_simulators_share_compiled_functions() -> None:
+    """Name engines by what they were built from: equal ones alike, others apart."""
+    from featherback.jax.crew import engines_of
+
+    first, again = pendulum(), pendulum()
+    assert engines_of(first) == engines_of(again)
+    others = [pendulum(dt=0.0007), pendulum(dtype="float32"), pendulum(friction="box")]
+    others += [pendulum(threads=2), fb.Simulator(fb.models.pendulum(2, mass=2.0))]
+    assert len({engines_of(sim) for sim in [first, *others]}) == 6
+
+
+def test_unknown_engines_have_their_sentence() -> None:
+    """Refuse a function compiled for engines that are not here, and buffers that do not fit."""
+    from featherback.jax.crew import engines_of
+
+    engines = engines_of(pendulum())
+    x, none = jnp.zeros((1, 2)), jnp.zeros(0)
+    flags = [jax.ShapeDtypeStruct((1,), np.uint32), jax.ShapeDtypeStruct((1,), np.int32)]
+
+    def call(key: int, q: Any) -> Any:
+        out = [jax.ShapeDtypeStruct((1, 2), np.float64)] * 2 + flags
+        run = jax.ffi.ffi_call("featherback_rollout", out)
+        return run(q, x, x, none, key=np.int64(key), single=True)
+
+    assert fails(lambda: call(12345, x)).endswith(
+        "featherback.jax: this compiled function was made for a Simulator that is not in this "
+        "process; build an equal Simulator and call featherback.jax with it first."
+    )
+    for wrong in (jnp.zeros((1, 3)), jnp.zeros(2), x.astype("float32")):
+        assert fails(lambda wrong=wrong: call(engines.key, wrong)) == (
+            "featherback.jax: the buffers do not fit the Simulator."
+        )
+
+
+def test_smallest_numbers_keep_their_bits() -> None:
+    """Give the bits of numbers below the normal range, which XLA's own arithmetic makes zero."""
+    sim = pendulum(threads=2)
+    tiny = np.full((40, 2), 3e-310)
+    run = jax.jit(lambda q, v: fbj.step(sim, q, v))
+    for got, want in zip(run(tiny, tiny), sim.step(tiny, tiny), strict=True):
+        assert np.all(want != 0)
+        assert np.array_equal(got, want)
+
+
+def test_threads_and_the_simulator_itself() -> None:
+    """Run one compiled function from several threads while the Simulator runs too."""
+    model = tree_model()
+    sim = fb.Simulator(model, threads=2)
+    q, v, u = draw(model, 16, 50)
+    want = sim.rollout(q, v, u)
+    run = jax.jit(jax.value_and_grad(lambda u: fbj.rollout(sim, q, v, u).q.sum()))
+    value, gradient = run(u)
+    with ThreadPoolExecutor(4) as threads:
+        waiting = [threads.submit(lambda: jax.block_until_ready(run(u))) for _ in range(12)]
+        for _ in range(4):
+            assert np.array_equal(sim.rollout(q, v, u).q, want.q)
+        for future in waiting:
+            again, other = future.result()
+            assert again == value and np.array_equal(other, gradient)
