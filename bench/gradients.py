@@ -14,7 +14,7 @@ from ours import Ours
 from peer import Peer, Transitions
 from report import Row, disturbed, figure, spread
 from scenes import Scene, chain_scene
-from timing import Timing, fitted_exponent, interleave, one_core
+from timing import QUIET, Timing, fitted_exponent, interleave, one_core
 
 import featherback as fb
 
@@ -283,8 +283,10 @@ def memory(bench: Bench) -> Row:
 def first_gradient(bench: Bench) -> Row:
     """Time from a loaded Laikago to its first gradient, simulator included, in a fresh process."""
     runs = [_printed(FIRST) for _ in range(3 if bench.quick else 9)]
-    seconds = [run[0] for run in runs]
-    value, busy = statistics.median(seconds), statistics.median(run[1] for run in runs)
+    quiet = [wall for wall, busy in runs if busy > QUIET * wall]
+    # interrupted by other processes every time: processor times stand in for wall times
+    seconds = quiet or [busy for _, busy in runs]
+    value = statistics.median(seconds)
     return Row(
         "first-gradient",
         "first gradient of a loaded Laikago, ten steps, in a fresh process",
@@ -295,8 +297,11 @@ def first_gradient(bench: Bench) -> Row:
         0.02,
         unit="s",
         lower=True,
-        notes=(f"processor time {busy:.4f} s",),
-        data={"seconds": seconds, "processor": [run[1] for run in runs]},
+        notes=(
+            f"{len(quiet)} of {len(runs)} runs undisturbed"
+            + ("" if quiet else "; processor times are given"),
+        ),
+        data={"wall_s": [run[0] for run in runs], "processor_s": [run[1] for run in runs]},
     )
 
 
