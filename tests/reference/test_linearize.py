@@ -45,7 +45,7 @@ def test_random_trees(seed: int) -> None:
         v = v / max(1.0, float(np.abs(v).max()))
         ours = sim.linearize(q, v)
         theirs = their_jacobians(model, "EULER", q, v, np.zeros(0))
-        worst = error(ours[0], theirs[0])
+        worst = error(np.asarray(ours[0], float), theirs[0])
         print(f"seed {seed}, draw {draws}, error {worst:.1e}")
         assert worst <= 3e-6
 
@@ -62,4 +62,4 @@ def test_a_robot_in_the_air(name: str) -> None:
     sim = fb.Simulator(model, params={"dof_frictionloss": np.zeros(model.nv)})
     ours, theirs = sim.linearize(q, v, u), their_jacobians(model, "EULER", q, v, u)
     for found, expected in zip(ours, theirs, strict=True):
-        assert error(found, expected) <= 1e-7
+        assert error(np.asarray(found, float), expected) <= 1e-7
