@@ -402,14 +402,18 @@ void Engine::backwards(Job job, Task& t) {
   });
 }
 
-void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
-                      nb::object theta, nb::dict bars) {
+Job output_job(const std::string& name) {
   static const std::map<std::string, Job> jobs = {{"mass_matrix", Job::mass_matrix},
                                                   {"inverse_dynamics", Job::inverse_dynamics},
                                                   {"forward_dynamics", Job::forward_dynamics},
                                                   {"bias", Job::bias},
                                                   {"poses", Job::poses},
                                                   {"center_of_mass", Job::center_of_mass}};
+  return jobs.at(name);
+}
+
+void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::object x, AnyArray y,
+                      nb::object theta, nb::dict bars) {
   Guard use(in_use_);
   Task t = blank_task(rows_of(q), theta);
   t.q = q.data();
@@ -421,7 +425,7 @@ void Engine::evaluate(const std::string& job, ReadArray q, nb::object v, nb::obj
                                  {"x", &t.u_bar},
                                  {"theta", &t.theta_bar}})
     if (bars.contains(name)) *at = nb::cast<AnyArray>(bars[name]).data();
-  const Job which = jobs.at(job);
+  const Job which = output_job(job);
   nb::gil_scoped_release release;
   run(which, t);
 }

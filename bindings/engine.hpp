@@ -27,6 +27,9 @@ struct AlignedDelete {
 using Buffer = std::unique_ptr<char[], AlignedDelete>;
 Buffer aligned_buffer(size_t bytes);
 
+// the job of an output by its name
+Job output_job(const std::string& name);
+
 class Engine {
  public:
   Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,

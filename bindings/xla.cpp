@@ -235,9 +235,9 @@ ffi::Error hvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar
     const Rows rows(c, seat->single);
     Backward b{q, v, u, theta, q_bar, v_bar, q0_dot, v0_dot, u_dot, theta_dot};
     const Direction d{dq, dv, du, dtheta};
-    b.require(c, rows, "hvp()");
+    b.require(c, rows, "hessian_vector_product()");
     b.clear();
-    d.require(c, "hvp()");
+    d.require(c, "hessian_vector_product()");
     c.require(q_bar_dot, q_bar.element_count());
     c.require(v_bar_dot, v_bar.element_count());
     const long sums = c.theta_rows(*theta_dot);
@@ -253,7 +253,7 @@ ffi::Error hvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar
       std::memcpy(t.q_dot, dq.untyped_data(), dq.size_bytes());
       std::memcpy(t.v_dot, dv.untyped_data(), dv.size_bytes());
     } else {
-      d.run(c, rows, m, "hvp()", t);
+      d.run(c, rows, m, "hessian_vector_product()", t);
     }
     t.q_cot = {q_bar.untyped_data(), rows.count};
     t.v_cot = {v_bar.untyped_data(), rows.count};
@@ -271,10 +271,10 @@ ffi::Error hvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar
       std::memcpy(t.v_bar_dot, v_bar_dot.untyped_data(), v_bar_dot.size_bytes());
     } else if (c.worlds > 0) {
       note_nonfinite(c, rows, q, v, t);
-      refuse_status(c, "hvp()", t);
+      refuse_status(c, "hessian_vector_product()", t);
       m->engine.run(Job::hvp, t);
       note_nonfinite(c, Rows(c, true), *q0_dot, *v0_dot, t);
-      refuse_status(c, "hvp()", t);
+      refuse_status(c, "hessian_vector_product()", t);
     }
     if (sums > 0)
       sum_theta(c, static_cast<char*>(t.theta_bar_dot), numbers, sums, theta_dot->untyped_data());
@@ -360,6 +360,8 @@ void bind_xla(nb::module_& m) {
         d["vjp"] = stages(fb_xla_seat, fb_xla_vjp);
         d["jvp"] = stages(fb_xla_seat, fb_xla_jvp);
         d["hvp"] = stages(fb_xla_seat, fb_xla_hvp);
+        d["output"] = stages(fb_xla_output_seat, fb_xla_output);
+        d["output_vjp"] = stages(fb_xla_output_seat, fb_xla_output_vjp);
         return d;
       },
       "Handlers of XLA's foreign function interface, by name and stage.");

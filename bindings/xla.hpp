@@ -1,4 +1,4 @@
-// What XLA calls: rollouts and their derivatives as custom calls on the host.
+// What XLA calls: rollouts, outputs and their derivatives as custom calls on the host.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -12,3 +12,4 @@ void bind_xla(nanobind::module_& m);
 }  // namespace fb
 
 using Handler = XLA_FFI_Error*(XLA_FFI_CallFrame*);
+extern "C" Handler fb_xla_output_seat, fb_xla_output, fb_xla_output_vjp;

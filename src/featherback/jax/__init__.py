@@ -1,4 +1,4 @@
-"""JAX: a Simulator's step and rollout as functions that JAX transforms.
+"""JAX: a Simulator's steps, rollouts and outputs as functions that JAX transforms.
 
 `jit`, `grad`, `vmap`, `jacfwd`, `jacrev` and `lax.scan` work; results equal those of the Simulator
 bit for bit. Everything runs on the CPU.
@@ -15,5 +15,27 @@ if find_spec("jax") is None:
     )
 
 from featherback.jax.functions import Trajectory, rollout, step
+from featherback.jax.outputs import (
+    bias,
+    body_poses,
+    center_of_mass,
+    forward_dynamics,
+    inverse_dynamics,
+    mass_matrix,
+    site_poses,
+    site_positions,
+)
 
-__all__ = ["Trajectory", "rollout", "step"]
+__all__ = [
+    "Trajectory",
+    "bias",
+    "body_poses",
+    "center_of_mass",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "mass_matrix",
+    "rollout",
+    "site_poses",
+    "site_positions",
+    "step",
+]

@@ -1,7 +1,9 @@
-"""A rollout of many steps, or of one, as primitives.
+"""The maps as primitives: a rollout of many steps or of one, and outputs of a state.
 
-Its point is (q, v, u, theta): q is (worlds, nq), u is (worlds, steps, nu), and its states are
-(worlds, steps + 1, n), which are its tape. A single step has no axis of steps and no tape.
+A rollout's point is (q, v, u, theta): q is (worlds, nq), u is (worlds, steps, nu), and its states
+are (worlds, steps + 1, n), which are its tape. A single step has no axis of steps and no tape. An
+output's point is (q, v, x, theta), where x is a force or an acceleration; v or x is empty where the
+output does not read it, and there is no tape.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from jax.interpreters import ad
 
 from featherback.jax.crew import Engines
 from featherback.jax.derivatives import directions, make_map
-from featherback.jax.rules import Shapes, call_target
+from featherback.jax.rules import Shapes, call_target, compose
 
 
 def rollout_shapes(q: Any, v: Any, u: Any, theta: Any, *, engines: Engines, single: bool) -> Shapes:
@@ -69,3 +71,59 @@ call_target(rollout_map.cotangent, "vjp", start_shapes, _along)
 assert rollout_map.second is not None
 call_target(rollout_map.second, "hvp", start_shapes, _along)
 ad.primitive_jvps[rollout_map.forward] = _rollout_jvp
+
+
+def output_shapes(q: Any, *rest: Any, engines: Engines, output: str) -> Shapes:
+    """Return the shape of an output, one row for each world."""
+    lengths = {
+        "poses": 12 * engines.nposes,
+        "center_of_mass": 3,
+        "mass_matrix": engines.nv * engines.nv,
+    }
+    return [((q.shape[0], lengths.get(output, engines.nv)), engines.dtype)]
+
+
+def point_shapes(
+    q: Any, v: Any, x: Any, *rest: Any, engines: Engines, output: str, rows: int
+) -> Shapes:
+    """Return shapes of the cotangents of q, v, x and of rows of parameters."""
+    shapes = (q.shape, v.shape, x.shape, (rows, engines.ntheta))
+    return [(shape, engines.dtype) for shape in shapes]
+
+
+def _output_jvp(primals: Any, tangents: Any, **static: Any) -> Any:
+    """Evaluate, and map the directions."""
+    out = output_map.forward.bind(*primals, **static)
+    none = jnp.zeros((0,), primals[0].dtype)
+    along = directions(primals, tangents)
+    return out, output_map.tangent.bind(*primals, none, none, *along, **static)
+
+
+def _output_tangent(*args: Any, **static: Any) -> list[jax.Array]:
+    """Map directions by the rows of the Jacobian, each from the adjoint of one number."""
+    point, tape, dots = args[:4], args[4:6], args[6:]
+    ((worlds, n), dtype) = output_shapes(point[0], **static)[0]
+    repeated = [x if x.size == 0 else jnp.repeat(x, n, axis=0) for x in point[:3]]
+    theta = jnp.repeat(point[3], n, axis=0) if point[3].ndim == 2 else point[3]
+    units = jnp.tile(jnp.eye(n, dtype=dtype), (worlds, 1))
+    rows = worlds * n if dots[3].size else 0
+    jacobian = output_map.cotangent.bind(*repeated, theta, *tape, units, rows=rows, **static)
+    total = jnp.zeros((worlds, n), dtype)
+    for part, dot in zip(jacobian, dots, strict=True):
+        if dot.size:
+            along = jnp.broadcast_to(dot, (worlds, dot.shape[-1]))
+            rows_of_part = part.reshape(worlds, n, part.shape[-1])
+            total = total + jnp.einsum("wni,wi->wn", rows_of_part, along)
+    return [total]
+
+
+def _untaped(*args: Any, **static: Any) -> Any:
+    """Give the handler no tape."""
+    return (*args[:4], *args[6:])
+
+
+output_map = make_map("output", output_shapes, point_shapes, second=False)
+call_target(output_map.forward, "output", output_shapes, _whole)
+compose(output_map.tangent, _output_tangent, output_shapes)
+call_target(output_map.cotangent, "output_vjp", point_shapes, _untaped)
+ad.primitive_jvps[output_map.forward] = _output_jvp

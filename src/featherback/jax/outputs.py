@@ -1,0 +1,106 @@
+"""What a model tells besides its motion, on JAX arrays: poses and dynamics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.typing import ArrayLike
+
+from featherback.errors import ParameterError
+from featherback.jax.inputs import (
+    Params,
+    count_worlds,
+    engines_for,
+    flat_params,
+    give_worlds,
+    rows,
+)
+from featherback.jax.primitives import output_map
+from featherback.sim import Simulator
+
+
+def body_poses(
+    sim: Simulator, q: ArrayLike, params: Params | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """Return positions real[(worlds,) nbody, 3] and rotation matrices real[..., 3, 3]."""
+    return _poses("body_poses()", sim, q, params, sites=False)
+
+
+def site_positions(sim: Simulator, q: ArrayLike, params: Params | None = None) -> jax.Array:
+    """Return the positions of all sites in the world, real[(worlds,) nsite, 3]."""
+    return _poses("site_positions()", sim, q, params, sites=True)[0]
+
+
+def site_poses(
+    sim: Simulator, q: ArrayLike, params: Params | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """Return positions real[(worlds,) nsite, 3] and rotation matrices real[..., 3, 3]."""
+    return _poses("site_poses()", sim, q, params, sites=True)
+
+
+def center_of_mass(sim: Simulator, q: ArrayLike, params: Params | None = None) -> jax.Array:
+    """Return the centre of mass of the whole model in the world, real[(worlds,) 3]."""
+    where = "center_of_mass()"
+    out = _evaluate(where, sim, "center_of_mass", {"q": q}, params)
+    mass: Any = (params or {}).get("body_mass", sim.params["body_mass"])
+    if not isinstance(mass, Tracer) and np.any(np.asarray(mass)[..., 1:].sum(axis=-1) == 0):
+        raise ParameterError(
+            f"{where}: no body has a mass, so there is no centre of mass; give one a mass > 0."
+        )
+    return out
+
+
+def mass_matrix(sim: Simulator, q: ArrayLike, params: Params | None = None) -> jax.Array:
+    """Return M(q), real[(worlds,) nv, nv], armature included."""
+    out = _evaluate("mass_matrix()", sim, "mass_matrix", {"q": q}, params)
+    return out.reshape(*out.shape[:-1], sim.model.nv, sim.model.nv)
+
+
+def bias(sim: Simulator, q: ArrayLike, v: ArrayLike, params: Params | None = None) -> jax.Array:
+    """Return c(q, v), real[(worlds,) nv]: gravity, Coriolis and centrifugal terms."""
+    return _evaluate("bias()", sim, "bias", {"q": q, "v": v}, params)
+
+
+def forward_dynamics(
+    sim: Simulator, q: ArrayLike, v: ArrayLike, tau: ArrayLike, params: Params | None = None
+) -> jax.Array:
+    """Return the acceleration a of M a + c = tau, without springs, damping and contact."""
+    inputs = {"q": q, "v": v, "tau": tau}
+    return _evaluate("forward_dynamics()", sim, "forward_dynamics", inputs, params)
+
+
+def inverse_dynamics(
+    sim: Simulator, q: ArrayLike, v: ArrayLike, a: ArrayLike, params: Params | None = None
+) -> jax.Array:
+    """Return tau = M a + c, real[(worlds,) nv]."""
+    inputs = {"q": q, "v": v, "a": a}
+    return _evaluate("inverse_dynamics()", sim, "inverse_dynamics", inputs, params)
+
+
+def _poses(
+    where: str, sim: Simulator, q: ArrayLike, params: Params | None, *, sites: bool
+) -> tuple[jax.Array, jax.Array]:
+    """Return positions and rotations of bodies or sites."""
+    out = _evaluate(where, sim, "poses", {"q": q}, params)
+    bodies = sim.model.nbody
+    poses = out.reshape(*out.shape[:-1], bodies + sim.model.nsite, 12)
+    poses = poses[..., bodies:, :] if sites else poses[..., :bodies, :]
+    return poses[..., :3], poses[..., 3:].reshape(*poses.shape[:-1], 3, 3)
+
+
+def _evaluate(
+    where: str, sim: Simulator, output: str, inputs: dict[str, Any], params: Params | None
+) -> jax.Array:
+    """Evaluate an output, one flat row for each world."""
+    engines = engines_for(where, sim)
+    arrays = rows(where, sim, engines, inputs)
+    worlds = count_worlds(where, arrays, {})
+    theta = flat_params(where, sim, engines, params, worlds, {})
+    full = [give_worlds(x, worlds, 1) for x in arrays.values()]
+    missing = [jnp.zeros((0,), engines.dtype)] * (3 - len(full))
+    (out,) = output_map.forward.bind(*full, *missing, theta, engines=engines, output=output)
+    return out[0] if worlds is None else out
