@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.control import Shooting, bundle, clip_norm, final_place, make_controls, optimise
+from featherback.control import (
+    Shooting,
+    bundle,
+    clip_norm,
+    final_place,
+    make_controls,
+    optimise,
+    site_place,
+)
 from featherback.errors import (
     FeatherbackError,
     OptimisationError,
@@ -313,6 +323,50 @@ def test_bad_targets_have_their_sentence(body: str, target: list[float], sentenc
     with pytest.raises(ParameterError) as caught:
         final_place(fb.models.ball(), body, target)
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_hand_is_brought_to_its_target(always: bool) -> None:
+    """Agree with differences, and bring the tip of a pendulum to a point it can reach."""
+    print("seed 7")
+    model = fb.models.pendulum(2)
+    sim = fb.Simulator(model, dt=0.01)
+    target = sim.site_positions(np.array([0.7, 0.4]))[0]
+    controls = make_controls(model, np.zeros((40, 2)), lower=-20.0, upper=20.0)
+    problem = Shooting(
+        sim, model.q0, model.v0, controls, site_place(sim, "tip", target, always=always)
+    )
+    x = np.random.default_rng(7).standard_normal((2, problem.size))
+    costs, gradients = problem.gradients(x)
+    for row in range(2):
+        for i in (0, 11, 70):
+            step = np.zeros(problem.size)
+            step[i] = 1e-5
+            slope = (problem.value(x[row] + step) - problem.value(x[row] - step)) / 2e-5
+            assert abs(slope - gradients[row, i]) < 1e-10 + 1e-5 * np.abs(gradients[row]).max()
+    outcome = optimise(problem, start=x[0], most=60)
+    assert outcome.cost < (0.5 * costs[0] if always else 1e-8)
+
+
+def test_a_site_that_is_not_there_is_named() -> None:
+    """Name the sites there are, and refuse a target that is no point."""
+    sim = fb.Simulator(fb.models.pendulum())
+    with pytest.raises(ParameterError) as caught:
+        site_place(sim, "hand", [0, 0, 0])
+    assert str(caught.value) == 'site_place(): there is no site "hand"; there are: tip.'
+    with pytest.raises(ParameterError) as caught:
+        site_place(sim, "tip", [0, 0, np.nan])
+    assert str(caught.value) == (
+        "site_place(): target is [0, 0, nan]; it must be three finite numbers [m]."
+    )
+
+
+def test_the_page_of_control_is_true() -> None:
+    """Run the code of docs/control.md as it is printed."""
+    page = (Path(__file__).parents[2] / "docs" / "control.md").read_text()
+    code = page.partition("```python\n")[2].partition("```")[0]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +46,26 @@ def test_quick_runs_bring_the_ball_to_the_target(name: str, tmp_path: Path) -> N
     model = fb.load(motion.xml)
     assert motion.q.shape == (motion.steps + 1, model.nq)
     assert np.array_equal(motion.q[0], model.keyframe("hold" if name == "throw" else "raised")[0])
+
+
+def test_a_signal_stops_a_run_that_can_be_resumed(tmp_path: Path) -> None:
+    """Leave with status 130 after SIGINT, with what there is; then finish with --resume."""
+    command = [sys.executable, "-m", "featherback", "run", "throw", "--quick", "--out"]
+    command.append(str(tmp_path))
+    state = tmp_path / "throw-state.npz"
+    stopped = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not state.exists() and stopped.poll() is None:
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGINT)
+    _, said = stopped.communicate()
+    assert stopped.returncode == 130, said
+    assert said.endswith(
+        f"featherback: run throw: interrupted; what there is was saved in {tmp_path}: go on with "
+        "the same command and --resume.\n"
+    )
+    assert json.loads((tmp_path / "throw.json").read_text())["finished"] is False
+    assert subprocess.run([*command, "--resume"], capture_output=True, check=False).returncode == 0
+    assert json.loads((tmp_path / "throw.json").read_text())["finished"] is True
 
 
 def test_the_arm_holds_the_ball_under_gravity_compensation() -> None:

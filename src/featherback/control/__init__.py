@@ -1,7 +1,16 @@
 """Control by gradients: trajectory optimisation by shooting, iLQR, receding horizons."""
 
 from featherback.control.controls import Controls, make_controls
-from featherback.control.cost import Cost, Effort, FinalPlace, Sum, Value, final_place
+from featherback.control.cost import (
+    Cost,
+    Effort,
+    FinalPlace,
+    SitePlace,
+    Sum,
+    Value,
+    final_place,
+    site_place,
+)
 from featherback.control.ilqr import Policy, ilqr
 from featherback.control.multiple import Segments, multiple_shooting
 from featherback.control.outcome import Objective, Outcome
@@ -24,6 +33,7 @@ __all__ = [
     "RecedingHorizon",
     "Segments",
     "Shooting",
+    "SitePlace",
     "StageCost",
     "Sum",
     "Tracking",
@@ -36,5 +46,6 @@ __all__ = [
     "multiple_shooting",
     "optimise",
     "run_closed_loop",
+    "site_place",
     "tracking",
 ]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import ParameterError
 from featherback.model import Model
+from featherback.sim import Simulator
 
 Array = NDArray[np.float64]
 
@@ -91,11 +92,63 @@ def final_place(model: Model, body: str, target: ArrayLike, *, weight: float = 1
         raise ParameterError(
             f'{where}: body "{body}" has no free joint; name a body that moves freely.'
         )
-    goal = np.asarray(target, np.float64)
-    if goal.shape != (3,) or not np.all(np.isfinite(goal)):
-        raise ParameterError(f"{where}: target is {target!r}; it must be three finite numbers [m].")
+    goal = _point(where, target)
     start = int(model.mujoco.jnt_qposadr[joint])
     return FinalPlace(slice(start, start + 3), goal, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class SitePlace:
+    """Half the squared distance of a site from a target [m²], at the last step or averaged.
+
+    Attributes:
+        sim: the simulator, for the kinematics.
+        site: number of the site.
+        target: float64[3], [m].
+        always: the mean over all states instead of the last one.
+        weight: factor of the cost.
+    """
+
+    sim: Simulator
+    site: int
+    target: Array
+    always: bool = False
+    weight: float = 1.0
+
+    def __call__(self, q: Array, v: Array, u: Array) -> Value:
+        """Return the cost and its derivative."""
+        rows = slice(None) if self.always else slice(-1, None)
+        states = q[:, rows].reshape(-1, q.shape[-1])
+        miss = np.asarray(self.sim.site_positions(states), np.float64)[:, self.site] - self.target
+        share = self.weight * len(q) / len(states)
+        x_bar = np.zeros((len(states), self.sim.model.nsite, 3))
+        x_bar[:, self.site] = share * miss
+        q_bar = np.zeros_like(q)
+        q_bar[:, rows] = self.sim.site_positions_vjp(states, x_bar).q.reshape(q[:, rows].shape)
+        squares = np.sum(miss**2, axis=1).reshape(len(q), -1)
+        return Value(0.5 * share * squares.sum(axis=1), q_bar)
+
+
+def site_place(
+    sim: Simulator, site: str, target: ArrayLike, *, always: bool = False, weight: float = 1.0
+) -> SitePlace:
+    """Return the cost of a site's place, such as that of a hand.
+
+    Args:
+        sim: the simulator.
+        site: name of the site.
+        target: real[3], where it should be [m].
+        always: the mean over all states instead of the last one.
+        weight: factor of the cost.
+
+    Raises:
+        ParameterError: if there is no such site, or the target is not three finite numbers.
+    """
+    where, names = "site_place()", sim.model.site_names
+    if site not in names:
+        known = ", ".join(names[:10]) if names else "none"
+        raise ParameterError(f'{where}: there is no site "{site}"; there are: {known}.')
+    return SitePlace(sim, names.index(site), _point(where, target), always, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +185,14 @@ class Sum:
             _total([value.v_bar for value in values]),
             _total([value.u_bar for value in values]),
         )
+
+
+def _point(where: str, target: ArrayLike) -> Array:
+    """Return a target as three finite numbers."""
+    goal = np.asarray(target, np.float64)
+    if goal.shape != (3,) or not np.all(np.isfinite(goal)):
+        raise ParameterError(f"{where}: target is {target!r}; it must be three finite numbers [m].")
+    return goal
 
 
 def _total(bars: Sequence[Array | None]) -> Array | None:

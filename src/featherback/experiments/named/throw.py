@@ -54,14 +54,9 @@ def hold_torque(sim: fb.Simulator, q: Array) -> Array:
     """
     bias = sim.bias(q, np.zeros(sim.model.nv))[: len(JOINTS)]
     fingers = [sim.model.body_names.index(f"{side}_finger") for side in ("left", "right")]
-    pull = np.empty(len(JOINTS))
-    for joint in range(len(JOINTS)):
-        ends: list[float] = []
-        for sign in (1.0, -1.0):
-            moved = q.copy()
-            moved[joint] += sign * 1e-6
-            ends.append(float(sim.body_poses(moved)[0][fingers, 2].mean()))
-        pull[joint] = (ends[0] - ends[1]) / 2e-6
+    height = np.zeros((sim.model.nbody, 3))
+    height[fingers, 2] = 0.5
+    pull = sim.body_poses_vjp(q, height).q[: len(JOINTS)]
     weight = -BALL_MASS * float(sim.params["gravity"][2])
     return np.concatenate([bias + weight * pull, [-GRIP, -GRIP]])
 
