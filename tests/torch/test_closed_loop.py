@@ -242,9 +242,26 @@ def test_random_policies() -> None:
     slopes = []
     for memory in ("graph", "checkpoint"):
         torch.manual_seed(4)
-        loss = loss_of(fbt.closed_loop(SIM, noisy, START, START, 6, memory=memory))
+        found = fbt.closed_loop(SIM, noisy, START, START, 6, memory=memory, weights=weights)
+        loss = loss_of(found)
         slopes.append(torch.autograd.grad(loss, weights))
     close(slopes[1], slopes[0], 1e-14)
+    count = iter(range(100))
+    found = fbt.closed_loop(
+        SIM,
+        lambda q, v, t: policy(q, v, t) + next(count),
+        *(START, START, 6),
+        memory="checkpoint",
+        weights=weights,
+        segment=6,
+    )
+    with pytest.raises(ParameterError) as refused:
+        loss_of(found).backward()
+    apart = str(refused.value).split("answers ")[1].split(" beside")[0]
+    assert str(refused.value) == (
+        f"{WHERE}: from step 0 on the policy answers {apart} beside its first answer; with "
+        'memory="checkpoint" it is asked again and must answer the same: pass memory="graph".'
+    )
 
 
 def test_weights_that_are_not_named_are_refused() -> None:
@@ -252,14 +269,14 @@ def test_weights_that_are_not_named_are_refused() -> None:
     gain = torch.full((1,), 0.5, dtype=torch.float64, requires_grad=True)
     sentence = (
         f"{WHERE}: the policy depends on a tensor of shape (1,) that requires a gradient and is "
-        'not among its weights; pass it in weights=, or pass memory="checkpoint".'
+        'not among its weights; pass it in weights=, or pass memory="graph".'
     )
     for policy in (lambda q, v, t: gain * q[:1], lambda q, v, t: gain):
         with pytest.raises(ParameterError) as refused:
             fbt.closed_loop(SIM, policy, START, START, 3)
         assert str(refused.value) == sentence
         slopes = []
-        for options in ({"weights": [gain]}, {"memory": "checkpoint"}):
+        for options in ({"weights": [gain]}, {"memory": "graph"}):
             found = fbt.closed_loop(SIM, policy, START, START, 3, **options)
             slopes.append(torch.autograd.grad(found.q.sum(), gain))
         close(slopes[0], slopes[1], 1e-14)

@@ -54,6 +54,7 @@ def test_page_works_as_printed() -> None:
         "torch.Size([8, 2])",
         "torch.Size([1, 4])",
         "['body_mass'] torch.Size([101, 2])",
+        "torch.Size([16, 201, 1, 3])",
     ]
 
 

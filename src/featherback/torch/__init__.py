@@ -15,13 +15,31 @@ except ModuleNotFoundError:
 
 from featherback.torch.closed_loop import ClosedLoop, closed_loop
 from featherback.torch.layer import SimulatorLayer
+from featherback.torch.outputs import (
+    bias,
+    body_poses,
+    center_of_mass,
+    forward_dynamics,
+    inverse_dynamics,
+    mass_matrix,
+    site_poses,
+    site_positions,
+)
 from featherback.torch.rollout import Trajectory, rollout, step
 
 __all__ = [
     "ClosedLoop",
     "SimulatorLayer",
     "Trajectory",
+    "bias",
+    "body_poses",
+    "center_of_mass",
     "closed_loop",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "mass_matrix",
     "rollout",
+    "site_poses",
+    "site_positions",
     "step",
 ]

@@ -1,8 +1,8 @@
-"""A closed loop whose graph keeps states and controls only; the backward pass asks again."""
+"""A closed loop whose graph keeps states and controls; the backward pass asks the policy again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,45 +12,46 @@ from torch import Tensor
 from torch.autograd import Function
 
 from featherback.errors import FeatherbackError, ParameterError, WorldError
-from featherback.sim.raw import Raw
 from featherback.sim.replay import Bars
 from featherback.sim.rollout import refuse_nonfinite
 from featherback.torch import ops
+from featherback.torch.loop import Loop, Policy
 from featherback.torch.ops import Task
 
 WHERE = ops.WHERE[ops.LOOP]
 Real = NDArray[np.floating]
-Policy = Callable[[Tensor, Tensor, int], Tensor]
 
-NO_SECOND = f'{WHERE}: memory="states" has no second derivatives; pass memory="graph" for them.'
 # how far the answers of a policy to the same question may lie apart, as a share of the largest
 SAME = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
-def replay(
-    sim: Raw,
-    policy: Policy,
-    names: str,
+def run_again(
+    loop: Loop,
     steps: int,
+    segment: int,
     start: tuple[Tensor | None, ...],
     weights: tuple[Tensor, ...],
 ) -> Any:
     """Return states of q, states of v, controls and flags of a closed loop.
 
     Args:
-        sim: the simulator.
-        policy: the policy, its answers checked.
-        names: names of the parameters, as in `featherback.torch.ops`.
+        loop: the steps with their policy.
         steps: number of steps.
+        segment: steps that the backward pass records at once; 0 to go step by step.
         start: q, v, and the parameters, shared and own.
         weights: tensors that the policy depends on.
     """
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
         raise ParameterError(
-            f'{WHERE}: memory="states" works neither in torch.func nor in torch.compile; pass '
-            'memory="graph" there.'
+            f"{WHERE}: memory={_memory(segment)} works neither in torch.func nor in "
+            'torch.compile; pass memory="graph" there.'
         )
-    return _FeatherbackClosedLoop.apply(sim, policy, names, steps, *start, *weights)
+    return _FeatherbackClosedLoop.apply(loop, steps, segment, *start, *weights)
+
+
+def _memory(segment: int) -> str:
+    """Return the option that the user chose."""
+    return '"checkpoint"' if segment else '"states"'
 
 
 class _FeatherbackClosedLoop(Function):
@@ -58,13 +59,13 @@ class _FeatherbackClosedLoop(Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
-        sim, policy, names, steps, q, v, shared, own, *weights = inputs
-        head = (sim.signature.handle, names, ops.LOOP)
-        u = q.new_zeros((*q.shape[:-1], sim.signature.nu))
-        task = Task(head, (q, v, u), (shared, own), 1)
-        _refuse_other_weights(policy, q, v, weights)
-        qs, vs, us, flags = _forward(task, policy, steps)
-        ctx.sim, ctx.policy, ctx.head = sim, policy, head
+        loop, steps, segment, q, v, shared, own, *weights = inputs
+        known = loop.sim.signature
+        u = q.new_zeros((*q.shape[:-1], known.nu))
+        task = Task((known.handle, loop.names, ops.LOOP), (q, v, u), (shared, own), 1)
+        _refuse_other_weights(loop.policy, q, v, weights)
+        qs, vs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment)
+        ctx.loop, ctx.segment = loop, segment
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(flags)
         ctx.save_for_backward(qs, vs, us, flags, shared, own, *weights)
@@ -73,27 +74,26 @@ class _FeatherbackClosedLoop(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         if torch.is_grad_enabled():
-            raise FeatherbackError(NO_SECOND)
-        qs, vs, us, flags, shared, own, *weights = ctx.saved_tensors
+            raise FeatherbackError(
+                f"{WHERE}: memory={_memory(ctx.segment)} has no second derivatives; pass "
+                'memory="graph" for them.'
+            )
+        *states, flags, shared, own = ctx.saved_tensors[:6]
         marks = flags.reshape(-1, 2).numpy()
-        kept, status = np.arange(qs.shape[-2]), marks[:, 0].astype(np.uint32)
-        refuse_nonfinite(WHERE, (qs.numpy(), vs.numpy()), kept, status, marks[:, 1])
-        rows = (qs[..., 0, :], vs[..., 0, :], us[..., 0, :])
-        back = _Backward(ctx, Task(ctx.head, rows, (shared, own), 1), (shared, own), weights)
+        kept, status = np.arange(states[0].shape[-2]), marks[:, 0].astype(np.uint32)
+        arrays = states[0].numpy(), states[1].numpy()
+        refuse_nonfinite(WHERE, arrays, kept, status, marks[:, 1])
         bars = [
             torch.zeros_like(x) if bar is None else bar
-            for x, bar in zip((qs, vs, us), grad_outputs[:3], strict=True)
+            for x, bar in zip(states, grad_outputs[:3], strict=True)
         ]
-        at_q, at_v = bars[0][..., -1, :], bars[1][..., -1, :]
-        for t in reversed(range(us.shape[-2])):
-            point = (qs[..., t, :], vs[..., t, :], us[..., t, :])
-            at_q, at_v = back.step(t, point, (at_q, at_v, bars[2][..., t, :]))
-            at_q, at_v = at_q + bars[0][..., t, :], at_v + bars[1][..., t, :]
-        return None, None, None, None, at_q, at_v, *back.packs(), *back.weight_bars
+        back = _Backward(ctx, (shared, own), ctx.saved_tensors[6:])
+        start = back.by_segments(states, bars) if ctx.segment else back.by_steps(states, bars)
+        return None, None, None, *start, *back.pack_bars, *back.weight_bars
 
 
-def _forward(task: Task, policy: Policy, steps: int) -> tuple[Tensor, ...]:
-    """Run the loop; return states, controls and flags."""
+def _forward(task: Task, policy: Policy, steps: int, segment: int) -> tuple[Any, ...]:
+    """Run the loop; return states, controls, flags, and random states where segments start."""
     sim, worlds = task.sim, len(task.q)
     known = sim.signature
     qs = np.empty((worlds, steps + 1, known.nq), sim.dtype)
@@ -101,9 +101,12 @@ def _forward(task: Task, policy: Policy, steps: int) -> tuple[Tensor, ...]:
     us = np.empty((worlds, steps, known.nu), sim.dtype)
     flags = np.zeros((worlds, 2), np.int32)
     flags[:, 1] = -1
+    random: list[Tensor] = []
     q, v = task.q, task.v
     qs[:, 0], vs[:, 0] = q, v
     for t in range(steps):
+        if segment and t % segment == 0:
+            random.append(torch.get_rng_state())
         us[:, t] = policy(task.out(q.copy()), task.out(v.copy()), t).detach().numpy()
         states = sim.raw_rollout(q, v, us[:, t : t + 1].copy() if known.nu else None, 1, task.theta)
         q, v = states.q[:, 1].copy(), states.v[:, 1].copy()
@@ -111,90 +114,149 @@ def _forward(task: Task, policy: Policy, steps: int) -> tuple[Tensor, ...]:
         if states.status.any():
             flags[:, 1] = np.where((flags[:, 1] < 0) & (states.status != 0), t, flags[:, 1])
             flags[:, 0] |= states.status.astype(np.int32)
-    return task.out(qs), task.out(vs), task.out(us), task.out(flags)
+    return *(task.out(a) for a in (qs, vs, us, flags)), random
 
 
 class _Backward:
-    """The backward pass of a closed loop, one step at a time.
+    """The backward pass of a closed loop.
 
     Args:
         ctx: the node.
-        task: the rollout, for its parameters.
         packs: parameters, shared and own.
         weights: tensors that the policy depends on.
 
     Attributes:
-        weight_bars: derivatives with respect to the weights, so far; None where there is none.
+        pack_bars: derivatives with respect to the parameters, so far; None where there is none.
+        weight_bars: those with respect to the weights.
     """
 
-    def __init__(self, ctx: Any, task: Task, packs: Any, weights: list[Tensor]) -> None:
-        self.policy, self.task, self.weights = ctx.policy, task, weights
-        self.given = packs
-        wanted = any(ctx.needs_input_grad[6:8])
-        self.shapes = {k: a.shape for k, a in task.cut(packs).items()} if wanted else {}
-        self.params: dict[str, Real] = {}
+    def __init__(self, ctx: Any, packs: Any, weights: Any) -> None:
+        self.loop, self.segment, self.random = ctx.loop, ctx.segment, ctx.random
+        self.weights, self.given = weights, packs
+        self.wanted = any(ctx.needs_input_grad[5:7])
+        self.pack_bars: list[Tensor | None] = [None, None]
         self.weight_bars: list[Tensor | None] = [None] * len(weights)
 
-    def step(self, t: int, point: Any, bars: Any) -> tuple[Tensor, Tensor]:
+    def by_segments(self, states: Any, bars: Any) -> tuple[Tensor, Tensor]:
+        """Record one segment after the other again, the last first."""
+        qs, vs, us = states
+        at_q, at_v = bars[0][..., -1, :], bars[1][..., -1, :]
+        for i in reversed(range(len(self.random))):
+            first, last = i * self.segment, min((i + 1) * self.segment, us.shape[-2])
+            rows = slice(first + 1, last + 1)
+            given = [bars[0][..., rows, :].clone(), bars[1][..., rows, :].clone()]
+            given[0][..., -1, :], given[1][..., -1, :] = at_q, at_v
+            given.append(bars[2][..., first:last, :])
+            point = (i, first, last, qs[..., first, :], vs[..., first, :])
+            q_bar, v_bar = self._record(point, us[..., first:last, :], given)
+            at_q = bars[0][..., first, :] if q_bar is None else q_bar + bars[0][..., first, :]
+            at_v = bars[1][..., first, :] if v_bar is None else v_bar + bars[1][..., first, :]
+        return at_q, at_v
+
+    def _record(self, point: Any, u: Tensor, bars: Any) -> tuple[Tensor | None, Tensor | None]:
+        """Record a segment with the random numbers it had, and pull derivatives through it."""
+        i, first, last, *start = point
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.set_rng_state(self.random[i])
+            q, v = (x.detach().clone().requires_grad_() for x in start)
+            packs = [
+                None if x is None else x.detach().requires_grad_(self.wanted) for x in self.given
+            ]
+            *found, _ = self.loop.run(first, last - first, q, v, *packs)
+        _refuse_other_answer(first, u, found[2], self.segment)
+        asked = [q, v, *(x for x in packs if x is not None and x.requires_grad)]
+        asked += [w for w in self.weights if w.requires_grad]
+        pairs = [(y, bar) for y, bar in zip(found, bars, strict=True) if y.requires_grad]
+        ends, ends_bars = zip(*pairs, strict=True)
+        more: Iterator[Any] = iter(torch.autograd.grad(ends, asked, ends_bars, allow_unused=True))
+        q_bar, v_bar = next(more), next(more)
+        for k, x in enumerate(packs):
+            if x is not None and x.requires_grad:
+                self.pack_bars[k] = _added(self.pack_bars[k], next(more))
+        self._add_weights(more)
+        return q_bar, v_bar
+
+    def _add_weights(self, more: Iterator[Tensor | None]) -> None:
+        """Add derivatives with respect to the weights that require them."""
+        for k, weight in enumerate(self.weights):
+            if weight.requires_grad:
+                self.weight_bars[k] = _added(self.weight_bars[k], next(more))
+
+    def by_steps(self, states: Any, bars: Any) -> tuple[Tensor, Tensor]:
+        """Go through one step and one answer of the policy after the other, the last first."""
+        qs, vs, us = states
+        rows = (qs[..., 0, :], vs[..., 0, :], us[..., 0, :])
+        head = (self.loop.sim.signature.handle, self.loop.names, ops.LOOP)
+        task = Task(head, rows, self.given, 1)
+        at_q, at_v = bars[0][..., -1, :], bars[1][..., -1, :]
+        for t in reversed(range(us.shape[-2])):
+            point = (qs[..., t, :], vs[..., t, :], us[..., t, :])
+            at_q, at_v = self._step(task, t, point, (at_q, at_v, bars[2][..., t, :]))
+            at_q, at_v = at_q + bars[0][..., t, :], at_v + bars[1][..., t, :]
+        return at_q, at_v
+
+    def _step(self, task: Task, t: int, point: Any, bars: Any) -> tuple[Tensor, Tensor]:
         """Pull derivatives back through one step and through the policy."""
-        task, (q_bar, v_bar, u_bar) = self.task, bars
-        found = self.pull(t, point, (task.rows(q_bar), task.rows(v_bar)))
-        for name, bar in found.params.items():
-            self.params[name] = self.params[name] + bar if name in self.params else bar
+        found = self._pull(task, t, point, (task.rows(bars[0]), task.rows(bars[1])))
         q_bar, v_bar = task.out(found.q), task.out(found.v)
         with torch.enable_grad():
             q, v = (x.detach().clone().requires_grad_() for x in point[:2])
-            u = self.policy(q, v, t)
-        _refuse_other_answer(t, point[2], u)
+            u = self.loop.policy(q, v, t)
+        _refuse_other_answer(t, point[2], u, 0)
         if not u.requires_grad:
             return q_bar, v_bar
         asked = [q, v, *(w for w in self.weights if w.requires_grad)]
-        answer = task.out(found.u[:, 0]) + u_bar
-        bars = iter(torch.autograd.grad(u, asked, answer, allow_unused=True))
-        q_more, v_more = next(bars), next(bars)
-        for i, weight in enumerate(self.weights):
-            bar = next(bars) if weight.requires_grad else None
-            if bar is not None:
-                before = self.weight_bars[i]
-                self.weight_bars[i] = bar.clone() if before is None else before.add_(bar)
+        answer = task.out(found.u[:, 0]) + bars[2]
+        more: Iterator[Any] = iter(torch.autograd.grad(u, asked, answer, allow_unused=True))
+        q_more, v_more = next(more), next(more)
+        self._add_weights(more)
         q_bar = q_bar if q_more is None else q_bar + q_more
         return q_bar, v_bar if v_more is None else v_bar + v_more
 
-    def pull(self, t: int, point: Any, bars: tuple[Real, Real]) -> Bars:
+    def _pull(self, task: Task, t: int, point: Any, bars: tuple[Real, Real]) -> Bars:
         """Pull derivatives back through one step."""
-        q, v = (np.repeat(self.task.rows(x), 2, axis=1) for x in point[:2])
-        u = self.task.rows(point[2]) if self.task.u is not None else None
-        replay = self.task.sim.raw_replay((q, v, u), self.task.theta, self.shapes)
+        q, v = (np.repeat(task.rows(x), 2, axis=1) for x in point[:2])
+        u = task.rows(point[2]) if task.u is not None else None
+        shapes = {k: a.shape for k, a in task.cut(self.given).items()} if self.wanted else {}
+        replay = task.sim.raw_replay((q, v, u), task.theta, shapes)
         try:
-            return replay.vjp(WHERE, lambda first, q, v: bars)
+            found = replay.vjp(WHERE, lambda first, q, v: bars)
         except WorldError as error:
             # a single step counts from its own start
             text = str(error).replace("first at step 0,", f"first at step {t},")
             raise WorldError(text) from None
-
-    def packs(self) -> list[Tensor | None]:
-        """Return derivatives with respect to the parameters, shared and own."""
-        if not self.shapes:
-            return [None, None]
-        both = (self.task.join(self.params, own) for own in (False, True))
-        return [None if x is None else bar for x, bar in zip(self.given, both, strict=True)]
+        for own in (False, True) if shapes else ():
+            if self.given[own] is not None:
+                more = task.join(found.params, own)
+                self.pack_bars[own] = _added(self.pack_bars[own], more)
+        return found
 
 
-def _refuse_other_answer(t: int, before: Tensor, after: Tensor) -> None:
-    """Refuse a policy that answers the same question otherwise."""
-    most = float((before - after.detach()).abs().max()) if before.numel() else 0.0
-    allowed = SAME[before.dtype] * (1 + float(before.abs().max())) if before.numel() else 0.0
-    if not most <= allowed:
-        raise ParameterError(
-            f"{WHERE}: at step {t} the policy answers {most:.3g} beside its first answer; with "
-            'memory="states" it is asked again and must answer the same: draw random numbers '
-            'before the loop, or pass memory="checkpoint".'
-        )
+def _added(total: Tensor | None, more: Tensor | None) -> Tensor | None:
+    """Return a sum so far and one more."""
+    if more is None:
+        return total
+    return more.clone() if total is None else total.add_(more)
+
+
+def _refuse_other_answer(t: int, before: Tensor, after: Tensor, segment: int) -> None:
+    """Refuse a policy that answers the same questions from step t on otherwise."""
+    if not before.numel():
+        return
+    most = float((before - after.detach()).abs().max())
+    if most <= SAME[before.dtype] * (1 + float(before.abs().max())):
+        return
+    advice = 'draw random numbers before the loop, or pass memory="checkpoint"'
+    raise ParameterError(
+        f"{WHERE}: {f'from step {t} on' if segment else f'at step {t}'} the policy answers "
+        f"{most:.3g} beside its first answer; with memory={_memory(segment)} it is asked again and "
+        f"""must answer the same: {'pass memory="graph"' if segment else advice}."""
+    )
 
 
 def _refuse_other_weights(policy: Policy, q: Tensor, v: Tensor, weights: list[Tensor]) -> None:
     """Refuse a policy that depends on tensors which would get no gradient."""
-    with torch.enable_grad():
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         u = policy(q.detach().clone(), v.detach().clone(), 0)
     known = {id(w) for w in weights}
     ends = {w.grad_fn for w in weights if w.grad_fn is not None}
@@ -217,6 +279,5 @@ def _other_weights(leaf: Tensor) -> str:
     """Return the sentence about a tensor that is not among the weights."""
     return (
         f"{WHERE}: the policy depends on a tensor of shape {tuple(leaf.shape)} that requires a "
-        "gradient and is not among its weights; pass it in weights=, or pass "
-        'memory="checkpoint".'
+        'gradient and is not among its weights; pass it in weights=, or pass memory="graph".'
     )

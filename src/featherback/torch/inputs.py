@@ -59,7 +59,7 @@ def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
 
 
 def pack_params(
-    where: str, params: Any, sim: Simulator, worlds: int | None
+    where: str, params: Any, sim: Simulator, worlds: int | None, moves: bool = True
 ) -> tuple[str, Tensor | None, Tensor | None]:
     """Return parameters flat, with their names, as the operators take them.
 
@@ -68,6 +68,7 @@ def pack_params(
         params: tensors by name, or None.
         sim: the simulator.
         worlds: number of worlds; None where there is no world axis.
+        moves: refuse parameters that do not act on the motion.
     """
     if params is None:
         return "", None, None
@@ -80,7 +81,8 @@ def pack_params(
     own: dict[str, Tensor] = {}
     for name, value in params.items():
         refuse_unknown(where, str(name), list(sim.param_shapes))
-        refuse_without_gradient(where, {name: value})
+        if moves:
+            refuse_without_gradient(where, {name: value})
         x = check_tensor(where, f'params["{name}"]', value, sim.signature.dtype)
         shape = sim.param_shapes[name]
         if tuple(x.shape) == shape or (x.ndim == 0 and shape == (1,)):

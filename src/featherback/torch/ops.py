@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from featherback.errors import ParameterError
-from featherback.sim.raw import simulator_of
+from featherback.sim.raw import Raw, simulator_of
 from featherback.sim.replay import Bars, Replay
 from featherback.sim.rollout import refuse_nonfinite
 
@@ -64,14 +64,46 @@ ROLLOUT, STEP, LOOP = 0, 1, 2
 WHERE = tuple(f"featherback.torch.{name}()" for name in ("rollout", "step", "closed_loop"))
 
 
-def _array(x: Tensor) -> Real:
+def as_array(x: Tensor) -> Real:
     """Return a tensor's numbers, contiguous; shared with it where it is."""
     return np.ascontiguousarray((x.detach() if x.requires_grad else x).numpy())
 
 
-def _tensor(x: NDArray[Any]) -> Tensor:
+def as_tensor(x: NDArray[Any]) -> Tensor:
     """Return a tensor that shares a fresh array."""
     return torch.from_numpy(np.ascontiguousarray(x))
+
+
+def split_names(names: str) -> tuple[list[str], list[str]]:
+    """Return the names of shared and of own parameters."""
+    shared, _, own = names.partition(";")
+    return shared.split(",") if shared else [], own.split(",") if own else []
+
+
+def cut_params(
+    sim: Raw, names: tuple[list[str], list[str]], packs: Sequence[Tensor | None]
+) -> dict[str, Any]:
+    """Return flat parameters, shared and own, as arrays by name."""
+    out: dict[str, Any] = {}
+    for pack, part in zip(packs, names, strict=True):
+        if pack is None:
+            continue
+        array, at = as_array(pack), 0
+        for name in part:
+            shape = sim.param_shapes[name]
+            size = int(np.prod(shape))
+            out[name] = array[..., at : at + size].reshape(*array.shape[:-1], *shape)
+            at += size
+    return out
+
+
+def join_params(
+    params: dict[str, Real], names: list[str], worlds: int | None, dtype: np.dtype[Any]
+) -> Tensor:
+    """Return arrays by name as flat parameters, those of each world in a row."""
+    lead = () if worlds is None else (worlds,)
+    parts = [params[name].reshape(*lead, -1) for name in names]
+    return as_tensor(np.concatenate(parts, -1) if parts else np.empty(0, dtype))
 
 
 class Task:
@@ -97,7 +129,7 @@ class Task:
         handle, names, self.kind = head
         self.sim = simulator_of(handle)
         self.where, self.one = WHERE[self.kind], self.kind != ROLLOUT
-        q, v, u = _array(point[0]), _array(point[1]), _array(point[2])
+        q, v, u = as_array(point[0]), as_array(point[1]), as_array(point[2])
         self.batched = q.ndim > axes
         self.q, self.v = (q, v) if self.batched else (q[None], v[None])
         u = u[..., None, :] if self.one else u
@@ -106,30 +138,17 @@ class Task:
         self.names: tuple[list[str], list[str]] = ([], [])
         self.theta = None
         if names:
-            shared, _, own = names.partition(";")
-            self.names = (shared.split(",") if shared else [], own.split(",") if own else [])
+            self.names = split_names(names)
             worlds = len(self.q) if self.batched else None
             self.theta = self.sim.raw_theta(self.where, self.cut(packs), worlds)
 
     def cut(self, packs: Sequence[Tensor | None]) -> dict[str, Any]:
         """Return flat parameters, shared and own, as arrays by name."""
-        out: dict[str, Any] = {}
-        for pack, names in zip(packs, self.names, strict=True):
-            if pack is None:
-                continue
-            array, at = _array(pack), 0
-            for name in names:
-                shape = self.sim.param_shapes[name]
-                size = int(np.prod(shape))
-                out[name] = array[..., at : at + size].reshape(*array.shape[:-1], *shape)
-                at += size
-        return out
+        return cut_params(self.sim, self.names, packs)
 
     def join(self, params: dict[str, Real], own: bool) -> Tensor:
         """Return arrays by name as flat parameters, shared or own."""
-        lead = (len(self.q),) if own else ()
-        parts = [params[name].reshape(*lead, -1) for name in self.names[own]]
-        return _tensor(np.concatenate(parts, -1) if parts else np.empty(0, self.q.dtype))
+        return join_params(params, self.names[own], len(self.q) if own else None, self.q.dtype)
 
     def out(self, x: NDArray[Any]) -> Tensor:
         """Return a result without the world axis where the inputs had none."""
@@ -141,7 +160,7 @@ class Task:
 
     def rows(self, x: Tensor) -> Real:
         """Return an array with a world axis, and a step axis where there is one step."""
-        array = _array(x)
+        array = as_array(x)
         array = array if self.batched else array[None]
         return array[:, None] if self.one else array
 
@@ -156,7 +175,7 @@ class Task:
 
     def direction(self, dots: Any) -> Any:
         """Return a direction in the first state, in the controls and in the parameters."""
-        dq, dv, du = (_array(x) for x in dots[:3])
+        dq, dv, du = (as_array(x) for x in dots[:3])
         start = (dq, dv) if self.batched else (dq[None], dv[None])
         du = (du[..., None, :] if self.one else du) if self.u is not None else None
         worlds = len(self.q) if self.batched else None
@@ -168,7 +187,7 @@ class Task:
         u = u.sum(axis=0) if self.u_shared and self.batched else u
         u = u if self.batched else u[0]
         rest = (self.join(found.params, own) for own in (False, True))
-        return self.out(found.q), self.out(found.v), _tensor(u), *rest
+        return self.out(found.q), self.out(found.v), as_tensor(u), *rest
 
 
 def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> Any:
@@ -196,7 +215,7 @@ def _started(sim: str, names: str, kind: int, tensors: Any) -> tuple[Task, Repla
     q, v, u, flags, *packs = tensors
     task = Task((sim, names, kind), (q, v, u), packs, 1 if kind else 2)
     replay = task.replay(packs)
-    marks: Any = _array(flags).reshape(-1, 2)
+    marks: Any = as_array(flags).reshape(-1, 2)
     status = marks[:, 0].astype(np.uint32)
     refuse_nonfinite(task.where, (replay.q, replay.v), replay.kept, status, marks[:, 1])
     return task, replay
@@ -263,7 +282,7 @@ def _rollout_jvp_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     return q.new_empty(q.shape), v.new_empty(v.shape)
 
 
-class _Fold:
+class Fold:
     """A batch of vmap laid into the world axis, and results unfolded again.
 
     Args:
@@ -272,6 +291,7 @@ class _Fold:
     """
 
     def __init__(self, size: int, worlds: int | None) -> None:
+        """Note the sizes."""
         self.size, self.worlds = size, worlds
 
     def put(self, x: Tensor, dim: int | None, own: bool) -> Tensor:
@@ -304,20 +324,26 @@ class _Fold:
         x = x.reshape(self.size, self.worlds, *x.shape[1:])
         return x if own else x.sum(1)
 
+    def take_packs(self, pack: Tensor, packs: Any, none: Tensor) -> tuple[Tensor, Tensor]:
+        """Return derivatives of shared and own parameters from those of all as own."""
+        count = 0 if packs[0] is None else packs[0].shape[-1]
+        shared = none if packs[0] is None else self.take(pack[:, :count], own=False)
+        return shared, none if packs[1] is None else self.take(pack[:, count:])
+
 
 def _rank(x: Tensor, dim: int | None) -> int:
     """Return the number of axes besides that of vmap."""
     return x.ndim - (dim is not None)
 
 
-def _fold_of(info: Any, x: Tensor, dim: int | None, axes: int) -> _Fold:
+def fold_of(info: Any, x: Tensor, dim: int | None, axes: int) -> Fold:
     """Return how to fold, from a tensor that has this many axes besides worlds and batch."""
     if _rank(x, dim) == axes:
-        return _Fold(info.batch_size, None)
-    return _Fold(info.batch_size, x.shape[1 if dim == 0 else 0])
+        return Fold(info.batch_size, None)
+    return Fold(info.batch_size, x.shape[1 if dim == 0 else 0])
 
 
-def _all_own(names: str) -> str:
+def all_own(names: str) -> str:
     """Return the names where each world has its own of all parameters."""
     return ";" + ",".join(part for part in names.split(";") if part) if names else ""
 
@@ -326,18 +352,18 @@ def _rollout_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensor
     """Fold a batch of rollouts into worlds."""
     q, v, u, *packs = tensors
     at = dims[3:]
-    fold = _fold_of(info, q, at[0], 1)
+    fold = fold_of(info, q, at[0], 1)
     own = fold.worlds is not None
     q, v = fold.put(q, at[0], own), fold.put(v, at[1], own)
     u_own = _rank(u, at[2]) > (2 - bool(kind))
     u = fold.put(u, at[2], u_own) if u_own or at[2] is not None else u
     if packs[1] is not None or at[3] is not None:
-        names, packs = _all_own(names), fold.put_packs(packs, at[3:])
+        names, packs = all_own(names), fold.put_packs(packs, at[3:])
     out = rollout(sim, names, kind, q, v, u, *packs)
     return tuple(fold.take(x) for x in out), (0, 0, 0)
 
 
-def _put_states(fold: _Fold, kind: int, tensors: Any, at: Dims) -> tuple[list[Any], bool]:
+def _put_states(fold: Fold, kind: int, tensors: Any, at: Dims) -> tuple[list[Any], bool]:
     """Return q, v, u, flags and parameters of each world, and whether u has a world axis."""
     q, v, u, flags, *packs = tensors
     own, u_own = fold.worlds is not None, _rank(u, at[2]) > (1 if kind else 2)
@@ -346,7 +372,7 @@ def _put_states(fold: _Fold, kind: int, tensors: Any, at: Dims) -> tuple[list[An
     return [*states, *fold.put_packs(packs, at[4:])], u_own
 
 
-def _put_dots(fold: _Fold, u_own: bool, tensors: Any, at: Dims) -> list[Any]:
+def _put_dots(fold: Fold, u_own: bool, tensors: Any, at: Dims) -> list[Any]:
     """Return directions in q, v, u and parameters of each world."""
     dq, dv, du, *packs = tensors
     own = fold.worlds is not None
@@ -354,46 +380,43 @@ def _put_dots(fold: _Fold, u_own: bool, tensors: Any, at: Dims) -> list[Any]:
     return [*dots, *fold.put_packs(packs, at[3:])]
 
 
-def _take_bars(fold: _Fold, out: Any, packs: Any, u_own: bool) -> Any:
+def _take_bars(fold: Fold, out: Any, packs: Any, u_own: bool) -> Any:
     """Return derivatives with respect to inputs; all parameters were given as own."""
     q, v, u, _, pack = out
-    count = 0 if packs[0] is None else packs[0].shape[-1]
-    none = q.new_empty(fold.size, 0)
-    shared = none if packs[0] is None else fold.take(pack[:, :count], own=False)
-    own = none if packs[1] is None else fold.take(pack[:, count:])
-    return (fold.take(q), fold.take(v), fold.take(u, u_own), shared, own), (0,) * 5
+    rest = fold.take_packs(pack, packs, q.new_empty(fold.size, 0))
+    return (fold.take(q), fold.take(v), fold.take(u, u_own), *rest), (0,) * 5
 
 
 def _rollout_vjp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Fold a batch of gradients into worlds; what is shared is spread, for a gradient each."""
     at = dims[3:]
-    fold = _fold_of(info, tensors[0], at[0], 1 if kind else 2)
+    fold = fold_of(info, tensors[0], at[0], 1 if kind else 2)
     states, u_own = _put_states(fold, kind, tensors[:6], at[:6])
     own = fold.worlds is not None
     bars = [fold.put(x, d, own) for x, d in zip(tensors[6:], at[6:], strict=True)]
-    out = rollout_vjp(sim, _all_own(names), kind, *states, *bars)
+    out = rollout_vjp(sim, all_own(names), kind, *states, *bars)
     return _take_bars(fold, out, tensors[4:6], u_own)
 
 
 def _rollout_hvp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Fold a batch of derivatives of gradients into worlds."""
     at = dims[3:]
-    fold = _fold_of(info, tensors[0], at[0], 1 if kind else 2)
+    fold = fold_of(info, tensors[0], at[0], 1 if kind else 2)
     states, u_own = _put_states(fold, kind, tensors[:6], at[:6])
     own = fold.worlds is not None
     dots = _put_dots(fold, u_own, tensors[8:13], at[8:13])
     q_bar, v_bar, *rest = (fold.put(tensors[i], at[i], own) for i in (6, 7, 13, 14))
-    out = rollout_hvp(sim, _all_own(names), kind, *states, q_bar, v_bar, *dots, *rest)
+    out = rollout_hvp(sim, all_own(names), kind, *states, q_bar, v_bar, *dots, *rest)
     return _take_bars(fold, out, tensors[4:6], u_own)
 
 
 def _rollout_jvp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Fold a batch of directions into worlds."""
     at = dims[3:]
-    fold = _fold_of(info, tensors[0], at[0], 1 if kind else 2)
+    fold = fold_of(info, tensors[0], at[0], 1 if kind else 2)
     states, u_own = _put_states(fold, kind, tensors[:6], at[:6])
     dots = _put_dots(fold, u_own, tensors[6:], at[6:])
-    out = rollout_jvp(sim, _all_own(names), kind, *states, *dots)
+    out = rollout_jvp(sim, all_own(names), kind, *states, *dots)
     return tuple(fold.take(x) for x in out), (0, 0)
 
 

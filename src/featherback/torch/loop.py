@@ -1,0 +1,54 @@
+"""A closed loop as torch records it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from featherback.sim.raw import Raw
+from featherback.torch import ops
+from featherback.torch.functions import roll
+
+# (q, v, number of the step) -> u
+Policy = Callable[[Tensor, Tensor, int], Tensor]
+
+
+class Loop:
+    """Steps with a policy.
+
+    Args:
+        sim: the simulator.
+        policy: the policy, its answers checked.
+        names: names of the parameters, as in `featherback.torch.ops`.
+    """
+
+    def __init__(self, sim: Raw, policy: Policy, names: str) -> None:
+        """Note what the loop runs; see the class."""
+        self.sim, self.policy, self.names = sim, policy, names
+
+    def run(
+        self, first: int, number: int, q: Tensor, v: Tensor, *packs: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """Return the states after each step, the controls, and the status."""
+        states: list[tuple[Tensor, Tensor, Tensor]] = []
+        status = step = None
+        for t in range(first, first + number):
+            u = self.policy(q, v, t)
+            q, v, flags = roll(self.sim, self.names, ops.LOOP, q, v, u, *packs)
+            states.append((q, v, u))
+            bits = flags[..., 0]
+            if status is None or step is None:
+                status, step = bits, torch.full_like(bits, -1)
+            step = torch.where((step < 0) & (bits != 0), t, step)
+            status = status | bits
+        assert status is not None and step is not None
+        columns = [torch.stack(column, -2) for column in zip(*states, strict=True)]
+        return *columns, torch.stack((status, step), -1)
+
+    def whole(self, steps: int, q: Tensor, v: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
+        """Return all states, the controls, and the status."""
+        qs, vs, us, flags = self.run(0, steps, q, v, *packs)
+        first = torch.cat([q.unsqueeze(-2), qs], -2), torch.cat([v.unsqueeze(-2), vs], -2)
+        return *first, us, flags
