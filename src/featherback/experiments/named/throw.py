@@ -23,6 +23,7 @@ RELEASE, STEPS = 60, 500  # steps of 5 ms: the hand opens after 0.3 s, the ball 
 GRIP = 40.0  # [N], closing until the release and opening afterwards
 BUDGET = Budget(gradients=20, iterations=500, quick=20)
 EFFORT = 5e-4  # weight of the mean squared torque, as a share of the limits [m²]
+RATE = 0.05  # first step of the gradients, as a share of the torque limits
 SIGMA = 0.1  # initial spread of CMA-ES, as a share of the torque limits
 TARGETS = ((1.2, -0.4), (2.0, 0.4))  # corners of the part of the floor that targets come from [m]
 NOTE = (
@@ -79,7 +80,9 @@ def make_task(seed: int) -> Task:
 def run(context: Context) -> Result:
     """Throw by gradients, then by CMA-ES, both from gravity compensation alone."""
     task = make_task(context.seed)
-    outcome, ours = run_gradients(context, task.problem, most=BUDGET.gradients, measure=length)
+    outcome, ours = run_gradients(
+        context, task.problem, most=BUDGET.gradients, measure=length, rate=RATE
+    )
     roll = task.problem.rollout(outcome.x)
     context.record(
         thrower_xml(),
