@@ -36,6 +36,12 @@ template <int K, class A> inline A sign(A x) { return on(K) ? A(-x) : x; }
 template <int K, class A> inline A none(A x) { return on(K) ? A(x - x) : x; }
 template <int K, class A> inline A kept(A x) { return on(K) ? x : A(-x); }
 template <int K, class A> inline A other(A x, A y) { return on(K) ? y : x; }
+// a name or another of the same type
+template <int K, class A, class B> inline A& either(A& x, B& y) {
+  if constexpr (requires(A* a, B* b) { a = b; b = a; }) return on(K) ? y : x;
+  idle[K] = 1;
+  return x;
+}
 template <int K, class M> inline M negated(M m) { return on(K) ? M(!m) : m; }
 // factors that are numbers become one
 template <int K, class A> inline A one(A x) {
@@ -299,7 +305,8 @@ class Finder:
                 continue
             # the numbers of two links, not those of a loop
             if "k" not in pair or after == ".":
-                edit = (token.begin, token.end, f"(fb::mutant::on({{}}) ? {pair[1]} : {pair[0]})")
+                put = f"fb::mutant::either<{{}}>({pair[0]}, {pair[1]})"
+                edit = (token.begin, token.end, put)
                 call = self.words.source(
                     self.words.enclosing(i) - 1, self.partner[self.words.enclosing(i)] + 1
                 )
