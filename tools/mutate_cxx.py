@@ -256,9 +256,22 @@ class Words:
             before.text == "," and in_block
         )
 
-    def declares(self, name: str) -> bool:
-        """Tell whether the function has an argument or a variable of this name."""
-        return any(
-            token.text == name and self.tokens[i - 1].text not in (".", "->")
-            for i, token in enumerate(self.tokens)
-        )
+    def declares(self, name: str, i: int) -> bool:
+        """Tell whether an argument, or a variable of a block around i, has this name."""
+        blocks, j = set(), i
+        while j > self.f.body:
+            j = self.enclosing(j)
+            blocks.add(j)
+        for d in range(1, i):
+            token, before, after = (self.tokens[k] for k in (d, d - 1, d + 1))
+            typed = before.kind == "name" and before.text not in WORDS
+            if token.text != name or not (typed or before.text in ("&", "*", ",")):
+                continue
+            if d < self.f.body and after.text in (",", ")"):
+                return True
+            # loop heads and the arguments of lambdas are not blocks
+            if after.text in ("=", "{", ";", ",", "[") and d > self.f.body:
+                if d not in self.closed and self.enclosing(d) in blocks:
+                    if self.tokens[self.enclosing(d)].text == "{":
+                        return True
+        return False

@@ -37,10 +37,20 @@ template <int K, class A> inline A none(A x) { return on(K) ? A(x - x) : x; }
 template <int K, class A> inline A kept(A x) { return on(K) ? x : A(-x); }
 template <int K, class A> inline A other(A x, A y) { return on(K) ? y : x; }
 // a name or another of the same type
+template <class A, class B> inline constexpr bool same = false;
+template <class A> inline constexpr bool same<A, A> = true;
 template <int K, class A, class B> inline A& either(A& x, B& y) {
-  if constexpr (requires(A* a, B* b) { a = b; b = a; }) return on(K) ? y : x;
+  if constexpr (same<A, B>) return on(K) ? y : x;
   idle[K] = 1;
   return x;
+}
+// a member or another of the same type, where there is one
+#define FB_MUTANT_PART(member) [](auto&& o) -> decltype((member)) { return member; }
+template <int K, class O, class X, class Y> inline decltype(auto) part(O&& o, X x, Y y) {
+  if constexpr (requires { y(o); })
+    if constexpr (same<decltype(x(o)), decltype(y(o))>) return on(K) ? y(o) : x(o);
+  idle[K] = 1;
+  return x(o);
 }
 template <int K, class M> inline M negated(M m) { return on(K) ? M(!m) : m; }
 // factors that are numbers become one
@@ -285,37 +295,30 @@ class Finder:
         token, before, after = self.tokens[i], self.tokens[i - 1].text, self.tokens[i + 1].text
         if before in (".", "->") and after != "(":
             other, kind = MEMBERS.get(token.text), "frame"
-            if other is None and after not in ("[", ".") and self.is_vector(i):
+            if other is None and after not in ("[", "."):
                 other, kind = COMPONENTS.get(token.text), "index"
             if other is None:
                 return
             begin = self.words.chain_begin(i)
-            at = self.tokens[begin].begin
-            chain = self.f.text[at : token.begin]
-            edit = (at, at, f"(fb::mutant::on({{}}) ? {chain}{other} : ")
+            at, join = self.tokens[begin].begin, self.tokens[i - 1]
             change = f"{self.words.source(begin, i + 1)} -> {other}"
-            yield self.site(i, kind, change, edit, (token.end, token.end, ")"))
+            taken, given = (f"o{join.text}{name}" for name in (token.text, other))
+            parts = f", FB_MUTANT_PART({taken}), FB_MUTANT_PART({given}))"
+            edits = (at, at, "fb::mutant::part<{}>("), (join.begin, token.end, parts)
+            yield self.site(i, kind, change, *edits)
             return
         if before not in ("(", ",", "+", "-", "*") or after in ("(", "::"):
             return
         if self.tokens[self.words.enclosing(i)].text != "(":
             return
         for pair in (*NAMES, *((b, a) for a, b in NAMES)):
-            if token.text != pair[0] or not self.words.declares(pair[1]):
+            if token.text != pair[0] or not self.words.declares(pair[1], i):
                 continue
-            # the numbers of two links, not those of a loop
-            if "k" not in pair or after == ".":
-                put = f"fb::mutant::either<{{}}>({pair[0]}, {pair[1]})"
-                edit = (token.begin, token.end, put)
-                call = self.words.source(
-                    self.words.enclosing(i) - 1, self.partner[self.words.enclosing(i)] + 1
-                )
-                yield self.site(i, "frame", f"{call}: {pair[0]} -> {pair[1]}", edit)
-
-    def is_vector(self, i: int) -> bool:
-        """Tell whether the chain that ends at i names a component, as far as its words tell."""
-        owner = self.tokens[i - 2].text
-        return self.f.file != "step.hpp" and owner not in (")", "r", "w")
+            put = f"fb::mutant::either<{{}}>({pair[0]}, {pair[1]})"
+            around = self.words.enclosing(i)
+            call = self.words.source(around - 1, self.partner[around] + 1)
+            change = f"{call}: {pair[0]} -> {pair[1]}"
+            yield self.site(i, "frame", change, (token.begin, token.end, put))
 
     def statements(self, i: int) -> Iterator[Site]:
         """Leave out an assignment that adds or sets, or a call."""
