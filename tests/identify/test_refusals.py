@@ -11,7 +11,7 @@ import pytest
 import featherback as fb
 from featherback.errors import FeatherbackError, OptimisationError, ParameterError, ShapeError
 from featherback.identify import Log, factor, identify, unknown
-from featherback.models import pendulum
+from featherback.models import ball, pendulum
 
 pytest.importorskip("scipy")
 
@@ -197,6 +197,18 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
         lambda: factor(_sim(), ["dof_damping"]),
     ),
 ]
+
+
+def test_a_quaternion_of_length_zero_is_refused() -> None:
+    """Refuse a row that is no rotation."""
+    sim = fb.Simulator(ball())
+    q = np.tile([0.0, 0, 1, 1, 0, 0, 0], (5, 1))
+    q[2, 3] = 0.0
+    with pytest.raises(ParameterError) as caught:
+        identify(sim, Log(q, np.zeros((5, 6))), [unknown(sim, "body_mass", "ball")])
+    assert str(caught.value) == (
+        "identify(): log 0: q[2, 3:7] is a quaternion of length 0; give one that is a rotation."
+    )
 
 
 @pytest.mark.parametrize(("kind", "said", "work"), REFUSALS, ids=[said for _, said, _ in REFUSALS])

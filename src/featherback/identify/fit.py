@@ -185,7 +185,7 @@ def _minimise(watch: _Watch) -> tuple[str, bool]:
             bounds=(problem.lower, problem.upper),
             method="trf",
             x_scale=problem.size,
-            ftol=1e-12,
+            ftol=1e-8,
             xtol=1e-10,
             gtol=1e-14,
             max_nfev=watch.most + 1,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import ParameterError, ShapeError
+from featherback.identify.states import normalise, quaternion_columns
 from featherback.model import Model
 
 Array = NDArray[np.float64]
@@ -137,6 +138,15 @@ def cut(
 def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked:
     """Check one log."""
     q = _numbers(here, "q", log.q, model.nq, None)
+    for at in quaternion_columns(model):
+        short = np.linalg.norm(q[:, at : at + 4], axis=1) == 0.0
+        if np.any(short):
+            raise ParameterError(
+                f"{here}: q[{int(np.argmax(short))}, {at}:{at + 4}] is a quaternion of length 0; "
+                "give one that is a rotation."
+            )
+    # noise along the length of a quaternion says nothing
+    q = normalise(model, q)
     if len(q) < 2:
         raise ParameterError(
             f"{here} has {len(q)} rows; a motion has at least 2: give a longer log."

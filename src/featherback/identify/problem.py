@@ -88,7 +88,7 @@ class Problem:
         self.lower = np.concatenate([block.lower for block in blocks])
         self.upper = np.concatenate([block.upper for block in blocks])
         self.size = np.concatenate([block.size for block in blocks])
-        self.measured = Starts(normalise(sim.model, windows.q[:, 0]), windows.v[:, 0])
+        self.measured = Starts(windows.q[:, 0], windows.v[:, 0])
         self._names = {
             name for block in blocks for tangent in block.tangents(block.start) for name in tangent
         }

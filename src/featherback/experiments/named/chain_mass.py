@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 import featherback as fb
 from featherback.experiments.context import Context
+from featherback.experiments.differences import ByDifferences
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
 from featherback.experiments.result import Claim, Result, Trace
 from featherback.identify import Estimate, Log, Unknown, factor
 from featherback.identify.fit import load_scipy, solve
 from featherback.identify.log import cut
-from featherback.identify.problem import Point, Problem
+from featherback.identify.problem import Problem
 from featherback.models.struck import struck_chain, struck_chain_xml
 
 Array = NDArray[np.float64]
@@ -40,20 +41,6 @@ NOTES = (
     "The central differences are one batch of two worlds for each parameter, in lanes; the "
     "exact gradient is one world. Their times are those of one processor core.",
 )
-
-
-class ByDifferences(Problem):
-    """The same problem with central differences in place of exact derivatives."""
-
-    def along(self, point: Point, tangents: list[dict[str, Array]], nv: int | None) -> Array:
-        """Return the residual's derivative from two predictions for each unknown."""
-        columns: list[Array] = []
-        for i in range(len(tangents)):
-            step = np.zeros(len(point.x))
-            step[i] = 6e-6 * max(abs(point.x[i]), 1e-3)
-            ahead, behind = (self.point(point.x + s * step).residual for s in (1.0, -1.0))
-            columns.append((ahead - behind) / (2.0 * step[i]))
-        return np.stack(columns, axis=-1)
 
 
 @dataclass(frozen=True)
