@@ -98,7 +98,7 @@ class Verdict:
 
 def write_sources(folder: Path, sites: list[Site]) -> None:
     """Write a copy of the sources to a folder, with all sites behind their switches."""
-    for name in ("core", "bindings"):
+    for name in ("core", "bindings", "third_party"):
         shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
     for name in ("CMakeLists.txt", "LICENSE"):
         shutil.copy(ROOT / name, folder / name)
