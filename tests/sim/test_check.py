@@ -134,6 +134,15 @@ def test_refusals(changes: dict[str, Any], message: str) -> None:
     assert str(caught.value) == f"check_gradients(): {message}"
 
 
+def test_only_simulators() -> None:
+    """Refuse what is not a simulator."""
+    with pytest.raises(ParameterError) as caught:
+        check_gradients(fb.models.cartpole())  # pyright: ignore[reportArgumentType]
+    assert str(caught.value) == (
+        "check_gradients(): sim is of type Model; pass a featherback.Simulator."
+    )
+
+
 def test_unknown_parameter_and_float32_refused() -> None:
     """Refuse a name that is no parameter, a wrong shape, and float32."""
     sim = fb.Simulator(fb.models.cartpole())

@@ -228,6 +228,21 @@ REFUSED: list[tuple[Call, type[Exception], str]] = [
         "center_of_mass(): no body has a mass, so there is no centre of mass; give one a mass > 0.",
     ),
     (
+        lambda s, m: s.center_of_mass(m.q0, params={"body_mass": np.zeros(2)}),
+        ShapeError,
+        'center_of_mass(): params["body_mass"] has shape (2,); expected (5,).',
+    ),
+    (
+        lambda s, m: s.center_of_mass(m.q0, params={"body_mass": "heavy"}),
+        ShapeError,
+        'center_of_mass(): params["body_mass"] has dtype <U5; expected real numbers (float64).',
+    ),
+    (
+        lambda s, m: s.center_of_mass(m.q0, params={"body_mass": 1.0}),
+        ShapeError,
+        'center_of_mass(): params["body_mass"] has shape (1,); expected (5,).',
+    ),
+    (
         lambda s, m: s.center_of_mass_vjp(
             m.q0, np.zeros(3), params={"body_mass": np.zeros(m.nbody)}
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -296,6 +297,23 @@ def test_no_steps_and_no_worlds() -> None:
             fb.ParameterError,
             "hessian_vector_product(): direction has 2 entries; it must have three, for q, v and "
             "u, each an array or None.",
+        ),
+        (
+            lambda r: r.hessian_vector_product(np.ones(2), direction=None),
+            fb.ParameterError,
+            "hessian_vector_product(): direction has no entries; it must have three, for q, v and "
+            "u, each an array or None.",
+        ),
+        (
+            lambda r: r.vjp(cotangents=3),
+            fb.ParameterError,
+            "vjp(): cotangents is of type int; pass a function (first, q, v) -> (q_bar, v_bar).",
+        ),
+        (
+            copy.deepcopy,
+            TypeError,
+            "a Rollout cannot be pickled or copied, since it holds the compiled state of its "
+            "Simulator; pass on its arrays, such as roll.q, roll.v and roll.u.",
         ),
     ],
 )

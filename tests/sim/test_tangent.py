@@ -357,3 +357,47 @@ def test_values_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         fb.Simulator(fb.models.cartpole()).jvp(Z, Z, **given)
     assert str(caught.value) == f"jvp(): {message}"
+
+
+NOT_FINITE = (
+    "vjp(): 1 of 1 worlds are not OK; the others are unaffected.\nworld 0, first at step 0, "
+    "NONFINITE: the state holds a NaN or an infinity from this step on; nothing was reset. Look at "
+    "the controls and the state before it, or take a smaller dt."
+)
+GREW = (
+    "vjp(): the gradient of world 0 is not finite: it grew beyond all numbers on the way back; "
+    "take fewer steps, or see where it grows with diagnose()."
+)
+COTANGENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    (
+        {"q_bar": np.ones(3)},
+        ShapeError,
+        'vjp(): q_bar has shape (3,); expected (2,) or (worlds, 2) for model "cartpole".',
+    ),
+    (
+        {"v_bar": [np.nan, 0.0]},
+        ParameterError,
+        "vjp(): v_bar holds a NaN or infinity; give finite numbers.",
+    ),
+    # the place of the cart does not act on the step, so the gradient itself is finite
+    ({"q": [np.nan, 0.1], "q_bar": [1.0, 1.0]}, WorldError, NOT_FINITE),
+    ({"q_bar": np.full(2, 1e308), "v_bar": np.full(2, 1e308)}, WorldError, GREW),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "message"), COTANGENTS)
+def test_cotangents_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
+    """Refuse cotangents by their own names, and a state or a gradient that is not finite."""
+    with pytest.raises(error) as caught:
+        fb.Simulator(fb.models.cartpole()).vjp(**{"q": [0.0, 0.1], "v": Z, **given})
+    assert str(caught.value) == message
+
+
+def test_no_worlds_with_own_parameters() -> None:
+    """Return gradients without a world where no world has parameters of its own."""
+    sim = fb.Simulator(fb.models.cartpole())
+    none = np.zeros((0, 2))
+    params: dict[str, Any] = {"body_mass": np.zeros((0, sim.model.nbody))}
+    roll = sim.rollout(none, none, np.zeros((5, 1)), params=params)
+    assert roll.vjp(none).params["body_mass"].shape == (0, sim.model.nbody)
+    assert sim.vjp(none, none, q_bar=none, params=params).q.shape == (0, 2)

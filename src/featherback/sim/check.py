@@ -194,8 +194,12 @@ def check_gradients(
     return tally.report(sim.model.name, steps, draws)
 
 
-def _refuse(where: str, sim: Simulator, counts: dict[str, int], params: Sequence[str]) -> None:
+def _refuse(where: str, sim: Any, counts: dict[str, int], params: Sequence[str]) -> None:
     """Refuse what cannot be checked."""
+    if not isinstance(sim, Simulator):
+        raise ParameterError(
+            f"{where}: sim is of type {type(sim).__name__}; pass a featherback.Simulator."
+        )
     if sim.dtype != np.float64:
         raise ParameterError(
             f"{where}: the simulator computes in {sim.dtype.name}, in which differences have too "

@@ -121,7 +121,7 @@ def pack_theta(
         return np.concatenate([a.reshape(-1) for a in merged.values()])
     assert worlds is not None
     columns = [
-        a.reshape(worlds, -1)
+        a.reshape(worlds, base[name].size)
         if a.shape == (worlds, *base[name].shape) and a.shape != base[name].shape
         else np.broadcast_to(a.reshape(-1), (worlds, a.size))
         for name, a in merged.items()

@@ -357,8 +357,10 @@ class Outputs(Tangents):
 
     def _refuse_massless(self, where: str, params: Params | None) -> None:
         """Refuse a centre of mass where a world has no mass."""
-        mass = np.asarray(named_arrays(where, params).get("body_mass", self._base["body_mass"]))
-        if mass.dtype.kind in "fiu" and np.any(mass[..., 1:].sum(axis=-1) == 0):
+        given = named_arrays(where, params).get("body_mass", self._base["body_mass"])
+        mass = as_real(where, 'params["body_mass"]', given, np.dtype(np.float64))
+        one = mass.shape[-1:] == self._base["body_mass"].shape
+        if one and np.any(mass[..., 1:].sum(axis=-1) == 0):
             raise ParameterError(
                 f"{where}: no body has a mass, so there is no centre of mass; give one a mass > 0."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +88,13 @@ class Rollout:
         for array in (*arrays, self.kept, self.dt, self.replay.q, self.replay.v):
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled or copied."""
+        raise TypeError(
+            "a Rollout cannot be pickled or copied, since it holds the compiled state of its "
+            "Simulator; pass on its arrays, such as roll.q, roll.v and roll.u."
+        )
 
     @property
     def steps(self) -> int:
@@ -237,12 +245,13 @@ class Rollout:
         return Gradient(bars.q[one], bars.v[one], bars.u[one], bars.params, *counts)
 
     def _direction(
-        self, where: str, given: tuple[ArrayLike | None, ...], dparams: Params | None
+        self, where: str, given: Any, dparams: Params | None
     ) -> tuple[tuple[Real | None, Real | None], Real | None, Real | None]:
         """Check a direction; return that of the first state, of the controls, of the parameters."""
-        if len(given) != 3:
+        entries = f"{len(given)} entries" if isinstance(given, Sized) else "no entries"
+        if entries != "3 entries":
             raise ParameterError(
-                f"{where}: direction has {len(given)} entries; it must have three, for q, v and u, "
+                f"{where}: direction has {entries}; it must have three, for q, v and u, "
                 "each an array or None."
             )
         worlds = len(self.q) if self.q.ndim == 3 else None
@@ -267,6 +276,11 @@ class Rollout:
             if q_bar is not None or v_bar is not None:
                 raise ParameterError(
                     f"{where}: both cotangents and q_bar or v_bar are given; pass one of them."
+                )
+            if not callable(function):
+                raise ParameterError(
+                    f"{where}: cotangents is of type {type(function).__name__}; pass a function "
+                    "(first, q, v) -> (q_bar, v_bar)."
                 )
             return self._asked(where, function)
         bars = (

@@ -12,7 +12,7 @@ from featherback.errors import WorldError
 from featherback.model import Model
 from featherback.sim.directions import refuse_nonfinite, theta_direction
 from featherback.sim.inputs import as_real, broadcast_worlds, named_arrays, pack_theta, rows
-from featherback.sim.replay import Replay
+from featherback.sim.replay import Replay, refuse_nonfinite_bars
 from featherback.sim.rollout import Gradient
 from featherback.sim.schedule import Schedule
 from featherback.sim.status import Status, describe
@@ -112,15 +112,17 @@ class Tangents:
             ShapeError: where an array has a wrong shape.
         """
         where = "vjp()"
-        named, batched = self._point(where, {"q": q, "v": v, "u": u, "dq": q_bar, "dv": v_bar})
+        inputs = {"q": q, "v": v, "u": u, "q_bar": q_bar, "v_bar": v_bar}
+        named, batched = self._point(where, inputs)
         theta = self._theta(where, params, len(named["q"]) if batched else None)
         shapes = {name: np.shape(value) for name, value in named_arrays(where, params).items()}
-        bars = (_row(named.get("dq")), _row(named.get("dv")))
+        bars = (_row(named.get("q_bar")), _row(named.get("v_bar")))
         out = self._one_step(named, theta, shapes).vjp(where, lambda first, q, v: bars)
-        finite = np.isfinite(out.q).all(axis=1) & np.isfinite(out.v).all(axis=1)
+        finite = np.isfinite(named["q"]).all(axis=1) & np.isfinite(named["v"]).all(axis=1)
         if not np.all(finite):
             status = np.where(finite, 0, int(Status.NONFINITE)).astype(np.uint32)
             raise WorldError(f"{where}: {describe(status, np.zeros(len(status), np.int32))}")
+        refuse_nonfinite_bars(where, out)
         one: Any = ... if batched else 0
         counts = (np.asarray(out.unrolled[one]), np.asarray(out.ties[one]))
         return Gradient(out.q[one], out.v[one], out.u[:, 0][one], out.params, *counts)
@@ -193,13 +195,13 @@ class Tangents:
         lengths = {"q": m.nq, "v": m.nv, "u": m.nu}
         named: dict[str, tuple[Real, bool]] = {}
         for name, value in inputs.items():
-            n = lengths[name[-1]]
+            n = lengths[name.removeprefix("d").removesuffix("_bar")]
             if value is None and name == "u":
                 value = np.zeros(n)
             if value is None and name not in ("q", "v"):
                 continue
             named[name] = rows(where, name, as_real(where, name, value, self.dtype), n, m.name)
-            if name[0] == "d":
+            if name not in lengths:
                 refuse_nonfinite(where, name, named[name][0])
         return broadcast_worlds(where, named)
 
