@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="torch is not installed; install featherback
 import torch
 
 import featherback.torch as fbt
-from featherback.errors import ParameterError, ShapeError
+from featherback.errors import ParameterError, ShapeError, WorldError
 from tests.torch.scenes import simulator
 
 SIM = simulator("cartpole")
@@ -262,6 +262,21 @@ def test_nonfinite_derivatives_are_refused(name: str) -> None:
         f"{ROLLOUT}: the derivative of the loss with respect to the states {name} holds a NaN or "
         "infinity; look for one in what was computed from them."
     )
+
+
+def test_gradients_that_overflow_are_refused() -> None:
+    """Refuse a gradient that is not finite, as the Simulator does."""
+    grew = (
+        "the gradient of world 0 is not finite: it grew beyond all numbers on the way back; take "
+        "fewer steps, or see where it grows with diagnose()."
+    )
+    q, u = zeros(2).requires_grad_(), zeros(20, 1)
+    found = fbt.rollout(SIM, q, zeros(2), u)
+    loss = (found.q[-1] * 1e308).sum() + (found.v[-1] * 1e308).sum()
+    assert refusal(loss.backward, WorldError) == f"{ROLLOUT}: {grew}"
+    after = fbt.step(SIM, q, zeros(2), u[0])
+    loss = (after[0] * 1e308).sum() + (after[1] * 1e308).sum()
+    assert refusal(loss.backward, WorldError) == f"{STEP}: {grew}"
 
 
 CHANGED = (

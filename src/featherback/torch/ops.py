@@ -19,7 +19,7 @@ from torch import Tensor
 
 from featherback.errors import ParameterError
 from featherback.sim.raw import Raw, simulator_of
-from featherback.sim.replay import Bars, Replay
+from featherback.sim.replay import Bars, Replay, refuse_nonfinite_bars
 from featherback.sim.rollout import refuse_nonfinite
 
 Real = NDArray[np.floating]
@@ -231,7 +231,9 @@ def _rollout_vjp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
                 f"{task.where}: the derivative of the loss with respect to the states {name} holds "
                 "a NaN or infinity; look for one in what was computed from them."
             )
-    return task.bars(replay.vjp(task.where, lambda first, q, v: bars))
+    found = replay.vjp(task.where, lambda first, q, v: bars)
+    refuse_nonfinite_bars(task.where, found)
+    return task.bars(found)
 
 
 def _rollout_jvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
@@ -248,7 +250,9 @@ def _rollout_hvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     start, du, dtheta = task.direction(tensors[8:13])
     tangents = replay.jvp(task.where, start, du, dtheta)
     cotangents = (q_bar, v_bar, q_bar_dot, v_bar_dot)
-    return task.bars(replay.hvp(task.where, cotangents, tangents, du, dtheta))
+    found = replay.hvp(task.where, cotangents, tangents, du, dtheta)
+    refuse_nonfinite_bars(task.where, found)
+    return task.bars(found)
 
 
 def _rollout_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
