@@ -47,7 +47,8 @@ NOTES = (
     "In flight the state at the start of each window is estimated too; the integrator of the file "
     "(Runge-Kutta, 10 ms) is not ours, which shows as a bias of damping of about our step.",
     "On the floor each log starts at rest in a known state, and all later rows are noisy. A "
-    "quarter of each log is fitted first, then half, then all: the loss rises where the horizon grows.",
+    "quarter of each log is fitted first, then half, then all: the loss rises where the horizon "
+    "grows.",
 )
 
 
