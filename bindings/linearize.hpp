@@ -50,6 +50,9 @@ void linearize_lanes(const Task& t, long block, B& b, LinearWork<T>& f, int from
   const Layout& s = b.m.s;
   const StepPoint<T> at{b.q, b.v, b.u, b.v1};
   Mask<T> missing = velocity_jacobian(b.m, b.o, at, b.w, f) | b.w.overflow, finite(true);
+  // a state may be NaN where no Jacobian looks
+  for (int i = 0; i < s.nq; ++i) finite = finite & is_finite(b.q1[i]);
+  for (int i = 0; i < s.nv; ++i) finite = finite & is_finite(b.v1[i]);
   if (any(b.w.unrolled)) missing = missing | unrolled_rows(b, f);
   T* const scratch[4] = {b.v2, b.v_bar, b.q1_bar, b.q_bar};
   turn_blocks(b.m, at, b.q1, scratch, f);

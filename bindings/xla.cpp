@@ -172,6 +172,10 @@ ffi::Error vjp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar
     }
     if (sums > 0)
       sum_theta(c, static_cast<char*>(t.theta_bar), numbers, sums, theta_bar->untyped_data());
+    const char* grew =
+        ", which the gradient left on the way back: take fewer steps, or smaller cotangents";
+    for (Out a : {q0_bar, v0_bar, u_bar, theta_bar})
+      c.require_finite("vjp(): a gradient", *a, grew);
   });
 }
 

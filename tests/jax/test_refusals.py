@@ -364,3 +364,18 @@ def test_threads_and_the_simulator_itself() -> None:
         for future in waiting:
             again, other = future.result()
             assert again == value and np.array_equal(other, gradient)
+
+
+def test_a_gradient_that_is_not_finite_raises() -> None:
+    """Refuse a gradient that leaves the finite numbers on the way back."""
+    sim = pendulum()
+
+    def loss(q: Any) -> Any:
+        return (fbj.rollout(sim, q, q, steps=20).v[-1] * 1e308).sum()
+
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        jax.block_until_ready(jax.grad(loss)(np.ones(2)))
+    assert (
+        "vjp(): a gradient holds a NaN or infinity; give finite numbers, which the gradient left "
+        "on the way back: take fewer steps, or smaller cotangents." in str(caught.value)
+    )

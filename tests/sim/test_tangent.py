@@ -401,3 +401,13 @@ def test_no_worlds_with_own_parameters() -> None:
     roll = sim.rollout(none, none, np.zeros((5, 1)), params=params)
     assert roll.vjp(none).params["body_mass"].shape == (0, sim.model.nbody)
     assert sim.vjp(none, none, q_bar=none, params=params).q.shape == (0, 2)
+
+
+def test_linearize_refuses_a_state_that_is_not_finite() -> None:
+    """Refuse a NaN where no Jacobian looks, in one world and in a batch."""
+    sim = fb.Simulator(fb.models.cartpole())
+    q, v = np.array([np.nan, 0.0]), np.zeros(2)
+    for worlds in (q, np.stack([q, q])):
+        with pytest.raises(fb.WorldError, match="NONFINITE") as error:
+            sim.linearize(worlds, v)
+        assert "world 0, first at step 0" in str(error.value)

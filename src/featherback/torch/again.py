@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from featherback.errors import FeatherbackError, ParameterError, WorldError
-from featherback.sim.replay import Bars
+from featherback.sim.replay import Bars, refuse_nonfinite_bars
 from featherback.sim.rollout import refuse_nonfinite
 from featherback.torch import ops
 from featherback.torch.loop import Loop, Policy
@@ -221,6 +221,7 @@ class _Backward:
         replay = task.sim.raw_replay((q, v, u), task.theta, shapes)
         try:
             found = replay.vjp(WHERE, lambda first, q, v: bars)
+            refuse_nonfinite_bars(WHERE, found)
         except WorldError as error:
             # a single step counts from its own start
             text = str(error).replace("first at step 0,", f"first at step {t},")
