@@ -151,7 +151,7 @@ def unknown(
     """
     where = "unknown()"
     slope = np.zeros(_shape(where, sim, name))
-    chosen = _rows(where, sim.model, name, which)
+    chosen = rows_of(where, sim.model, name, which)
     if slope.ndim == 1:
         if column is not None:
             raise ParameterError(
@@ -200,7 +200,7 @@ def factor(
     slopes: dict[str, Array] = {}
     for name in names:
         values = np.zeros(_shape(where, sim, name))
-        chosen = _rows(where, sim.model, name, which)
+        chosen = rows_of(where, sim.model, name, which)
         values[chosen] = sim.params[name][chosen]
         slopes[name] = values
     if not slopes or not any(np.any(slope) for slope in slopes.values()):
@@ -254,7 +254,7 @@ def _shape(where: str, sim: Simulator, name: str) -> tuple[int, ...]:
     return known[name].shape
 
 
-def _rows(where: str, model: Model, name: str, which: Which) -> list[int]:
+def rows_of(where: str, model: Model, name: str, which: Which) -> list[int]:
     """Return the rows of a parameter that `which` names."""
     count = len(model.params[name])
     if which is None:
