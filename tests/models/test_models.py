@@ -37,6 +37,7 @@ def stand(model: fb.Model, dt: float, drop: float, seconds: float) -> mujoco.MjD
         (models.box(mass=0.7), (7, 6, 0), 0.7),
         (models.cartpole(), (2, 2, 1), 1.1),
         (models.thrower(), (16, 15, 9), 17.7 + 0.145),
+        (models.reacher(), (4, 4, 4), 6.0),
         (models.golfer(), (9, 8, 2), 3.5 + 0.0459),
     ],
     ids=lambda value: value.name if isinstance(value, fb.Model) else None,

@@ -2,6 +2,7 @@
 
 from featherback.models.laikago import laikago, laikago_xml
 from featherback.models.quadruped import quadruped, quadruped_xml
+from featherback.models.reaching import reacher, reacher_xml
 from featherback.models.simple import (
     ball,
     ball_xml,
@@ -33,6 +34,8 @@ __all__ = [
     "pendulum_xml",
     "quadruped",
     "quadruped_xml",
+    "reacher",
+    "reacher_xml",
     "thrower",
     "thrower_xml",
 ]

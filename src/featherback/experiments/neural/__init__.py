@@ -1,0 +1,1 @@
+"""Experiments that train a network through the simulator; they need PyTorch."""
