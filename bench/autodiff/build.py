@@ -1,0 +1,91 @@
+"""Compile the core on the numbers of autodiff libraries, and write scenes for the programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import featherback as fb
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TOOLS = {"double": 0, "CppAD": 1, "Ceres jets": 2}
+HEADERS = {"CppAD": "cppad/cppad.hpp", "Ceres jets": "ceres/jet.h"}
+FLAGS = ("-std=c++20", "-O3", "-march=native", "-DNDEBUG", "-fno-math-errno")
+SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
+SIZE = re.compile(r"X\((\w+)\)")
+TABLE = re.compile(r"X\((\w+), \w+\)")
+
+
+def include_folder(tool: str) -> Path | None:
+    """Return the folder with a library's headers: of FEATHERBACK_BENCH_INCLUDE, or the system's."""
+    named = [Path(p) for p in os.environ.get("FEATHERBACK_BENCH_INCLUDE", "").split(":") if p]
+    folders = (*named, *SYSTEM)
+    return next((folder for folder in folders if (folder / HEADERS[tool]).exists()), None)
+
+
+def compile_tool(tool: str, folder: Path, state: int) -> Path | str:
+    """Compile the core on one library's number.
+
+    Args:
+        tool: a key of TOOLS.
+        folder: where the program goes.
+        state: number of derivatives that a jet carries.
+
+    Returns:
+        The program, or a sentence that says why there is none.
+    """
+    compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
+    program = folder / f"autodiff_{TOOLS[tool]}"
+    command = [compiler, *FLAGS, f"-DFB_TOOL={TOOLS[tool]}", f"-DFB_STATE={state}", f"-I{ROOT}"]
+    if tool in HEADERS:
+        include = include_folder(tool)
+        if include is None:
+            return f"no headers: {HEADERS[tool]} was not found; name its folder in FEATHERBACK_BENCH_INCLUDE"
+        command += [f"-isystem{include}"] if include not in SYSTEM else []
+        command += [f"-isystem{p}" for p in (Path("/usr/include/eigen3"),) if p.exists()]
+    command += [str(HERE / "main.cpp"), "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return f"does not compile: {done.stderr.strip().splitlines()[0][:200]}"
+    return program
+
+
+def _block(values: ArrayLike, dtype: type) -> bytes:
+    """Return a count and the numbers behind it."""
+    array = np.ascontiguousarray(values, dtype=dtype).reshape(-1)
+    return np.int64(array.size).tobytes() + array.tobytes()
+
+
+def _names(macro: str, pattern: re.Pattern[str]) -> list[str]:
+    """Return the names that a list of the core's layout holds, in its order."""
+    text = (ROOT / "core" / "layout.hpp").read_text()
+    body = text.split(f"#define {macro}(X)", 1)[1]
+    lines: list[str] = []
+    for line in body.splitlines():
+        lines.append(line)
+        if not line.endswith("\\"):
+            break
+    return pattern.findall("\n".join(lines))
+
+
+def write_scene(path: Path, sim: fb.Simulator, q: ArrayLike, v: ArrayLike, u: ArrayLike) -> None:
+    """Write a simulator's model and options, an initial state and controls."""
+    structure = sim.model.structure
+    limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
+    sizes = {**structure.sizes, **limits}
+    options = sim.options.core()
+    order = "margin v_recover v_rest tolerance regularisation max_sweeps box_friction exact_finish"
+    parts = [_block(sizes[name], np.int32) for name in _names("FB_SIZES", SIZE)]
+    parts += [_block(structure.tables[name], np.int32) for name in _names("FB_TABLES", TABLE)]
+    theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
+    parts += [_block(theta, np.float64), _block(structure.vert, np.float64)]
+    parts += [_block([options[k] for k in (*order.split(), "gradient")], np.float64)]
+    parts += [_block(a, np.float64) for a in (q, v, u)]
+    path.write_bytes(b"".join(parts))
