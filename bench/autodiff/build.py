@@ -31,7 +31,7 @@ def include_folder(tool: str) -> Path | None:
 
 
 def compile_tool(tool: str, folder: Path, state: int) -> Path | str:
-    """Compile the core on one library's number.
+    """Compile the core on one library's number, unless the program is newer than its sources.
 
     Args:
         tool: a key of TOOLS.
@@ -42,12 +42,17 @@ def compile_tool(tool: str, folder: Path, state: int) -> Path | str:
         The program, or a sentence that says why there is none.
     """
     compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
-    program = folder / f"autodiff_{TOOLS[tool]}"
+    program = folder / f"autodiff_{TOOLS[tool]}_{state}"
+    sources = [*HERE.glob("*.[hc]pp"), *(ROOT / "core").glob("*.hpp")]
+    newest = max(source.stat().st_mtime for source in sources)
+    if program.exists() and program.stat().st_mtime > newest:
+        return program
+    folder.mkdir(parents=True, exist_ok=True)
     command = [compiler, *FLAGS, f"-DFB_TOOL={TOOLS[tool]}", f"-DFB_STATE={state}", f"-I{ROOT}"]
     if tool in HEADERS:
         include = include_folder(tool)
         if include is None:
-            return f"no headers: {HEADERS[tool]} was not found; name its folder in FEATHERBACK_BENCH_INCLUDE"
+            return f"{HEADERS[tool]} was not found; name its folder in FEATHERBACK_BENCH_INCLUDE"
         command += [f"-isystem{include}"] if include not in SYSTEM else []
         command += [f"-isystem{p}" for p in (Path("/usr/include/eigen3"),) if p.exists()]
     command += [str(HERE / "main.cpp"), "-o", str(program)]
