@@ -90,16 +90,15 @@ def main(arguments: list[str]) -> None:
     tool, path, seconds = arguments[0], arguments[1], float(arguments[2])
     with np.load(path, allow_pickle=False) as scene:
         q, v, u = scene["q"], scene["v"], scene["u"]
-    forward = (
-        ours(q, v, u) if tool == "featherback" else differences(q, v, u, json.loads(arguments[3]))
-    )
+
+    def tool_on(u: Vector) -> Forward:
+        if tool == "featherback":
+            return ours(q, v, u)
+        return differences(q, v, u, json.loads(arguments[3]))
+
+    forward = tool_on(u)
     # code is loaded and scratch allocated by a short run, which is part of the idle process
-    short = (
-        ours(q, v, u[:2])
-        if tool == "featherback"
-        else differences(q, v, u[:2], json.loads(arguments[3]))
-    )
-    short()[1]()
+    tool_on(u[:2])()[1]()
     forget_peak()
     idle, peak = peak_kb(), 0
     samples: dict[str, list[float]] = {"forward": [], "backward": []}

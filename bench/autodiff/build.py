@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TOOLS = {"double": 0, "CppAD": 1, "Ceres jets": 2}
 HEADERS = {"CppAD": "cppad/cppad.hpp", "Ceres jets": "ceres/jet.h"}
-FLAGS = ("-std=c++20", "-O3", "-march=native", "-DNDEBUG", "-fno-math-errno")
+FLAGS = ("-std=c++20", "-O2", "-march=native", "-DNDEBUG", "-fno-math-errno")
 SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
 SIZE = re.compile(r"X\((\w+)\)")
 TABLE = re.compile(r"X\((\w+), \w+\)")
