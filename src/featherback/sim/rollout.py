@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -248,7 +247,7 @@ class Rollout:
         self, where: str, given: Any, dparams: Params | None
     ) -> tuple[tuple[Real | None, Real | None], Real | None, Real | None]:
         """Check a direction; return that of the first state, of the controls, of the parameters."""
-        entries = f"{len(given)} entries" if isinstance(given, Sized) else "no entries"
+        entries = f"{len(given)} entries" if hasattr(given, "__len__") else "no entries"
         if entries != "3 entries":
             raise ParameterError(
                 f"{where}: direction has {entries}; it must have three, for q, v and u, "
