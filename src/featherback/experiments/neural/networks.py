@@ -87,10 +87,16 @@ class Training:
                 self.weights.copy_(torch.from_numpy(kept[0]))
             self.done = int(cast(Any, self.context.kept("updates")))
             self._adam.state[self.weights] = {
-                "step": torch.tensor(float(self.done)),
+                "step": torch.tensor(float(cast(Any, self.context.kept("moments")))),
                 "exp_avg": torch.from_numpy(kept[1].copy()),
                 "exp_avg_sq": torch.from_numpy(kept[2].copy()),
             }
+
+    def restart(self, weights: Array) -> None:
+        """Go on from other weights, without the moments of the updates before."""
+        with torch.no_grad():
+            self.weights.copy_(torch.from_numpy(weights))
+        self._adam.state.clear()
 
     def update(self, loss: Tensor, rate: float) -> None:
         """Make one update against the gradient of a loss."""
@@ -103,9 +109,13 @@ class Training:
 
     def keep(self) -> None:
         """Keep weights and moments for `--resume`."""
-        state = self._adam.state[self.weights]
-        rows = (self.vector, state["exp_avg"].numpy(), state["exp_avg_sq"].numpy())
-        self.context.keep(weights=np.stack(rows), updates=self.done)
+        state = self._adam.state.get(self.weights, {})
+        zero = torch.zeros_like(self.weights)
+        moments = (state.get(name, zero).detach().numpy() for name in ("exp_avg", "exp_avg_sq"))
+        step = float(state.get("step", 0.0))
+        self.context.keep(
+            weights=np.stack([self.vector, *moments]), updates=self.done, moments=step
+        )
 
     @property
     def vector(self) -> Array:
