@@ -1,0 +1,116 @@
+"""The tables against autodiff: their text, and the core compiled outside the package."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import featherback as fb
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+
+def load(path: str) -> ModuleType:
+    """Load a file of bench/ that imports no other file of it."""
+    spec = importlib.util.spec_from_file_location("bench_" + Path(path).stem, BENCH / path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def figures(tool: str, ms: float, memory: float) -> dict[str, Any]:
+    """Return one row as bench/tables.py saves it."""
+    time = {"ms": ms, "low_ms": ms, "high_ms": ms, "samples": 4, "quiet": 1}
+    row = {"tool": tool, "steps": 50, "forward": time, "backward": {**time, "ms": 2 * ms}}
+    return {**row, "memory_mb": memory, "state_error": 2e-13, "gradient_error": 3e-15}
+
+
+def result(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return rows with an invented origin."""
+    names = ("processor", "featherback", "isa", "mujoco")
+    facts = {**dict.fromkeys(names, "x"), "cores": 2, "load": [9.0], "commit": "c" * 40}
+    limits = {"rounds": 1, "seconds": 900, "address_space_bytes": 12 << 30}
+    return {"provenance": facts, "limits": limits, "rows": rows}
+
+
+def test_tables_name_ratios_failures_and_the_load() -> None:
+    """Write cells, ratios to CppAD, what failed and why, and that the machine was loaded."""
+    failed = {"tool": "MuJoCo", "steps": 50, "failed": "took over 900 s"}
+    rows = [figures("featherback", 0.01, 1.0), figures("CppAD", 0.5, 200.0), failed]
+    lines = load("tables_text.py").tables(result(rows)).splitlines()
+    for line in (
+        "| featherback | 0.01 |",
+        "| CppAD | 1 |",
+        "| MuJoCo | failed |",
+        "CppAD against featherback at 50 steps: forward 50x, backward 50x; "
+        "our memory is 0.5 % of its.",
+        "- CppAD: last state within 2.0e-13 of ours, "
+        "gradient within 3.0e-15 of its largest number.",
+        "- MuJoCo at 50 steps took over 900 s.",
+    ):
+        assert line in lines
+    assert any(
+        line.startswith("- Taken on a loaded machine (load 9 on 2 cores): 4 of 16 samples")
+        for line in lines
+    )
+
+
+def test_page_keeps_its_text_around_the_tables() -> None:
+    """Replace what stands between the marks, and nothing else."""
+    text = load("tables_text.py")
+    page = f"before\n{text.BEGIN}\nold\n{text.END}\nafter\n"
+    assert text.put_into(page, "new") == f"before\n{text.BEGIN}\nnew\n{text.END}\nafter\n"
+
+
+def test_worker_reports_our_own_rollout(tmp_path: Path) -> None:
+    """Run the worker in a fresh process and find the same state and gradient as here."""
+    sim = fb.Simulator(fb.models.laikago())
+    q, v = sim.model.keyframe("stand")
+    u = np.tile(q[7:], (5, 1))
+    np.savez(tmp_path / "scene.npz", q=q, v=v, u=u)
+    command = (sys.executable, str(BENCH / "tables_worker.py"), "featherback")
+    done = subprocess.run(
+        (*command, str(tmp_path / "scene.npz"), "0.01"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    roll = sim.rollout(q, v, u)
+    g = roll.vjp(np.ones_like(q), np.ones_like(v))
+    assert np.array_equal(report["state"], np.concatenate([roll.q[-1], roll.v[-1]]))
+    assert np.array_equal(report["gradient"], np.concatenate([g.q, g.v, g.u.reshape(-1)]))
+    assert report["peak_kb"] >= report["idle_kb"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["double", "CppAD", "Ceres jets"])
+def test_compiled_core_takes_our_steps(tool: str, tmp_path: Path) -> None:
+    """Compile the core on another number and find our trajectory and our gradient."""
+    build = load("autodiff/build.py")
+    sim = fb.Simulator(fb.models.laikago())
+    q, v = sim.model.keyframe("stand")
+    u = np.tile(q[7:], (20, 1))
+    program = build.compile_tool(tool, tmp_path, q.size + v.size)
+    if isinstance(program, str) and "was not found" in program:
+        pytest.skip(program)
+    assert isinstance(program, Path), program
+    build.write_scene(tmp_path / "scene.bin", sim, q, v, u)
+    done = subprocess.run(
+        (str(program), str(tmp_path / "scene.bin"), "0"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    roll = sim.rollout(q, v, u)
+    g = roll.vjp(np.ones_like(q), np.ones_like(v))
+    state = np.concatenate([roll.q[-1], roll.v[-1]])
+    gradient = np.concatenate([g.q, g.v, g.u.reshape(-1)])[: len(report["gradient"])]
+    assert np.abs(np.array(report["state"]) - state).max() < 1e-9
+    assert np.allclose(report["gradient"], gradient, rtol=1e-6, atol=1e-6)
