@@ -134,9 +134,12 @@ def _row(tool: str, steps: int, runs: list[dict[str, Any] | str], truth: Any) ->
     return row
 
 
-def measure(tools: list[str], steps: list[int], rounds: int, folder: Path) -> dict[str, Any]:
-    """Return all rows, with where they come from."""
-    facts, bench = provenance(), Tables(folder, tools)
+def measure(tools: list[str], steps: list[int], rounds: int, out: Path) -> None:
+    """Save all rows with where they come from, anew after each number of steps."""
+    facts, bench = provenance(), Tables(ROOT / "build" / "autodiff", tools)
+    limits = {"seconds": TIME_LIMIT, "address_space_bytes": MEMORY_LIMIT, "rounds": rounds}
+    result: dict[str, Any] = {"provenance": facts, "limits": limits}
+    result["mujoco_setting"] = bench.setting
     rows: list[dict[str, Any]] = []
     for count in steps:
         runs: dict[str, list[dict[str, Any] | str]] = {tool: [] for tool in tools}
@@ -149,8 +152,7 @@ def measure(tools: list[str], steps: list[int], rounds: int, folder: Path) -> di
         rows += [_row(tool, count, runs[tool], truth) for tool in tools]
         for row in rows[-len(tools) :]:
             print(json.dumps(row), flush=True)
-    limits = {"seconds": TIME_LIMIT, "address_space_bytes": MEMORY_LIMIT, "rounds": rounds}
-    return {"provenance": facts, "limits": limits, "mujoco_setting": bench.setting, "rows": rows}
+        out.write_text(json.dumps({**result, "rows": rows}, indent=1) + "\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -165,11 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--docs", action="store_true", help="only put saved figures into the page")
     given = parser.parse_args(arguments)
     if not given.docs:
-        folder = ROOT / "build" / "autodiff"
-        result = measure(
-            given.only or list(TOOLS), given.steps or list(STEPS), given.rounds, folder
-        )
-        given.out.write_text(json.dumps(result, indent=1) + "\n")
+        measure(given.only or list(TOOLS), given.steps or list(STEPS), given.rounds, given.out)
     text = tables(json.loads(given.out.read_text()))
     print(text)
     if given.docs:
