@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from autodiff.build import compile_tool, write_scene
+from autodiff.build import FLAGS, HEADERS, compile_tool, version, write_scene
 from numpy.typing import NDArray
 from peer import best_setting
 from report import ROOT, provenance
@@ -140,6 +140,8 @@ def measure(tools: list[str], steps: list[int], rounds: int, out: Path) -> None:
     limits = {"seconds": TIME_LIMIT, "address_space_bytes": MEMORY_LIMIT, "rounds": rounds}
     result: dict[str, Any] = {"provenance": facts, "limits": limits}
     result["mujoco_setting"] = bench.setting
+    result["libraries"] = {tool: version(tool) for tool in HEADERS if tool in tools}
+    result["compiler_flags"] = list(FLAGS)
     rows: list[dict[str, Any]] = []
     for count in steps:
         runs: dict[str, list[dict[str, Any] | str]] = {tool: [] for tool in tools}

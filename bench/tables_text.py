@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 BEGIN, END = "<!-- begin: bench/tables.py -->", "<!-- end: bench/tables.py -->"
-QUIET_SHARE = 0.5  # of the samples, below which the tables say that the machine was loaded
 
 
 def _cell(row: dict[str, Any] | None, what: str) -> str:
@@ -15,7 +14,7 @@ def _cell(row: dict[str, Any] | None, what: str) -> str:
     if "failed" in row:
         return "failed"
     value = row["memory_mb"] if what == "memory" else row[what]["ms"]
-    return f"{value:.3g}"
+    return f"{value:.3g}" if value < 1000.0 else f"{value:.0f}"
 
 
 def _table(title: str, what: str, rows: list[dict[str, Any]]) -> list[str]:
@@ -63,17 +62,18 @@ def _notes(result: dict[str, Any]) -> list[str]:
         if "failed" in row
     ]
     samples = [row[k] for row in rows if "failed" not in row for k in ("forward", "backward")]
-    quiet, taken = (sum(s[k] for s in samples) for k in ("quiet", "samples"))
-    if quiet < QUIET_SHARE * taken:
+    loaded = sum(sample["quiet"] == 0 for sample in samples)
+    if loaded:
         out.append(
             f"- Taken on a loaded machine (load {facts['load'][0]:.0f} on {facts['cores']} cores): "
-            f"{quiet} of {taken} samples were undisturbed; where a figure has none, it is the "
-            "median of the shortest fifth of its processor times."
+            f"{loaded} of {len(samples)} times have no sample without an interruption; they are "
+            "medians of the shortest fifth of their processor times."
         )
+    libraries = "".join(f", {tool} {name}" for tool, name in result["libraries"].items())
     out.append(
         f"- {facts['processor']}, {facts['cores']} cores; featherback {facts['featherback']} "
-        f"({facts['isa']}), MuJoCo {facts['mujoco']}; commit {str(facts['commit'])[:12]}; "
-        f"{limits['rounds']} processes of each; limits {limits['seconds']} s "
+        f"({facts['isa']}), MuJoCo {facts['mujoco']}{libraries}; "
+        f"commit {str(facts['commit'])[:12]}; fresh processes of each: {limits['rounds']}; limits {limits['seconds']} s "
         f"and {limits['address_space_bytes'] / 2**30:.3g} GiB of address space."
     )
     return out

@@ -17,6 +17,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TOOLS = {"double": 0, "CppAD": 1, "Ceres jets": 2}
 HEADERS = {"CppAD": "cppad/cppad.hpp", "Ceres jets": "ceres/jet.h"}
+VERSIONS = {
+    "CppAD": ("cppad/configure.hpp", r'CPPAD_PACKAGE_STRING\s+"cppad-([^"]+)"'),
+    "Ceres jets": ("ceres/version.h", r"define CERES_VERSION_(?:MAJOR|MINOR|REVISION) (\d+)"),
+}
 FLAGS = ("-std=c++20", "-O2", "-march=native", "-DNDEBUG", "-fno-math-errno")
 SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
 SIZE = re.compile(r"X\((\w+)\)")
@@ -28,6 +32,15 @@ def include_folder(tool: str) -> Path | None:
     named = [Path(p) for p in os.environ.get("FEATHERBACK_BENCH_INCLUDE", "").split(":") if p]
     folders = (*named, *SYSTEM)
     return next((folder for folder in folders if (folder / HEADERS[tool]).exists()), None)
+
+
+def version(tool: str) -> str | None:
+    """Return the version that a library's headers name, None where there are none."""
+    folder = include_folder(tool)
+    if folder is None:
+        return None
+    file, pattern = VERSIONS[tool]
+    return ".".join(re.findall(pattern, (folder / file).read_text()))
 
 
 def compile_tool(tool: str, folder: Path, state: int) -> Path | str:
