@@ -73,7 +73,8 @@ def _notes(result: dict[str, Any]) -> list[str]:
     out.append(
         f"- {facts['processor']}, {facts['cores']} cores; featherback {facts['featherback']} "
         f"({facts['isa']}), MuJoCo {facts['mujoco']}{libraries}; "
-        f"commit {str(facts['commit'])[:12]}; fresh processes of each: {limits['rounds']}; limits {limits['seconds']} s "
+        f"commit {str(facts['commit'])[:12]}; fresh processes of each: {limits['rounds']}; "
+        f"limits {limits['seconds']} s "
         f"and {limits['address_space_bytes'] / 2**30:.3g} GiB of address space."
     )
     return out
