@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_gradients_agree_with_differences(walker: Walker) -> None:
     start = gait.start(rng, 0.1, 0.0)
     q, v = torch.from_numpy(walker.q), torch.from_numpy(walker.v)
 
-    def way(weights: torch.Tensor) -> torch.Tensor:
+    def way(weights: Any) -> Any:
         return fbt.rollout(walker.sim, q, v, gait.controls(weights)[:40]).q[-1, 0]
 
     weights = torch.from_numpy(start).requires_grad_()

@@ -70,7 +70,7 @@ class Walker:
     def walk(self, u: Array) -> Motion:
         """Return the motion under servo targets, float64[steps, nu]."""
         roll = self.sim.rollout(self.q, self.v, u)
-        return Motion(np.asarray(roll.q), np.asarray(roll.v), u)
+        return Motion(np.asarray(roll.q, np.float64), np.asarray(roll.v, np.float64), u)
 
     def clip(self, u: Array) -> Array:
         """Return servo targets within their ranges."""

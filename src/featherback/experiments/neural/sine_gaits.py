@@ -27,7 +27,7 @@ AT_ONCE = 50  # gaits of one batch
 def grid() -> Array:
     """Return amplitude, phase and frequency of all gaits, float64[500, 3]."""
     axes = np.meshgrid(AMPLITUDES, PHASES, FREQUENCIES, indexing="ij")
-    return np.stack([axis.ravel() for axis in axes], -1)
+    return np.stack([np.asarray(axis, np.float64).ravel() for axis in axes], -1)
 
 
 def speeds(gaits: Array) -> Array:
