@@ -243,7 +243,7 @@ def test_each_thread_with_its_own_simulator() -> None:
 
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
 import numpy as np
 import featherback as fb
 box = '<geom type="box" size="0.1 0.1 0.1"/>'
@@ -254,6 +254,8 @@ model = fb.load(
 sim = fb.Simulator(model, threads=2)
 q, v = np.tile(model.q0, (16, 1)), np.zeros((16, model.nv))
 sim.rollout(q, v, steps=2)
+# a process started in the background may ignore interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("ready", flush=True)
 try:
     while True:
