@@ -21,7 +21,6 @@ OFFSETS = stencil()
 # a one-sided slope is looked at if its doubt is below this share of the largest entry
 # a one-sided slope with another kink near it is not known better than this share
 BESIDE = 1e-4
-ROUGH = 1e4
 CLEAR = 1e-4
 
 
@@ -158,9 +157,9 @@ class Comparison:
         both do, a choice that is not a contact's may lie at either.
         """
         found = float(direction @ self.gradient[name].reshape(-1))
-        # sweeps that diverge have a slope which no difference can follow
-        if not self.roll.ok and scale > ROUGH:
-            tally.count["exploded lines"] += 1
+        # sweeps of an unfinished solve have kinks closer than any step of differences
+        if not self.roll.ok:
+            tally.count["crossed lines of unfinished solves"] += 1
             return
         sides = [side for side in self.sides(name, direction) if side.doubt <= CLEAR * scale]
         if not sides:
