@@ -227,7 +227,9 @@ def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
         if name.endswith(("quat", "axis", "pos", "qpos_spring", "eq_data", "qpos0")):
             part = part + rng.normal(size=part.shape) * 0.01
         if name == "body_inertia_products":
-            part = rng.normal(size=part.shape) * 1e-4
+            # small beside the moments, so that the inertia stays that of a body
+            least = case.sim.params["body_inertia"].min(axis=-1, keepdims=True)
+            part = rng.normal(size=part.shape) * 0.02 * least
         if name in ("body_inertia", "jnt_range", "actuator_gear", "mesh_scale"):
             part = part * (1 + rng.normal(size=part.shape) * 0.02)
         if name == "jnt_range" and flip:

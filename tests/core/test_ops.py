@@ -14,7 +14,6 @@ from tests.core.ops_models import pile
 
 CORE = Path(__file__).parents[2] / "core"
 rows = pytest.mark.parametrize("row", ROWS, ids=[r.label for r in ROWS])
-EXPLODED = 1e15
 nightly = pytest.param(10_000, marks=pytest.mark.slow)
 
 
@@ -61,11 +60,7 @@ def test_pairs_with_dual_numbers(row: OpRow, draws: int) -> None:
     """Agree with the tangent of the same template within the row's bound (check 2)."""
     rng, ops = rng_of(row), row.ops()
     errors = [pairing_error(row, ops, row.sample(rng), rng) for _ in range(draws)]
-    # sweeps that diverge may multiply a change by ten in each; no digit of such a slope is left
-    clear = [error for error, scale in errors if scale < EXPLODED]
-    print(f"{draws - len(clear)} of {draws} draws exploded")
-    assert len(clear) >= 0.98 * draws
-    assert max(clear) <= row.pairing
+    assert max(e for e, _ in errors) <= row.pairing
     assert min(scale for _, scale in errors) > 0
 
 
