@@ -47,8 +47,8 @@ def side_slope(centre: float, values: Vector, ladder: Vector = LADDER) -> Side:
     second = (RATIO * first[1:] - first[:-1]) / (RATIO - 1)
     third = (RATIO**2 * second[1:] - second[:-1]) / (RATIO**2 - 1)
     apart = np.abs(np.diff(third))
-    # what is left at the two smallest steps is noise, which weighs 1 / e; few samples, so times 3
-    noise = 3 * apart[-2:].max() * np.abs(ladder[-1]) / np.abs(ladder[3:])
+    # what is left at the three smallest steps is noise, which weighs 1 / e; few samples, so times 3
+    noise = 3 * (apart * np.abs(ladder[3:]))[-3:].max() / np.abs(ladder[3:])
     # a kink nearer than a step shows in the estimates of all smaller ones
     later = np.abs(third[1:][:, None] - third[1:][None, :]) - noise[None, :]
     nearer = np.triu(np.maximum(later, 0.0)).max(axis=1)

@@ -54,7 +54,9 @@ def pair_inputs(model: fb.Model, sim: fb.Simulator, tilt: str) -> dict[str, Vect
     # several places that bounce in different measure have no common solution
     params["geom_restitution"] += np.array([0.2, 0.3]) * (tilt == "tilted")
     params["contact_compliance"] += np.array([1e-6, 2e-6])
-    return {"q": q, "v": v, "u": np.zeros((STEPS, 0)), **params}
+    # once it stands, the lowest point of a cylinder is anywhere on its rim: rounding decides
+    steps = 1 if (model.name, tilt) == ("plane-cylinder", "flat") else STEPS
+    return {"q": q, "v": v, "u": np.zeros((steps, 0)), **params}
 
 
 def compared(sim: fb.Simulator, inputs: dict[str, Vector], label: str) -> tuple[Comparison, Tally]:
@@ -66,7 +68,7 @@ def compared(sim: fb.Simulator, inputs: dict[str, Vector], label: str) -> tuple[
         case.compare(name, case.random_directions(name, 2), tally)
     print(f"seed 0, {label}: {tally}")
     assert not tally.failures, "\n".join(tally.failures)
-    assert tally.count["crossed lines unresolved"] <= 0.2 * tally.count["lines"]
+    assert tally.count["crossed lines unresolved"] <= 0.1 * tally.count["lines"]
     return case, tally
 
 
@@ -93,9 +95,7 @@ def test_pairs(pair: str, friction: Friction, solver: Solver) -> None:
         modes = contact_modes(sim, inputs, case.roll)
         assert modes[0, 0, 0, mode] > 0
         assert tilt == "tilted" or pair not in SEVERAL or modes[0, 0].sum() > 1
-        # the lowest point of a cylinder that stands flat jumps around its rim
-        if (pair, tilt) != ("plane-cylinder", "flat"):
-            assert acting(pair, mode, tilt) <= tally.acted
+        assert acting(pair, mode, tilt) <= tally.acted
 
 
 def joint_inputs(model: fb.Model, beyond: bool) -> dict[str, Vector]:
