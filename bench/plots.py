@@ -1,0 +1,256 @@
+"""Draw the figures of bench/scaling.py, from its JSON file only.
+
+python bench/plots.py bench/scaling.json docs
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+OURS = ("#1f6fb2", "#5aa0d8", "#12416b", "#7fb9e6")
+OTHERS = ("#c8553d", "#8a6d3b", "#7d5ba6", "#5a8f3d", "#777777")
+DPI = 100
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a plot.
+
+    Attributes:
+        label: in the legend.
+        x: sizes.
+        y: figures.
+        low: lower quartiles, empty for none.
+        high: upper quartiles, empty for none.
+        dashed: whether it is drawn dashed.
+    """
+
+    label: str
+    x: list[float]
+    y: list[float]
+    low: list[float]
+    high: list[float]
+    dashed: bool = False
+
+
+def timed(
+    rows: Rows, label: str, what: str, scale: Callable[[float], float], **where: Any
+) -> Line | None:
+    """Return the line of a timing over the rows in which every key of `where` has its value."""
+    of = [r for r in rows if what in r and all(r.get(k) == v for k, v in where.items())]
+    if not of:
+        return None
+    y, low, high = ([scale(r[what][k]) for r in of] for k in ("us", "low_us", "high_us"))
+    return Line(label, [r["x"] for r in of], y, low, high, what == "backward")
+
+
+def plain(rows: Rows, label: str, figure: Callable[[Row], float], **where: Any) -> Line | None:
+    """Return the line of a figure without quartiles over the rows that did not fail."""
+    of = [r for r in rows if "failed" not in r and all(r.get(k) == v for k, v in where.items())]
+    return Line(label, [r["x"] for r in of], [figure(r) for r in of], [], []) if of else None
+
+
+def _same(us: float) -> float:
+    return us
+
+
+def _per_second(us: float) -> float:
+    return 1e6 / us
+
+
+def is_ours(label: str) -> bool:
+    """Return whether a line is drawn in our colours."""
+    return not label.startswith(("MuJoCo", "CppAD", "our differences", "said"))
+
+
+def draw(
+    axes: Any, lines: list[Line | None], labels: tuple[str, str, str], linear: str = ""
+) -> None:
+    """Draw lines with the band between their quartiles.
+
+    Args:
+        axes: where.
+        lines: what; None is left out.
+        labels: title, x label, y label.
+        linear: names of the axes that are not logarithmic, among "x" and "y".
+    """
+    colours = {True: iter(OURS * 3), False: iter(OTHERS * 3)}
+    for line in (line for line in lines if line is not None):
+        colour = next(colours[is_ours(line.label)])
+        style = {"color": colour, "linestyle": "--" if line.dashed else "-"}
+        axes.plot(line.x, line.y, marker="o", markersize=3.5, label=line.label, **style)
+        if line.low:
+            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.2, linewidth=0)
+    axes.set_title(labels[0], fontsize=10)
+    axes.set_xlabel(labels[1])
+    axes.set_ylabel(labels[2])
+    if "x" not in linear:
+        axes.set_xscale("log")
+    if "y" not in linear:
+        axes.set_yscale("log")
+    axes.grid(alpha=0.3, which="major")
+    axes.legend(fontsize=7.5)
+
+
+def tools(rows: Rows) -> list[str]:
+    """Return the tools of a sweep in order."""
+    return list(dict.fromkeys(row["tool"] for row in rows))
+
+
+def both_ways(rows: Rows, scale: Callable[[float], float], **where: Any) -> list[Line | None]:
+    """Return a line for forward and one for backward of every tool."""
+    return [
+        timed(rows, f"{tool}, {what}", what, scale, tool=tool, **where)
+        for tool in tools(rows)
+        for what in ("forward", "backward")
+    ]
+
+
+def batch(rows: Rows, figure: Any) -> None:
+    """World-steps per second by worlds."""
+    labels = ("One core", "worlds in the batch", "world-steps per second")
+    draw(figure.subplots(), both_ways(rows, _per_second), labels)
+
+
+def threads(rows: Rows, figure: Any) -> None:
+    """World-steps per second by threads."""
+    labels = ("1024 worlds", "threads", "world-steps per second")
+    axes = figure.subplots()
+    draw(axes, both_ways(rows, _per_second), labels, "xy")
+    axes.set_ylim(bottom=0.0)
+    axes.set_xticks([row["x"] for row in rows if row["tool"] == rows[0]["tool"]])
+
+
+def by_scene(rows: Rows, figure: Any, label: str, linear: str) -> None:
+    """Time of a step, one plot for each scene."""
+    scenes = list(dict.fromkeys(row["scene"] for row in rows))
+    for axes, scene in zip(figure.subplots(1, len(scenes), sharey=True), scenes, strict=True):
+        draw(axes, both_ways(rows, _same, scene=scene), (scene, label, ""), linear)
+    figure.axes[0].set_ylabel("time of one step [us]")
+
+
+def links(rows: Rows, figure: Any) -> None:
+    """Time of a step by links."""
+    by_scene(rows, figure, "links of the chain", "")
+
+
+def contacts(rows: Rows, figure: Any) -> None:
+    """Time of a step by contacts."""
+    by_scene(rows, figure, "contacts", "x")
+    for axes in figure.axes:
+        axes.set_xscale("symlog", base=2, linthresh=1.0)
+        axes.set_xlim(left=0.0)
+        ticks = sorted({row["x"] for row in rows})
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+
+
+def horizon(rows: Rows, figure: Any) -> None:
+    """Time of a step by steps."""
+    axes = figure.subplots()
+    draw(axes, both_ways(rows, _same), ("One Laikago", "steps", "time of one step [us]"), "y")
+    axes.set_ylim(bottom=0.0)
+
+
+def memory(rows: Rows, figure: Any) -> None:
+    """Peaks by steps for each schedule, measured and said beforehand."""
+    left, right = figure.subplots(1, 2)
+    label = ("Peak above the idle process", "steps", "measured [MB]")
+    draw(left, [plain(rows, t, lambda r: r["peak_mb"], tool=t) for t in tools(rows)], label)
+
+    def said(row: Row) -> float:
+        return row["predicted_mb"]["states"] + row["predicted_mb"]["controls"]
+
+    label = ("What sim.memory says: states and controls", "steps", "predicted [MB]")
+    draw(right, [plain(rows, t, said, tool=t) for t in tools(rows)], label)
+    bottom = min(left.get_ylim()[0], right.get_ylim()[0])
+    top = max(left.get_ylim()[1], right.get_ylim()[1])
+    for axes in (left, right):
+        axes.set_ylim(bottom, top)
+
+
+def ablation(rows: Rows, figure: Any) -> None:
+    """Memory against backward time, a point for each schedule, a plot for each number of robots."""
+    counts = list(dict.fromkeys(row["robots"] for row in rows))
+    for axes, robots in zip(figure.subplots(1, len(counts)), counts, strict=True):
+        of = [row for row in rows if row["robots"] == robots and "failed" not in row]
+        kinds = {
+            "every k-th state": lambda t: t.startswith("checkpoint=") and '"' not in t,
+            "budget of bytes": lambda t: "bytes:" in t,
+            "every state": lambda t: t == 'checkpoint="step"',
+            "CppAD: every intermediate": lambda t: "CppAD" in t,
+        }
+        for (label, match), colour in zip(kinds.items(), (*OURS[:3], OTHERS[0]), strict=True):
+            points = [row for row in of if match(row["tool"])]
+            x, y = [r["backward"]["us"] for r in points], [r["peak_mb"] for r in points]
+            axes.plot(x, y, "o", color=colour, markersize=5, label=label)
+            for row, px, py in zip(points, x, y, strict=True):
+                name = row["tool"].removeprefix("checkpoint=").replace('"', "")
+                short = "" if "CppAD" in name else name.removeprefix("bytes:")
+                axes.annotate(
+                    short, (px, py), fontsize=6.5, xytext=(3, 3), textcoords="offset points"
+                )
+        who = "One Laikago" if robots == 1 else f"{robots} Laikagos in one world"
+        axes.set_title(f"{who}, {of[0]['x']} steps", fontsize=10)
+        axes.set(xscale="log", yscale="log", xlabel="backward, time of one step [us]")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7.5)
+    figure.axes[0].set_ylabel("peak above the idle process [MB]")
+
+
+def ten(rows: Rows, figure: Any) -> None:
+    """Memory and time of ten robots by steps."""
+    left, right = figure.subplots(1, 2)
+    title = "Ten Laikagos in one world"
+    peaks = [plain(rows, t, lambda r: r["peak_mb"], tool=t) for t in tools(rows)]
+    draw(left, peaks, (title, "steps", "peak above the idle process [MB]"), "x")
+    draw(right, both_ways(rows, _same), (title, "steps", "time of one step [us]"), "x")
+
+
+def jacobian(rows: Rows, figure: Any) -> None:
+    """Time of A and B by degrees of freedom."""
+    lines = [timed(rows, tool, "time", _same, tool=tool) for tool in tools(rows)]
+    labels = ("A and B of one step of a driven chain", "degrees of freedom", "time [us]")
+    draw(figure.subplots(), lines, labels)
+
+
+# by sweep: what draws it, and the width of the picture in inches
+PLOTS: dict[str, tuple[Callable[[Rows, Any], None], float]] = {
+    "batch": (batch, 6.5),
+    "threads": (threads, 6.5),
+    "links": (links, 9.5),
+    "contacts": (contacts, 12.0),
+    "horizon": (horizon, 6.5),
+    "memory": (memory, 11.0),
+    "ablation": (ablation, 11.0),
+    "ten": (ten, 11.0),
+    "jacobian": (jacobian, 6.5),
+}
+
+
+def plot_all(saved: dict[str, Any], folder: Path) -> list[Path]:
+    """Draw every sweep of a file into a folder; return the pictures."""
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    for name, sweep in saved.items():
+        call, width = PLOTS[name]
+        figure = Figure(figsize=(width, 4.2), dpi=DPI, layout="constrained")
+        call(sweep["rows"], figure)
+        paths.append(folder / f"scaling_{name}.png")
+        # without the library's version in it, equal figures give equal files
+        figure.savefig(paths[-1], metadata={"Software": None})
+    return paths
+
+
+if __name__ == "__main__":
+    for path in plot_all(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])):
+        print(path)
