@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -178,6 +179,23 @@ def test_memory_is_told_beforehand() -> None:
     per_step = (sim.memory(5000).total - sim.memory(1000).total) / 4000 - u.shape[-1] * 8
     print(f"{per_step} bytes per step beyond the controls; {told}")
     assert per_step <= 400
+
+
+@pytest.mark.parametrize("checkpoint", ["step", 1, 10, 500, "bytes:200kB", "bytes:20kB"])
+def test_no_more_memory_than_told(checkpoint: str | int) -> None:
+    """Take at most the bytes that were told for states and controls, and 70 kB for the rest."""
+    sim = fb.Simulator(fb.models.laikago())
+    q, v = sim.model.keyframe("stand")
+    u = np.tile(q[7:], (2000, 1))
+    told = sim.memory(2000, checkpoint=checkpoint)
+    tracemalloc.start()
+    try:
+        sim.rollout(q, v, u, checkpoint=checkpoint).vjp(np.ones_like(q), np.ones_like(v))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    print(f"{checkpoint}: {peak} bytes at most, {told.states} and {told.controls} told")
+    assert peak <= told.states + told.controls + 70_000
 
 
 def test_memory_that_is_not_there() -> None:

@@ -110,25 +110,30 @@ class Replay:
             self._reverse(where, cotangents, bars, theta_bar, (0, self.q, self.v))
             return
         # the last state is kept for the user, not for the way back
-        stack = [
-            (int(at) // plan.unit, self.q[:, i].copy(), self.v[:, i].copy())
-            for i, at in enumerate(self.kept[:-1])
-        ]
-        end = plan.units
+        kept, again, end = len(self.kept) - 1, list[tuple[int, Real, Real]](), plan.units
         while end:
-            at, q, v = stack[-1]
-            while at < end - 1 and len(stack) <= plan.slots:
-                ahead = at + split(end - at, plan.slots + 1 - len(stack))
+            top = kept - 1
+            at, q, v = (
+                again[-1]
+                if again
+                else (int(self.kept[top]) // plan.unit, self.q[:, top], self.v[:, top])
+            )
+            while at < end - 1 and kept + len(again) <= plan.slots:
+                ahead = at + split(end - at, plan.slots + 1 - kept - len(again))
                 q, v = self._advance(q, v, at * plan.unit, ahead * plan.unit)
                 at = ahead
-                stack.append((at, q, v))
-            q, v = self._advance(q, v, at * plan.unit, (end - 1) * plan.unit)
-            first = (end - 1) * plan.unit
-            tape = self._tape(q, v, first, min(first + plan.unit, plan.steps))
-            self._reverse(where, cotangents, bars, theta_bar, (first, *tape))
+                again.append((at, q, v))
+            first, last = (end - 1) * plan.unit, min(end * plan.unit, plan.steps)
+            if at == end - 1 and again:
+                again.pop()
+            elif at == end - 1:
+                kept -= 1
+            q, v = self._advance(q, v, at * plan.unit, first)
+            # the tape has no name, so that it is gone before the next one is made
+            self._reverse(
+                where, cotangents, bars, theta_bar, (first, *self._tape(q, v, first, last))
+            )
             end -= 1
-            if stack[-1][0] == end:
-                stack.pop()
 
     def _forward(self, q: Real, v: Real, first: int, last: int) -> None:
         """Run steps first to last; q and v have a row for each state, or one that moves."""

@@ -312,19 +312,22 @@ class Rollout:
     def _spread(self, bars: tuple[Real | None, ...]) -> Cotangents:
         """Put cotangents of the kept states at their places among all states of a piece."""
 
-        def give(first: int, q: Real, v: Real) -> tuple[Real, Real]:
-            out: list[Real] = []
-            for bar, like in zip(bars, (q, v), strict=True):
-                full = np.zeros_like(like)
-                # one row alone is that of the last state
-                steps = self.kept if bar is not None and bar.shape[1] > 1 else self.kept[-1:]
-                for i, step in enumerate(steps):
-                    if bar is not None and first <= step < first + like.shape[1]:
-                        full[:, step - first] = bar[:, i]
-                out.append(full)
-            return out[0], out[1]
+        def place(bar: Real | None, first: int, like: Real) -> Real | None:
+            if bar is None:
+                return None
+            rows = like.shape[1]
+            # one row alone is that of the last state
+            steps = self.kept if bar.shape[1] > 1 else self.kept[-1:]
+            begin, end = np.searchsorted(steps, (first, first + rows))
+            at = steps[begin:end] - first
+            # no array as long as the piece where its last state alone has a cotangent
+            if at.size == 0 or (at.size == 1 and at[0] == rows - 1):
+                return np.ascontiguousarray(bar[:, begin:end]) if at.size else None
+            full = np.zeros_like(like)
+            full[:, at] = bar[:, begin:end]
+            return full
 
-        return give
+        return lambda first, q, v: (place(bars[0], first, q), place(bars[1], first, v))
 
     def _refuse_nonfinite(self, where: str) -> None:
         """Refuse a gradient through a NaN or infinity, by world and step."""
