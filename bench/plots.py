@@ -17,6 +17,7 @@ Rows = list[Row]
 
 OURS = ("#1f6fb2", "#5aa0d8", "#12416b", "#7fb9e6")
 OTHERS = ("#c8553d", "#8a6d3b", "#7d5ba6", "#5a8f3d", "#777777")
+MARKS = "os^Dv"
 DPI = 100
 
 
@@ -68,7 +69,8 @@ def _per_second(us: float) -> float:
 
 def is_ours(label: str) -> bool:
     """Return whether a line is drawn in our colours."""
-    return not label.startswith(("MuJoCo", "CppAD", "our differences", "said"))
+    others = ("MuJoCo", "CppAD", "our differences", 'checkpoint="bytes')
+    return not label.startswith(others)
 
 
 def draw(
@@ -83,10 +85,12 @@ def draw(
         linear: names of the axes that are not logarithmic, among "x" and "y".
     """
     colours = {True: iter(OURS * 3), False: iter(OTHERS * 3)}
-    for line in (line for line in lines if line is not None):
+    shown = [line for line in lines if line is not None]
+    for place, line in enumerate(shown):
         colour = next(colours[is_ours(line.label)])
         style = {"color": colour, "linestyle": "--" if line.dashed else "-"}
-        axes.plot(line.x, line.y, marker="o", markersize=3.5, label=line.label, **style)
+        mark = MARKS[place % len(MARKS)]
+        axes.plot(line.x, line.y, marker=mark, markersize=4, label=line.label, **style)
         if line.low:
             axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.2, linewidth=0)
     axes.set_title(labels[0], fontsize=10)
@@ -94,6 +98,9 @@ def draw(
     axes.set_ylabel(labels[2])
     if "x" not in linear:
         axes.set_xscale("log")
+        ticks = sorted({x for line in shown for x in line.x})
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
+        axes.set_xticks([], minor=True)
     if "y" not in linear:
         axes.set_yscale("log")
     axes.grid(alpha=0.3, which="major")
