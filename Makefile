@@ -54,8 +54,9 @@ check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, typ
 	@$(PY) tools/check_sizes.py
 	@$(PY) tools/check_words.py
 
-bench: $(VENV)/.built  ## measure the budgets as ratios against MuJoCo
-	@$(PY) bench/run.py
+bench: $(VENV)/.built  ## measure the budgets in short form, count instructions and name what got slower
+	@$(PY) bench/run.py --quick
+	@$(PY) bench/count.py
 
 corpus: $(VENV)/.built  ## load every robot of the corpus and compare its dynamics with MuJoCo
 	@$(PY) tools/corpus.py

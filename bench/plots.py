@@ -6,6 +6,7 @@ python bench/plots.py bench/scaling.json docs
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -183,31 +184,44 @@ def memory(rows: Rows, figure: Any) -> None:
         axes.set_ylim(bottom, top)
 
 
+def kind_of(schedule: str) -> str:
+    """Return which kind of schedule a row of the ablation has."""
+    if "CppAD" in schedule:
+        return "every intermediate"
+    if "bytes:" in schedule:
+        return "budget of bytes"
+    return "every state" if "step" in schedule else "every k-th state"
+
+
 def ablation(rows: Rows, figure: Any) -> None:
     """Memory against backward time, a point for each schedule, a plot for each number of robots."""
     counts = list(dict.fromkeys(row["robots"] for row in rows))
     for axes, robots in zip(figure.subplots(1, len(counts)), counts, strict=True):
         of = [row for row in rows if row["robots"] == robots and "failed" not in row]
-        kinds = {
-            "every k-th state": lambda t: t.startswith("checkpoint=") and '"' not in t,
-            "budget of bytes": lambda t: "bytes:" in t,
-            "every state": lambda t: t == 'checkpoint="step"',
-            "CppAD: every intermediate": lambda t: "CppAD" in t,
-        }
-        for (label, match), colour in zip(kinds.items(), (*OURS[:3], OTHERS[0]), strict=True):
-            points = [row for row in of if match(row["tool"])]
+        colours = dict(
+            zip(
+                ("every state", "every k-th state", "budget of bytes"),
+                (*OURS[:2], OTHERS[0]),
+                strict=True,
+            )
+        )
+        far = [row for row in of if kind_of(row["tool"]) not in colours]
+        for kind, colour in colours.items():
+            points = [row for row in of if kind_of(row["tool"]) == kind]
             x, y = [r["backward"]["us"] for r in points], [r["peak_mb"] for r in points]
-            axes.plot(x, y, "o", color=colour, markersize=5, label=label)
+            axes.plot(x, y, "o", color=colour, markersize=5, label=kind)
             for row, px, py in zip(points, x, y, strict=True):
-                name = row["tool"].removeprefix("checkpoint=").replace('"', "")
-                short = "" if "CppAD" in name else name.removeprefix("bytes:")
-                axes.annotate(
-                    short, (px, py), fontsize=6.5, xytext=(3, 3), textcoords="offset points"
-                )
+                name = re.sub(r'checkpoint=|bytes:|"', "", row["tool"])
+                axes.annotate(name, (px, py), (3, 3), fontsize=6.5, textcoords="offset points")
+        for row in far:
+            megabytes, us = row["peak_mb"], row["backward"]["us"]
+            text = f"off the plot: CppAD's tape, {megabytes:.0f} MB, {us:.0f} us"
+            axes.plot([], [], "x", color=OTHERS[1], label=text)
         who = "One Laikago" if robots == 1 else f"{robots} Laikagos in one world"
         axes.set_title(f"{who}, {of[0]['x']} steps", fontsize=10)
-        axes.set(xscale="log", yscale="log", xlabel="backward, time of one step [us]")
-        axes.grid(alpha=0.3)
+        axes.set(xscale="log", ylim=(0.0, None), xlabel="backward, time of one step [us]")
+        axes.grid(alpha=0.3, which="both", axis="x")
+        axes.grid(alpha=0.3, axis="y")
         axes.legend(fontsize=7.5)
     figure.axes[0].set_ylabel("peak above the idle process [MB]")
 
@@ -244,7 +258,12 @@ PLOTS: dict[str, tuple[Callable[[Rows, Any], None], float]] = {
 
 def plot_all(saved: dict[str, Any], folder: Path) -> list[Path]:
     """Draw every sweep of a file into a folder; return the pictures."""
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SystemExit(
+            "plots: matplotlib is not installed; pictures need it: pip install 'featherback[plot]'."
+        ) from None
 
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []

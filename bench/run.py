@@ -3,6 +3,7 @@
     python bench/run.py                      all rows, about five minutes
     python bench/run.py --quick --only single
     python bench/run.py --only linearize --only gradient
+    python bench/run.py --docs               put the saved figures into docs/speed.md
 
 MuJoCo runs at its fastest setting whose every solve converges at its default tolerance. Repeats of
 both engines alternate, medians of undisturbed samples are taken, and the share next to ± is half
@@ -12,6 +13,8 @@ the distance of the quartiles. The exit code does not depend on the ratios.
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -19,6 +22,19 @@ from pathlib import Path
 from budgets import BUDGETS, Bench
 from gradients import GRADIENTS
 from report import ROOT, Row, provenance, save, table
+from speed_text import budgets as budgets_text
+from speed_text import put_into
+
+STORED = ROOT / "bench" / "budgets.json"
+PAGE = ROOT / "docs" / "speed.md"
+
+
+def put_into_docs(out: Path) -> None:
+    """Store the figures of a JSON file, and put its table into the page."""
+    if out != STORED:
+        shutil.copyfile(out, STORED)
+    text = budgets_text(json.loads(STORED.read_text()))
+    PAGE.write_text(put_into(PAGE.read_text(), "bench/run.py", text))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,7 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--out", type=Path, default=ROOT / "results" / "bench.json", help="JSON file"
     )
+    parser.add_argument("--docs", action="store_true", help="only put saved figures into docs/")
     given = parser.parse_args(arguments)
+    if given.docs and not given.out.exists():
+        parser.error(f"{given.out} does not exist; measure first, or name a file with --out")
+    if given.docs:
+        put_into_docs(given.out)
+        return 0
     facts = provenance()
     print(
         f"featherback {facts['featherback']} ({facts['isa']}) and MuJoCo {facts['mujoco']} "

@@ -120,7 +120,22 @@ def contacts(rows: list[Row]) -> list[str]:
         for scene in dict.fromkeys(row["scene"] for row in rows)
         for tool in ("featherback", "MuJoCo")
     }
-    return [*links(rows), *grid("% of solves cut off at the cap", rows, shares)]
+    table = grid("% of solves cut off at the cap", rows, shares)
+    return [*links(rows), *table, *slower(rows)]
+
+
+def slower(rows: list[Row]) -> list[str]:
+    """Return for each scene where MuJoCo's forward step takes less time than ours."""
+    out: list[str] = []
+    for scene in dict.fromkeys(row["scene"] for row in rows):
+        of = {(r["tool"], r["x"]): r["forward"]["us"] for r in rows if r["scene"] == scene}
+        pairs = {x: (us, of["MuJoCo", x]) for (tool, x), us in of.items() if tool != "MuJoCo"}
+        ahead = [
+            f"{x} ({mine / theirs:.2g}x)" for x, (mine, theirs) in pairs.items() if mine > theirs
+        ]
+        if ahead:
+            out.append(f"- {scene}: MuJoCo's step takes less time at {', '.join(ahead)}.")
+    return out
 
 
 def horizon(rows: list[Row]) -> list[str]:
@@ -149,7 +164,15 @@ def memory(rows: list[Row]) -> list[str]:
     title = "MB that `sim.memory` says: states and controls"
     out += grid(title, rows, {f"`{t}`": predicted(t) for t in tools})
     back = {f"`{t}`": timed(t, "backward", _same) for t in tools}
-    return out + grid("backward, us for each step", rows, back)
+    out += grid("backward, us for each step", rows, back)
+    good = [row for row in rows if "failed" not in row]
+    rest = [r["peak_mb"] - sum(r["predicted_mb"][k] for k in ("states", "controls")) for r in good]
+    told = max(row["predicted_mb"]["workspace"] for row in good)
+    return [
+        *out,
+        f"- Peak beyond states and controls: {min(rest):.2f} to {max(rest):.2f} MB; workspace that "
+        f"`sim.memory` tells: {told:.3g} MB.",
+    ]
 
 
 def ablation(rows: list[Row]) -> list[str]:
@@ -215,7 +238,7 @@ def jacobian(rows: list[Row]) -> list[str]:
 TABLES: dict[str, Callable[[list[Row]], list[str]]] = {
     "batch": batch,
     "threads": batch,
-    "links": lambda rows: [*links(rows), *exponents(rows)],
+    "links": lambda rows: [*links(rows), *exponents(rows), *slower(rows)],
     "contacts": contacts,
     "horizon": horizon,
     "memory": memory,

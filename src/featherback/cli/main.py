@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -46,6 +46,28 @@ def experiments() -> None:
     from featherback.cli.run import list_experiments
 
     list_experiments()
+
+
+@app.command
+def bench(
+    quick: Annotated[bool, tyro.conf.arg(help="rough figures in a few minutes")] = False,
+    only: Annotated[
+        tyro.conf.UseAppendAction[tuple[Literal["budgets", "tables", "scaling", "count"], ...]],
+        tyro.conf.arg(help="one part; may be given again; all parts when it is not given"),
+    ] = (),
+    out: Annotated[Path, tyro.conf.arg(help="folder for JSON, Markdown, PNG")] = Path(
+        "results/bench"
+    ),
+    docs: Annotated[bool, tyro.conf.arg(help="also renew docs/ and the stored figures")] = False,
+) -> None:
+    """Measure speed and memory against MuJoCo and autodiff tools; needs a source checkout.
+
+    For example `featherback bench --quick --only budgets --only count`, or, for all figures and
+    the pages of docs/, `featherback bench --out results/bench --docs`.
+    """
+    from featherback.cli.bench import run_bench
+
+    run_bench(quick=quick, only=list(only), out=out, docs=docs)
 
 
 @app.command

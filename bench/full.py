@@ -1,0 +1,148 @@
+"""Run every measurement into one folder: JSON, Markdown and pictures; `featherback bench` is this.
+
+    python bench/full.py --out results/bench
+    python bench/full.py --quick --only budgets --only count
+    python bench/full.py --out results/bench --docs
+
+The parts are budgets (bench/run.py), tables (bench/tables.py), scaling (bench/scaling.py) and count
+(bench/count.py). A part that fails is named in the report and at the end, and the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BENCH = ROOT / "bench"
+
+# what a quick run of a part is given
+SHORT: dict[str, list[str]] = {
+    "budgets": ["--quick"],
+    "tables": ["--steps", "50", "--steps", "500", "--rounds", "1"],
+    "scaling": ["--quick"],
+    "count": [],
+}
+SCRIPTS = {"budgets": "run.py", "tables": "tables.py", "scaling": "scaling.py", "count": "count.py"}
+
+
+def run_part(name: str, quick: bool, out: Path) -> bool:
+    """Run one part in a process of its own, its output shown and saved; return if it went well."""
+    command = [sys.executable, str(BENCH / SCRIPTS[name]), "--out", str(out / f"{name}.json")]
+    command += SHORT[name] if quick else []
+    command += ["--plots", str(out)] if name == "scaling" else []
+    print(f"== {name}: bench/{SCRIPTS[name]}", flush=True)
+    start = time.perf_counter()
+    with (out / f"{name}.log").open("w") as log:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                log.write(line)
+    print(f"== {name}: {time.perf_counter() - start:.0f} s, exit code {process.returncode}\n")
+    return process.returncode == 0
+
+
+def _tables(saved: dict[str, Any]) -> str:
+    from tables_text import tables
+
+    return tables(saved)
+
+
+def _scaling(saved: dict[str, Any]) -> str:
+    from scaling_text import section
+
+    return "\n\n".join(
+        f"### {name}\n\n![{name}](scaling_{name}.png)\n\n{section(name, sweep)}"
+        for name, sweep in saved.items()
+    )
+
+
+def _budgets(saved: dict[str, Any]) -> str:
+    from speed_text import budgets
+
+    return budgets(saved)
+
+
+def _count(saved: dict[str, Any]) -> str:
+    from speed_text import instructions
+
+    return f"{instructions(saved)}\n- {saved['verdict']}"
+
+
+TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "budgets": _budgets,
+    "tables": _tables,
+    "scaling": _scaling,
+    "count": _count,
+}
+
+
+def write_report(out: Path, results: dict[str, bool]) -> Path:
+    """Write what the JSON files of a folder say as one Markdown page."""
+    parts = ["# Measurements"]
+    for name, went_well in results.items():
+        file = out / f"{name}.json"
+        parts.append(f"## {name}")
+        if not went_well:
+            parts.append(f"bench/{SCRIPTS[name]} failed; {name}.log says why.")
+        elif file.exists():
+            parts.append(TEXTS[name](json.loads(file.read_text())))
+        else:
+            parts.append((out / f"{name}.log").read_text().strip())
+    path = out / "report.md"
+    path.write_text("\n\n".join(parts) + "\n")
+    return path
+
+
+def put_into_docs(out: Path, results: dict[str, bool]) -> None:
+    """Store the JSON files of the parts that went well, and renew the pages that show them."""
+    for name, went_well in results.items():
+        if not went_well or not (out / f"{name}.json").exists():
+            continue
+        command = [sys.executable, str(BENCH / SCRIPTS[name]), "--docs"]
+        if name == "tables":
+            shutil.copyfile(out / "tables.json", BENCH / "tables.json")
+        elif name != "count":
+            command += ["--out", str(out / f"{name}.json")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the parts that were asked for and write the report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="rough figures in a few minutes")
+    parser.add_argument("--only", action="append", choices=list(SCRIPTS), help="one part; again")
+    parser.add_argument("--out", type=Path, default=Path("results") / "bench", help="folder")
+    parser.add_argument("--docs", action="store_true", help="also renew docs/ and stored figures")
+    given = parser.parse_args(arguments)
+    if given.quick and given.docs:
+        parser.error("--quick and --docs are both given; figures for docs/ need a whole run")
+    given.out.mkdir(parents=True, exist_ok=True)
+    names = given.only or list(SCRIPTS)
+    # figures of an earlier run must not pass for those of a part that fails now
+    for name in names:
+        (given.out / f"{name}.json").unlink(missing_ok=True)
+    results = {name: run_part(name, given.quick, given.out) for name in names}
+    print(f"report: {write_report(given.out, results)}")
+    if given.docs:
+        put_into_docs(given.out, results)
+    failed = [name for name, went_well in results.items() if not went_well]
+    if failed:
+        print(f"bench: failed: {', '.join(failed)}.", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""`featherback bench`: run the measurements of a source checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import featherback
+from featherback.errors import FeatherbackError
+
+
+def checkout(places: list[Path] | None = None) -> Path:
+    """Return the source checkout that holds the measurements.
+
+    Args:
+        places: folders to look in; the one this package is in, then the current one, when None.
+
+    Raises:
+        FeatherbackError: none of them is a checkout; the measurements, and the sources that some
+            of them compile, are no part of the installed package.
+    """
+    package = Path(featherback.__file__).resolve()
+    for place in places or [package.parents[2], Path.cwd()]:
+        project = place / "pyproject.toml"
+        if not (place / "bench" / "full.py").is_file() or not project.is_file():
+            continue
+        if '\nname = "featherback"\n' in project.read_text(encoding="utf-8"):
+            return place
+    raise FeatherbackError(
+        "bench: the measurements are not part of the installed package, and neither its folder nor "
+        "the current one is a source checkout of featherback; run this command inside a checkout."
+    )
+
+
+def run_bench(*, quick: bool, only: list[str], out: Path, docs: bool) -> None:
+    """Run the measurements and leave with their exit code.
+
+    Args:
+        quick: rough figures.
+        only: parts to run; all when empty.
+        out: folder for JSON, Markdown and pictures.
+        docs: also renew the pages of docs/.
+    """
+    if quick and docs:
+        raise FeatherbackError(
+            "bench: --quick and --docs are both given; figures for docs/ need a whole run, so pass "
+            "one of them."
+        )
+    command = [sys.executable, str(checkout() / "bench" / "full.py"), "--out", str(out)]
+    command += [word for name in only for word in ("--only", name)]
+    command += ["--quick"] if quick else []
+    command += ["--docs"] if docs else []
+    try:
+        code = subprocess.run(command).returncode
+    except KeyboardInterrupt:
+        print(f"featherback: bench: interrupted; {out} has what was done.", file=sys.stderr)
+        code = 130
+    raise SystemExit(code)
