@@ -197,7 +197,8 @@ def ablation(rows: Rows, figure: Any) -> None:
     """Memory against backward time, a point for each schedule, a plot for each number of robots."""
     counts = list(dict.fromkeys(row["robots"] for row in rows))
     for axes, robots in zip(figure.subplots(1, len(counts)), counts, strict=True):
-        of = [row for row in rows if row["robots"] == robots and "failed" not in row]
+        mine = [row for row in rows if row["robots"] == robots]
+        of = [row for row in mine if "failed" not in row]
         colours = dict(
             zip(
                 ("every state", "every k-th state", "budget of bytes"),
@@ -205,7 +206,6 @@ def ablation(rows: Rows, figure: Any) -> None:
                 strict=True,
             )
         )
-        far = [row for row in of if kind_of(row["tool"]) not in colours]
         for kind, colour in colours.items():
             points = [row for row in of if kind_of(row["tool"]) == kind]
             x, y = [r["backward"]["us"] for r in points], [r["peak_mb"] for r in points]
@@ -213,10 +213,9 @@ def ablation(rows: Rows, figure: Any) -> None:
             for row, px, py in zip(points, x, y, strict=True):
                 name = re.sub(r'checkpoint=|bytes:|"', "", row["tool"])
                 axes.annotate(name, (px, py), (3, 3), fontsize=6.5, textcoords="offset points")
-        for row in far:
-            megabytes, us = row["peak_mb"], row["backward"]["us"]
-            text = f"off the plot: CppAD's tape, {megabytes:.0f} MB, {us:.0f} us"
-            axes.plot([], [], "x", color=OTHERS[1], label=text)
+        for row in (row for row in mine if kind_of(row["tool"]) not in colours):
+            text = row.get("failed") or f"{row['peak_mb']:.0f} MB, {row['backward']['us']:.0f} us"
+            axes.plot([], [], "x", color=OTHERS[1], label=f"off the plot: CppAD's tape, {text}")
         who = "One Laikago" if robots == 1 else f"{robots} Laikagos in one world"
         axes.set_title(f"{who}, {of[0]['x']} steps", fontsize=10)
         axes.set(xscale="log", ylim=(0.0, None), xlabel="backward, time of one step [us]")

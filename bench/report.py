@@ -147,6 +147,7 @@ def save(rows: list[Row], facts: dict[str, Any], path: Path) -> None:
         "unit",
         "must",
         "goal",
+        "lower",
         "verdict",
         "notes",
         "data",

@@ -7,19 +7,21 @@ from typing import Any
 HEADER = ("row", "what", "ours", "MuJoCo", "figure", "must", "goal", "verdict")
 
 
-def _value(value: float | None, unit: str) -> str:
-    """Return a number to three digits with its unit, or nothing."""
+def _value(value: float | None, unit: str, bound: str = "") -> str:
+    """Return a number to three digits with its unit, after a word for a bound, or nothing."""
     if value is None:
         return ""
-    return f"{value:.3g}" + (unit if unit in ("x", "") else f" {unit}")
+    return f"{bound}{value:.3g}" + (unit if unit in ("x", "") else f" {unit}")
 
 
 def budgets(saved: dict[str, Any]) -> str:
     """Return the table of budgets, what was solved under it, and where it was measured."""
     lines = ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
     for row in saved["rows"]:
-        figures = (_value(row[key], row["unit"]) for key in ("value", "must", "goal"))
-        cells = (f"`{row['name']}`", row["what"], row["ours"], row["peer"], *figures)
+        bound = "at most " if row["lower"] else "at least "
+        limits = (_value(row[key], row["unit"], bound) for key in ("must", "goal"))
+        cells = (f"`{row['name']}`", row["what"], row["ours"], row["peer"])
+        cells += (_value(row["value"], row["unit"]), *limits)
         lines.append("| " + " | ".join((*cells, row["verdict"])) + " |")
     lines.append("")
     lines += [f"- `{row['name']}`: {'; '.join(row['notes'])}." for row in saved["rows"]]
