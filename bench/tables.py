@@ -1,20 +1,24 @@
-"""The seed paper's Tables 1 to 3: one standing Laikago, time and memory of rollout and gradient.
+"""The seed paper's tables: standing Laikagos, time and memory of a rollout and of its gradient.
 
-    python bench/tables.py                       all tools, 50 to 5000 steps
-    python bench/tables.py --steps 50 --rounds 1 --only featherback --only CppAD
+    python bench/tables.py                       all tools, 50 to 5000 steps, one robot and ten
+    python bench/tables.py --steps 50 --rounds 1 --robots 1 --only featherback --only CppAD
     python bench/tables.py --docs                put the tables of the JSON file into docs/tables.md
 
-Every rollout runs in a fresh process under limits of time and memory; rounds go through
-all tools in turn. The programs of bench/autodiff are compiled at the first run.
+Every rollout runs in a fresh process on one core under limits of time and memory; rounds go through
+all tools in turn. A tool that is not installed is named with the way to get it. The programs of
+bench/autodiff are compiled at the first run.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import importlib.util
 import json
 import resource
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,39 +30,78 @@ from peer import best_setting
 from report import ROOT, provenance
 from scenes import laikago_scene
 from tables_text import put_into, tables
-from timing import summarise
+from timing import one_core, summarise
 
 import featherback as fb
 
+sys.path.insert(0, str(ROOT / "bench" / "peers"))
+from rollouts import NEEDS
+from rollouts import TOOLS as PYTHON_TOOLS
+
 STEPS = (50, 100, 500, 1000, 5000)
-TOOLS = ("featherback", "CppAD", "Ceres jets", "MuJoCo")
-PYTHON_TOOLS = ("featherback", "MuJoCo")
+ROBOTS = (1, 10)
+TOOLS = (
+    *("featherback", "CppAD", "Ceres jets", "PyTorch", "PyTorch, checkpoints"),
+    *("JAX", "JAX, checkpoints", "MuJoCo", "MJX"),
+)
+# jets of ten robots carry 370 numbers each, and MJX tries each of their thousands of pairs
+ONE_ROBOT = ("Ceres jets", "MJX")
+OTHER_LAW = ("MuJoCo", "MJX")  # their trajectories are not ours
 TIME_LIMIT = 900  # seconds for one process
 MEMORY_LIMIT = 12 << 30  # bytes of address space for one process
 PATIENCE = 0.5  # seconds for which a process repeats its rollout
+LONG = 30.0  # seconds above which a process is not repeated in further rounds
 JSON_FILE = ROOT / "bench" / "tables.json"
 PAGE = ROOT / "docs" / "tables.md"
+Run = dict[str, Any] | str  # what a process reports, or why it reports nothing
+
+
+def missing(tool: str) -> str | None:
+    """Return how to get a tool that is not here, None where it is."""
+    if tool in HEADERS:
+        if version(tool) is not None:
+            return None
+        how = "Debian's libceres-dev" if tool == "Ceres jets" else "pip install --group bench"
+        return f"{HEADERS[tool]} was not found; install it ({how}) or name its folder in " + (
+            "FEATHERBACK_BENCH_INCLUDE"
+        )
+    package = NEEDS.get(tool)
+    if package is None or importlib.util.find_spec(package) is not None:
+        return None
+    return f"{package} is not installed; pip install --group bench"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that the tools need, where they are installed."""
+    found = {tool: version(tool) for tool in HEADERS}
+    for name, package in (("PyTorch", "torch"), ("JAX", "jax"), ("MJX", "mujoco-mjx")):
+        try:
+            found[name] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {tool: text for tool, text in found.items() if text is not None}
 
 
 class Tables:
-    """What is measured: the scene by number of steps, and a command for each tool."""
+    """What is measured: robots that stand, by number of steps, and a command for each tool."""
 
-    def __init__(self, folder: Path, tools: list[str]) -> None:
+    def __init__(self, folder: Path, tools: list[str], robots: int, dt: float | None) -> None:
         """Compile the programs of the tools that need one, and find MuJoCo's setting."""
-        self.folder = folder
+        self.folder, self.robots = folder, robots
         folder.mkdir(parents=True, exist_ok=True)
-        self.sim = fb.Simulator(fb.models.laikago(), threads=1)
+        self.sim = fb.Simulator(fb.models.laikago(robots=robots), dt=dt, threads=1)
+        self.dt = float(self.sim.params["dt"][0])
         self.q, self.v = self.sim.model.keyframe("stand")
         state = self.q.size + self.v.size
-        native = [tool for tool in tools if tool not in PYTHON_TOOLS]
+        native = [tool for tool in tools if tool in HEADERS]
         self.programs = {tool: compile_tool(tool, folder, state) for tool in native}
         self.setting: dict[str, Any] = {}
         if "MuJoCo" in tools:
-            self.setting = asdict(best_setting(laikago_scene(1, 2, 200), quick=True)[0])
+            self.setting = asdict(best_setting(laikago_scene(robots, 2, 200), quick=True)[0])
 
     def controls(self, steps: int) -> NDArray[np.float64]:
         """Return servo targets that hold the stand pose."""
-        return np.tile(self.q[7:], (steps, 1))
+        return np.tile(self.q.reshape(self.robots, -1)[:, 7:].reshape(-1), (steps, 1))
 
     def truth(self, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return our last state and our gradient of the sum of its numbers."""
@@ -70,20 +113,21 @@ class Tables:
 
     def command(self, tool: str, steps: int) -> list[str] | str:
         """Return the command of one run, or why there is none."""
+        name = f"scene_{self.robots}_{steps}"
         if tool in PYTHON_TOOLS:
-            path = self.folder / f"scene_{steps}.npz"
+            path = self.folder / f"{name}.npz"
             np.savez(path, q=self.q, v=self.v, u=self.controls(steps))
             worker = str(ROOT / "bench" / "tables_worker.py")
-            setting = json.dumps(self.setting)
-            return [sys.executable, worker, tool, str(path), str(PATIENCE), setting]
+            scene = {"robots": self.robots, "dt": self.dt, "setting": self.setting}
+            return [sys.executable, worker, tool, str(path), str(PATIENCE), json.dumps(scene)]
         program = self.programs[tool]
         if isinstance(program, str):
             return program
-        path = self.folder / f"scene_{steps}.bin"
+        path = self.folder / f"{name}.bin"
         write_scene(path, self.sim, self.q, self.v, self.controls(steps))
         return [str(program), str(path), str(PATIENCE)]
 
-    def run(self, tool: str, steps: int) -> dict[str, Any] | str:
+    def run(self, tool: str, steps: int) -> Run:
         """Return what one fresh process reports, or why it reports nothing."""
         command = self.command(tool, steps)
         if isinstance(command, str):
@@ -93,15 +137,22 @@ class Tables:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
 
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, preexec_fn=limit, timeout=TIME_LIMIT
-            )
+            with one_core():
+                done = subprocess.run(
+                    command, capture_output=True, text=True, preexec_fn=limit, timeout=TIME_LIMIT
+                )
         except subprocess.TimeoutExpired:
             return f"took over {TIME_LIMIT} s"
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            return f"ended with code {done.returncode}: {last[:200]}"
+            return f"ended with code {done.returncode}: {_reason(done.stderr)}"
         return json.loads(done.stdout)
+
+
+def _reason(text: str) -> str:
+    """Return the line of a program's messages that says why it ended."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
+    told = [line for line in lines if "alloc" in line or "emory" in line]
+    return (told or lines)[-1][:300]
 
 
 def _milliseconds(samples: list[list[float]], steps: int) -> dict[str, float]:
@@ -114,47 +165,73 @@ def _milliseconds(samples: list[list[float]], steps: int) -> dict[str, float]:
     }
 
 
-def _row(tool: str, steps: int, runs: list[dict[str, Any] | str], truth: Any) -> dict[str, Any]:
+def _row(tool: str, steps: int, runs: list[Run], truth: Any) -> dict[str, Any]:
     """Return the figures of one tool at one number of steps."""
     row: dict[str, Any] = {"tool": tool, "steps": steps}
     failed = [run for run in runs if isinstance(run, str)]
     if failed:
         return {**row, "failed": failed[0]}
     good = [run for run in runs if not isinstance(run, str)]
+    row["processes"] = len(good)
     for name in ("forward", "backward"):
         figures = _milliseconds([run[name] for run in good], steps)
         row[name] = {key.replace("us", "ms"): value for key, value in figures.items()}
     row["memory_mb"] = float(np.median([(r["peak_kb"] - r["idle_kb"]) / 1e3 for r in good]))
+    if "compile_s" in good[0]:
+        row["compile_s"] = np.median([run["compile_s"] for run in good], axis=0).tolist()
     state, gradient = np.array(good[0]["state"]), np.array(good[0]["gradient"])
-    # another contact law has another trajectory, and its gradient other coordinates
-    if tool != "MuJoCo":
+    row["finite"] = bool(np.isfinite(state).all() and np.isfinite(gradient).all())
+    # another contact law has another trajectory, and its gradient may have other coordinates
+    if tool not in OTHER_LAW:
         row["state_error"] = float(np.abs(state - truth[0]).max())
         error = np.abs(gradient - truth[1][: gradient.size]).max()
         row["gradient_error"] = float(error / np.abs(truth[1]).max())
     return row
 
 
-def measure(tools: list[str], steps: list[int], rounds: int, out: Path) -> None:
+def measure_length(
+    bench: Tables, tools: list[str], steps: int, rounds: int, gone: dict[str, int]
+) -> list[dict[str, Any]]:
+    """Return the rows of one number of steps; tools that fail are added to `gone`."""
+    runs: dict[str, list[Run]] = {tool: [] for tool in tools}
+    again = dict.fromkeys(tools, True)
+    for tool, failed in gone.items():
+        runs[tool], again[tool] = [f"not tried, since {failed} steps failed"], False
+    for _ in range(rounds):
+        for tool in tools:
+            if not again[tool]:
+                continue
+            start = time.perf_counter()
+            runs[tool].append(bench.run(tool, steps))
+            if isinstance(runs[tool][-1], str):
+                gone[tool] = steps
+            again[tool] = tool not in gone and time.perf_counter() - start < LONG
+    truth = bench.truth(steps)
+    found = [_row(tool, steps, runs[tool], truth) for tool in tools]
+    return [{"robots": bench.robots, **row} for row in found]
+
+
+def measure(given: argparse.Namespace) -> None:
     """Save all rows with where they come from, anew after each number of steps."""
-    facts, bench = provenance(), Tables(ROOT / "build" / "autodiff", tools)
-    limits = {"seconds": TIME_LIMIT, "address_space_bytes": MEMORY_LIMIT, "rounds": rounds}
-    result: dict[str, Any] = {"provenance": facts, "limits": limits}
-    result["mujoco_setting"] = bench.setting
-    result["libraries"] = {tool: version(tool) for tool in HEADERS if tool in tools}
-    result["compiler_flags"] = list(FLAGS)
+    asked = given.only or list(TOOLS)
+    absent = {tool: why for tool in asked if (why := missing(tool)) is not None}
+    tools = [tool for tool in asked if tool not in absent]
+    limits = {"seconds": TIME_LIMIT, "address_space_bytes": MEMORY_LIMIT, "rounds": given.rounds}
+    result: dict[str, Any] = {"provenance": provenance(), "limits": limits, "missing": absent}
+    result |= {"libraries": versions(), "compiler_flags": list(FLAGS), "mujoco_setting": {}}
     rows: list[dict[str, Any]] = []
-    for count in steps:
-        runs: dict[str, list[dict[str, Any] | str]] = {tool: [] for tool in tools}
-        for _ in range(rounds):
-            for tool in tools:
-                # a tool that failed once is not asked again
-                if not any(isinstance(run, str) for run in runs[tool]):
-                    runs[tool].append(bench.run(tool, count))
-        truth = bench.truth(count)
-        rows += [_row(tool, count, runs[tool], truth) for tool in tools]
-        for row in rows[-len(tools) :]:
-            print(json.dumps(row), flush=True)
-        out.write_text(json.dumps({**result, "rows": rows}, indent=1) + "\n")
+    for robots in given.robots or ROBOTS:
+        here = [tool for tool in tools if robots == 1 or tool not in ONE_ROBOT]
+        bench = Tables(ROOT / "build" / "autodiff", here, robots, given.dt)
+        result["mujoco_setting"][str(robots)] = bench.setting
+        result["dt"] = bench.dt
+        gone: dict[str, int] = {}
+        for count in given.steps or STEPS:
+            new = measure_length(bench, here, count, given.rounds, gone)
+            rows += new
+            for row in new:
+                print(json.dumps(row), flush=True)
+            given.out.write_text(json.dumps({**result, "rows": rows}, indent=1) + "\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -164,12 +241,14 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", action="append", choices=TOOLS, help="one tool; may be repeated")
     parser.add_argument("--steps", type=int, action="append", help="one length; may be repeated")
+    parser.add_argument("--robots", type=int, action="append", help="robots in the world")
+    parser.add_argument("--dt", type=float, help="time step [s]; the model's where not given")
     parser.add_argument("--rounds", type=int, default=3, help="fresh processes of each")
     parser.add_argument("--out", type=Path, default=JSON_FILE, help="JSON file")
     parser.add_argument("--docs", action="store_true", help="only put saved figures into the page")
     given = parser.parse_args(arguments)
     if not given.docs:
-        measure(given.only or list(TOOLS), given.steps or list(STEPS), given.rounds, given.out)
+        measure(given)
     text = tables(json.loads(given.out.read_text()))
     print(text)
     if given.docs:

@@ -5,22 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 BEGIN, END = "<!-- begin: bench/tables.py -->", "<!-- end: bench/tables.py -->"
+KINDS = {
+    "memory": "Peak MB above the idle process",
+    "forward": "Forward, ms for each step",
+    "backward": "Backward, ms for each step",
+}
+WORDS = {1: "one robot", 10: "ten robots"}
 
 
-def _cell(row: dict[str, Any] | None, what: str) -> str:
-    """Return one figure to three digits, or that there is none."""
-    if row is None:
-        return ""
-    if "failed" in row:
-        return "failed"
-    value = row["memory_mb"] if what == "memory" else row[what]["ms"]
+def _figure(value: float) -> str:
+    """Return a number to three digits."""
     return f"{value:.3g}" if value < 1000.0 else f"{value:.0f}"
 
 
-def _table(title: str, what: str, rows: list[dict[str, Any]]) -> list[str]:
+def failure(text: str) -> str:
+    """Return in a word why a process has no figure."""
+    if text.startswith("took over"):
+        return "too long"
+    if "alloc" in text or "emory" in text:
+        return "out of memory"
+    return "not tried" if text.startswith("not tried") else "failed"
+
+
+def _value(row: dict[str, Any], what: str) -> float:
+    """Return one figure of a row."""
+    return row["memory_mb"] if what == "memory" else row[what]["ms"]
+
+
+def _cell(row: dict[str, Any] | None, what: str) -> str:
+    """Return one figure to three digits, or why there is none."""
+    if row is None:
+        return ""
+    return failure(row["failed"]) if "failed" in row else _figure(_value(row, what))
+
+
+def _table(what: str, robots: int, rows: list[dict[str, Any]]) -> list[str]:
     """Return one table: a line for each tool, a column for each number of steps."""
     steps = list(dict.fromkeys(row["steps"] for row in rows))
     found = {(row["tool"], row["steps"]): row for row in rows}
+    title = f"{KINDS[what]}, {WORDS.get(robots, f'{robots} robots')}, by steps"
     lines = [f"| {title} | " + " | ".join(map(str, steps)) + " |", "|---|" + "---|" * len(steps)]
     for tool in dict.fromkeys(row["tool"] for row in rows):
         cells = [_cell(found.get((tool, n)), what) for n in steps]
@@ -29,24 +52,27 @@ def _table(title: str, what: str, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _ratios(rows: list[dict[str, Any]]) -> list[str]:
-    """Return CppAD's figures over ours at the largest number of steps both have."""
+    """Return each tool's figures over ours at the largest number of steps both have."""
     good = {(row["tool"], row["steps"]): row for row in rows if "failed" not in row}
-    both = [n for tool, n in good if tool == "featherback" and ("CppAD", n) in good]
-    if not both:
-        return []
-    mine, theirs = good["featherback", max(both)], good["CppAD", max(both)]
-    times = {k: theirs[k]["ms"] / mine[k]["ms"] for k in ("forward", "backward")}
-    share = mine["memory_mb"] / theirs["memory_mb"]
-    return [
-        f"CppAD against featherback at {max(both)} steps: forward {times['forward']:.3g}x, "
-        f"backward {times['backward']:.3g}x; our memory is {100 * share:.2g} % of its.",
-        "",
+    lines = [
+        "| Against featherback | steps | forward | backward | both | our memory |",
+        "|---|---|---|---|---|---|",
     ]
+    for tool in dict.fromkeys(row["tool"] for row in rows if row["tool"] != "featherback"):
+        both = [n for name, n in good if name == tool and ("featherback", n) in good]
+        if not both:
+            continue
+        mine, theirs = good["featherback", max(both)], good[tool, max(both)]
+        sums = [sum(row[k]["ms"] for k in ("forward", "backward")) for row in (theirs, mine)]
+        times = [_value(theirs, k) / _value(mine, k) for k in ("forward", "backward")]
+        share = 100.0 * mine["memory_mb"] / max(theirs["memory_mb"], 1e-3)
+        cells = [f"{x:.2g}x" if x < 100 else f"{x:.0f}x" for x in (*times, sums[0] / sums[1])]
+        lines.append(f"| {tool} | {max(both)} | {' | '.join(cells)} | {share:.2g} % |")
+    return [*lines, ""] if len(lines) > 2 else []
 
 
-def _notes(result: dict[str, Any]) -> list[str]:
-    """Return agreement, failures, and where the figures come from."""
-    rows, facts, limits = result["rows"], result["provenance"], result["limits"]
+def _agreement(rows: list[dict[str, Any]]) -> list[str]:
+    """Return how far each tool's states and gradients are from ours."""
     out: list[str] = []
     for tool in dict.fromkeys(row["tool"] for row in rows if "state_error" in row):
         of = [row for row in rows if row["tool"] == tool and "state_error" in row]
@@ -56,11 +82,25 @@ def _notes(result: dict[str, Any]) -> list[str]:
                 f"- {tool}: last state within {state:.1e} of ours, gradient within {gradient:.1e} "
                 "of its largest number."
             )
-    out += [
-        f"- {row['tool']} at {row['steps']} steps {row['failed']}."
-        for row in rows
-        if "failed" in row
-    ]
+    return out
+
+
+def _name(row: dict[str, Any]) -> str:
+    """Return a tool and what it was asked for."""
+    return f"{row['tool']}, {WORDS.get(row['robots'], row['robots'])}, {row['steps']} steps"
+
+
+def _notes(result: dict[str, Any]) -> list[str]:
+    """Return agreement, failures, and where the figures come from."""
+    rows, facts, limits = result["rows"], result["provenance"], result["limits"]
+    out = _agreement(rows)
+    out += [f"- {_name(row)}: {row['failed']}." for row in rows if "failed" in row]
+    out += [f"- {_name(row)}: not finite." for row in rows if not row.get("finite", True)]
+    for tool in dict.fromkeys(row["tool"] for row in rows if "compile_s" in row):
+        times = [row["compile_s"] for row in rows if row["tool"] == tool and "compile_s" in row]
+        ends = [f"{min(t):.3g} to {max(t):.3g} s" for t in zip(*times, strict=True)]
+        out.append(f"- {tool} is compiled before: forward {ends[0]}, backward {ends[1]}.")
+    out += [f"- {tool} was not there: {why}." for tool, why in result["missing"].items()]
     samples = [row[k] for row in rows if "failed" not in row for k in ("forward", "backward")]
     loaded = sum(sample["quiet"] == 0 for sample in samples)
     if loaded:
@@ -71,10 +111,10 @@ def _notes(result: dict[str, Any]) -> list[str]:
         )
     libraries = "".join(f", {tool} {name}" for tool, name in result["libraries"].items())
     out.append(
-        f"- {facts['processor']}, {facts['cores']} cores; featherback {facts['featherback']} "
-        f"({facts['isa']}), MuJoCo {facts['mujoco']}{libraries}; "
-        f"commit {str(facts['commit'])[:12]}; fresh processes of each: {limits['rounds']}; "
-        f"limits {limits['seconds']} s "
+        f"- {facts['processor']}, {facts['cores']} cores, one of them used; featherback "
+        f"{facts['featherback']} ({facts['isa']}), MuJoCo {facts['mujoco']}{libraries}; "
+        f"`dt` {result['dt']:g} s; commit {str(facts['commit'])[:12]}; at most "
+        f"{limits['rounds']} fresh processes of each; limits {limits['seconds']} s "
         f"and {limits['address_space_bytes'] / 2**30:.3g} GiB of address space."
     )
     return out
@@ -82,11 +122,13 @@ def _notes(result: dict[str, Any]) -> list[str]:
 
 def tables(result: dict[str, Any]) -> str:
     """Return the tables and what must be read beside them."""
-    rows = result["rows"]
-    lines = _table("Peak MB above the idle process, by steps", "memory", rows)
-    lines += _table("Forward, ms for each step, by steps", "forward", rows)
-    lines += _table("Backward, ms for each step, by steps", "backward", rows)
-    return "\n".join([*lines, *_ratios(rows), *_notes(result)])
+    lines: list[str] = []
+    for robots in dict.fromkeys(row["robots"] for row in result["rows"]):
+        rows = [row for row in result["rows"] if row["robots"] == robots]
+        for what in KINDS:
+            lines += _table(what, robots, rows)
+        lines += _ratios(rows)
+    return "\n".join([*lines, *_notes(result)])
 
 
 def put_into(page: str, text: str) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +24,19 @@ VERSIONS = {
 }
 FLAGS = ("-std=c++20", "-O2", "-march=native", "-DNDEBUG", "-fno-math-errno")
 SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
+# where the wheel cmeel-cppad puts its headers
+INSTALLED = Path(sysconfig.get_paths()["purelib"]) / "cmeel.prefix" / "include"
 SIZE = re.compile(r"X\((\w+)\)")
 TABLE = re.compile(r"X\((\w+), \w+\)")
 
 
 def include_folder(tool: str) -> Path | None:
-    """Return the folder with a library's headers: of FEATHERBACK_BENCH_INCLUDE, or the system's."""
+    """Return the folder with a library's headers.
+
+    Looked at are those of FEATHERBACK_BENCH_INCLUDE, of installed wheels, and the system's.
+    """
     named = [Path(p) for p in os.environ.get("FEATHERBACK_BENCH_INCLUDE", "").split(":") if p]
-    folders = (*named, *SYSTEM)
+    folders = (*named, INSTALLED, *SYSTEM)
     return next((folder for folder in folders if (folder / HEADERS[tool]).exists()), None)
 
 

@@ -5,6 +5,7 @@ A tool is a call that takes a scene and returns a Tool; its library is imported 
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -217,7 +218,7 @@ def mjx(scene: Scene, iterations: int = MJX_ITERATIONS) -> Tool:
     jax.config.update("jax_platforms", "cpu")
     from mujoco import mjx
 
-    native = fb.models.laikago(robots=scene.robots).mujoco
+    native = copy.copy(fb.models.laikago(robots=scene.robots).mujoco)
     native.opt.timestep = scene.dt
     native.opt.iterations, native.opt.ls_iterations = iterations, 4
     model = mjx.put_model(native)
