@@ -35,6 +35,7 @@ from timing import one_core, summarise
 import featherback as fb
 
 sys.path.insert(0, str(ROOT / "bench" / "peers"))
+import smooth
 from rollouts import NEEDS
 from rollouts import TOOLS as PYTHON_TOOLS
 
@@ -44,6 +45,7 @@ TOOLS = (
     *("featherback", "CppAD", "Ceres jets", "PyTorch", "PyTorch, checkpoints"),
     *("JAX", "JAX, checkpoints", "MuJoCo", "MJX"),
 )
+SMOOTH = "Pinocchio"  # has no contacts, and a table of its own
 # jets of ten robots carry 370 numbers each, and MJX tries each of their thousands of pairs
 ONE_ROBOT = ("Ceres jets", "MJX")
 OTHER_LAW = ("MuJoCo", "MJX")  # their trajectories are not ours
@@ -65,7 +67,7 @@ def missing(tool: str) -> str | None:
         return f"{HEADERS[tool]} was not found; install it ({how}) or name its folder in " + (
             "FEATHERBACK_BENCH_INCLUDE"
         )
-    package = NEEDS.get(tool)
+    package = "pinocchio" if tool == SMOOTH else NEEDS.get(tool)
     if package is None or importlib.util.find_spec(package) is not None:
         return None
     return f"{package} is not installed; pip install --group bench"
@@ -74,7 +76,8 @@ def missing(tool: str) -> str | None:
 def versions() -> dict[str, str]:
     """Return the versions of the libraries that the tools need, where they are installed."""
     found = {tool: version(tool) for tool in HEADERS}
-    for name, package in (("PyTorch", "torch"), ("JAX", "jax"), ("MJX", "mujoco-mjx")):
+    packages = {"PyTorch": "torch", "JAX": "jax", "MJX": "mujoco-mjx", "Pinocchio": "pin"}
+    for name, package in packages.items():
         try:
             found[name] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -213,12 +216,16 @@ def measure_length(
 
 def measure(given: argparse.Namespace) -> None:
     """Save all rows with where they come from, anew after each number of steps."""
-    asked = given.only or list(TOOLS)
+    asked = given.only or [*TOOLS, SMOOTH]
     absent = {tool: why for tool in asked if (why := missing(tool)) is not None}
-    tools = [tool for tool in asked if tool not in absent]
+    tools = [tool for tool in asked if tool not in absent and tool != SMOOTH]
     limits = {"seconds": TIME_LIMIT, "address_space_bytes": MEMORY_LIMIT, "rounds": given.rounds}
     result: dict[str, Any] = {"provenance": provenance(), "limits": limits, "missing": absent}
     result |= {"libraries": versions(), "compiler_flags": list(FLAGS), "mujoco_setting": {}}
+    result["smooth"] = None
+    if SMOOTH in asked and SMOOTH not in absent:
+        result["smooth"] = smooth.measure(given.dt, 20 * given.rounds)
+        print(json.dumps(result["smooth"]), flush=True)
     rows: list[dict[str, Any]] = []
     for robots in given.robots or ROBOTS:
         here = [tool for tool in tools if robots == 1 or tool not in ONE_ROBOT]
@@ -237,10 +244,12 @@ def measure(given: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Measure what was asked for and save it, or put saved figures into the page."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=__doc__,
+        epilog="--only, --steps and --robots may be repeated",
+        formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("--only", action="append", choices=TOOLS, help="one tool; may be repeated")
-    parser.add_argument("--steps", type=int, action="append", help="one length; may be repeated")
+    parser.add_argument("--only", action="append", choices=(*TOOLS, SMOOTH), help="one tool")
+    parser.add_argument("--steps", type=int, action="append", help="one length")
     parser.add_argument("--robots", type=int, action="append", help="robots in the world")
     parser.add_argument("--dt", type=float, help="time step [s]; the model's where not given")
     parser.add_argument("--rounds", type=int, default=3, help="fresh processes of each")

@@ -71,6 +71,21 @@ def _ratios(rows: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""] if len(lines) > 2 else []
 
 
+def _smooth(found: dict[str, Any] | None) -> list[str]:
+    """Return the table of calls on a robot in the air."""
+    if found is None:
+        return []
+    lines = ["| One Laikago in the air, one call from Python | µs |", "|---|---|"]
+    lines += [f"| `{name}` | {call['us']:.3g} |" for name, call in found["calls"].items()]
+    return [
+        *lines,
+        "",
+        f"Jacobians of the next velocity in positions, velocities and controls, ours and those "
+        f"from Pinocchio's: within {found['error']:.1e} of their largest number.",
+        "",
+    ]
+
+
 def _agreement(rows: list[dict[str, Any]]) -> list[str]:
     """Return how far each tool's states and gradients are from ours."""
     out: list[str] = []
@@ -128,7 +143,7 @@ def tables(result: dict[str, Any]) -> str:
         for what in KINDS:
             lines += _table(what, robots, rows)
         lines += _ratios(rows)
-    return "\n".join([*lines, *_notes(result)])
+    return "\n".join([*lines, *_smooth(result["smooth"]), *_notes(result)])
 
 
 def put_into(page: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""One step as a user of an array library would write it: dense, batched, fixed sweeps of the solver.
+"""One step as a user of an array library would write it: dense, batched, a fixed number of sweeps.
 
 The law is that of docs/law.md and the numbers are those of the model, so the trajectory is ours.
 Every function takes the library as `xp`, torch or jax.numpy, which differentiates it; a leading
