@@ -148,7 +148,8 @@ class Tables:
             return f"took over {TIME_LIMIT} s"
         if done.returncode:
             return f"ended with code {done.returncode}: {_reason(done.stderr)}"
-        return json.loads(done.stdout)
+        # libraries may have printed something before
+        return json.loads(done.stdout.splitlines()[-1])
 
 
 def _reason(text: str) -> str:

@@ -33,6 +33,7 @@ class Scene:
         robots: number of Laikagos in the world.
         dt: time step [s].
         setting: MuJoCo's options, as bench/peer.py names them.
+        sweeps: of the straightforward step's solver.
     """
 
     q: Vector
@@ -41,6 +42,7 @@ class Scene:
     robots: int
     dt: float
     setting: dict[str, Any] = field(default_factory=dict[str, Any])
+    sweeps: int = straight.SWEEPS
 
     def simulator(self, robots: int) -> fb.Simulator:
         """Return our simulator of some robots."""
@@ -146,7 +148,7 @@ def pytorch(scene: Scene, checkpointed: bool) -> Tool:
     inputs = [torch.asarray(np.array(a)).requires_grad_() for a in scene.split()]
 
     def step(q: Any, v: Any, u: Any) -> Any:
-        return straight.step(torch, repeated, robot, q, v, u, straight.SWEEPS)
+        return straight.step(torch, repeated, robot, q, v, u, scene.sweeps)
 
     def forward() -> tuple[Vector, Callable[[], Vector]]:
         q, v, controls = inputs
@@ -199,7 +201,7 @@ def with_jax(scene: Scene, checkpointed: bool) -> Tool:
         return jax.lax.fori_loop(0, count, lambda _, x: function(x), state)
 
     def step(x: Any, u: Any) -> Any:
-        return straight.step(jax.numpy, loop, robot, *x, u, straight.SWEEPS), None
+        return straight.step(jax.numpy, loop, robot, *x, u, scene.sweeps), None
 
     def rollout(q: Any, v: Any, u: Any) -> Any:
         return jax.lax.scan(jax.checkpoint(step) if checkpointed else step, (q, v), u)[0]

@@ -1,7 +1,7 @@
 """The smooth part of a step against Pinocchio: one Laikago in the air, analytic derivatives.
 
 Pinocchio's model is built from the numbers of ours. Its velocity of the base is in body axes and
-ours in the world's, so its Jacobians of the acceleration are turned into those of our next velocity.
+ours in the world's; its Jacobians of the acceleration are turned into those of our next velocity.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def load(path: str) -> ModuleType:
 def figures(tool: str, ms: float, memory: float) -> dict[str, Any]:
     """Return one row as bench/tables.py saves it."""
     time = {"ms": ms, "low_ms": ms, "high_ms": ms, "samples": 4, "quiet": int(ms < 0.1)}
-    row = {"tool": tool, "steps": 50, "forward": time, "backward": {**time, "ms": 2 * ms}}
+    row = {"robots": 1, "tool": tool, "steps": 50, "forward": time}
+    row["backward"] = {**time, "ms": 2 * ms}
     return {**row, "memory_mb": memory, "state_error": 2e-13, "gradient_error": 3e-15}
 
 
@@ -39,29 +40,55 @@ def result(rows: list[dict[str, Any]]) -> dict[str, Any]:
     names = ("processor", "featherback", "isa", "mujoco")
     facts = {**dict.fromkeys(names, "x"), "cores": 2, "load": [9.0], "commit": "c" * 40}
     limits = {"rounds": 1, "seconds": 900, "address_space_bytes": 12 << 30}
-    return {"provenance": facts, "limits": limits, "libraries": {}, "rows": rows}
+    absent = {"MJX": "mujoco.mjx is not installed; pip install --group bench"}
+    calls = {"sim.step": {"us": 4.732}, "pin.aba": {"us": 5.5}}
+    smooth = {"version": "4.1.0", "error": 1.3e-13, "calls": calls}
+    known = {"libraries": {}, "missing": absent, "dt": 0.002, "smooth": smooth}
+    return {"provenance": facts, "limits": limits, "rows": rows, **known}
 
 
 def test_tables_name_ratios_failures_and_the_load() -> None:
-    """Write cells, ratios to CppAD, what failed and why, and that the machine was loaded."""
-    failed = {"tool": "MuJoCo", "steps": 50, "failed": "took over 900 s"}
-    rows = [figures("featherback", 0.01, 1.0), figures("CppAD", 0.5, 200.0), failed]
+    """Write cells, ratios, what failed and why, what is missing, and that there was a load."""
+    failed = {"robots": 1, "tool": "MuJoCo", "steps": 50, "failed": "took over 900 s"}
+    compiled = {**figures("JAX", 0.3, 40.0), "compile_s": [33.75, 7.8], "finite": False}
+    rows = [figures("featherback", 0.01, 1.0), figures("CppAD", 0.5, 200.0), failed, compiled]
     lines = load("tables_text.py").tables(result(rows)).splitlines()
     for line in (
         "| featherback | 0.01 |",
         "| CppAD | 1 |",
-        "| MuJoCo | failed |",
-        "CppAD against featherback at 50 steps: forward 50x, backward 50x; "
-        "our memory is 0.5 % of its.",
+        "| Peak MB above the idle process, one robot, by steps | 50 |",
+        "| MuJoCo | too long |",
+        "| CppAD | 50 | 50x | 50x | 50x | 0.5 % |",
+        "| `sim.step` | 4.73 |",
+        "Jacobians of the next velocity in positions, velocities and controls, ours and those "
+        "from Pinocchio's: within 1.3e-13 of their largest number.",
         "- CppAD: last state within 2.0e-13 of ours, "
         "gradient within 3.0e-15 of its largest number.",
-        "- MuJoCo at 50 steps took over 900 s.",
+        "- MuJoCo, one robot, 50 steps: took over 900 s.",
+        "- JAX, one robot, 50 steps: not finite.",
+        "- JAX is compiled before: forward 33.8 to 33.8 s, backward 7.8 to 7.8 s.",
+        "- MJX was not there: mujoco.mjx is not installed; pip install --group bench.",
     ):
         assert line in lines
     assert any(
-        line.startswith("- Taken on a loaded machine (load 9 on 2 cores): 2 of 4 times")
+        line.startswith("- Taken on a loaded machine (load 9 on 2 cores): 4 of 6 times")
         for line in lines
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("took over 900 s", "too long"),
+        ("ended with code -6: what():  std::bad_alloc", "out of memory"),
+        ("ended with code 1: RESOURCE_EXHAUSTED: Out of memory", "out of memory"),
+        ("not tried, since 1000 steps failed", "not tried"),
+        ("ended with code 2: no message", "failed"),
+    ],
+)
+def test_cells_say_why_a_tool_has_no_figure(text: str, word: str) -> None:
+    """Tell the limits of time and memory from other failures."""
+    assert load("tables_text.py").failure(text) == word
 
 
 def test_page_keeps_its_text_around_the_tables() -> None:
@@ -78,8 +105,9 @@ def test_worker_reports_our_own_rollout(tmp_path: Path) -> None:
     u = np.tile(q[7:], (5, 1))
     np.savez(tmp_path / "scene.npz", q=q, v=v, u=u)
     command = (sys.executable, str(BENCH / "tables_worker.py"), "featherback")
+    told = json.dumps({"robots": 1, "dt": 0.002})
     done = subprocess.run(
-        (*command, str(tmp_path / "scene.npz"), "0.01"), capture_output=True, text=True
+        (*command, str(tmp_path / "scene.npz"), "0.01", told), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

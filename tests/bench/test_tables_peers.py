@@ -1,0 +1,113 @@
+"""The step of bench/peers against ours: the same states, and the same gradient."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import featherback as fb
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+SEED = 20240
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[dict[str, Any]]:
+    """Import files of bench/ under their own names, and forget them afterwards."""
+    folders = [str(BENCH), str(BENCH / "peers")]
+    before = set(sys.modules)
+    sys.path[:0] = folders
+    try:
+        yield {name: importlib.import_module(name) for name in ("straight", "rollouts", "smooth")}
+    finally:
+        for folder in folders:
+            sys.path.remove(folder)
+        for name in set(sys.modules) - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(BENCH):
+                del sys.modules[name]
+
+
+def scene(modules: dict[str, Any], robots: int, steps: int) -> Any:
+    """Return robots on the ground that are pushed and whose servo targets move."""
+    model = fb.models.laikago(robots=robots)
+    print("seed", SEED)
+    rng = np.random.default_rng(SEED)
+    q, v = model.keyframe("stand")
+    pose = q.reshape(robots, 19)[:, 7:].reshape(-1)
+    u = pose + rng.uniform(-0.1, 0.1, (steps, model.nu))
+    v = v + rng.uniform(-0.3, 0.3, model.nv)
+    # feet that slide or lift off need more sweeps than those that stand
+    return modules["rollouts"].Scene(q, v, u, robots, 0.001, sweeps=60)
+
+
+@pytest.mark.parametrize(("tool", "robots"), [("PyTorch", 2), ("PyTorch, checkpoints", 1)])
+def test_eager_step_takes_our_steps(tool: str, robots: int, modules: dict[str, Any]) -> None:
+    """Find our last state and our gradient by autograd, for a robot and for two at once."""
+    pytest.importorskip("torch")
+    given = scene(modules, robots, 2)
+    mine, my_gradient = modules["rollouts"].ours(given).forward()
+    theirs, their_gradient = modules["rollouts"].TOOLS[tool](given).forward()
+    assert np.abs(mine - theirs).max() < 1e-8
+    size = np.abs(my_gradient()).max()
+    assert np.abs(my_gradient() - their_gradient()).max() < 1e-8 * size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["JAX", "JAX, checkpoints"])
+def test_compiled_step_takes_our_steps(tool: str, modules: dict[str, Any]) -> None:
+    """Find our last state and our gradient by JAX, compiled in one scan."""
+    pytest.importorskip("jax")
+    given = scene(modules, 1, 20)
+    mine, my_gradient = modules["rollouts"].ours(given).forward()
+    theirs, their_gradient = modules["rollouts"].TOOLS[tool](given).forward()
+    assert np.abs(mine - theirs).max() < 1e-8
+    size = np.abs(my_gradient()).max()
+    assert np.abs(my_gradient() - their_gradient()).max() < 1e-8 * size
+
+
+def test_a_foot_in_the_air_carries_nothing(modules: dict[str, Any]) -> None:
+    """Leave out feet that cannot touch: a thrown robot moves as ours does."""
+    torch = pytest.importorskip("torch")
+    given = scene(modules, 1, 3)
+    q = given.q.copy()
+    q[2] += 0.02
+    q[3:7] = (0.999, 0.03, 0.02, 0.01)
+    thrown = replace(given, q=q)
+    mine, _ = modules["rollouts"].ours(thrown).forward()
+    with torch.no_grad():
+        theirs, _ = modules["rollouts"].TOOLS["PyTorch"](thrown).forward()
+    assert np.abs(mine - theirs).max() < 1e-10
+
+
+def test_model_that_is_not_covered_is_refused(modules: dict[str, Any]) -> None:
+    """Refuse a model without a free base, in one sentence."""
+    with pytest.raises(ValueError) as caught:
+        modules["straight"].check(fb.load(fb.models.chain_xml(2), name="chain"))
+    assert str(caught.value) == (
+        "straight: joints of types [3, 3], expected one free base, then hinges"
+    )
+
+
+def test_model_with_springs_is_refused(modules: dict[str, Any]) -> None:
+    """Refuse a model with joint springs, in one sentence."""
+    ball = '<geom size="0.1"/><freejoint/><body><geom size="0.1"/><joint stiffness="2"/></body>'
+    model = fb.load(f"<mujoco><worldbody><body>{ball}</body></worldbody></mujoco>", name="ball")
+    with pytest.raises(ValueError) as caught:
+        modules["straight"].check(model)
+    assert (
+        str(caught.value) == "straight: jnt_stiffness is not zero, which this step does not cover"
+    )
+
+
+def test_smooth_part_agrees_with_pinocchio(modules: dict[str, Any]) -> None:
+    """Find our Jacobians of the next velocity in Pinocchio's of the acceleration."""
+    pytest.importorskip("pinocchio", reason="Pinocchio is part of the group bench")
+    sim = fb.Simulator(fb.models.laikago())
+    assert modules["smooth"].disagreement(sim, modules["smooth"].pinocchio_model(sim)) < 1e-11
