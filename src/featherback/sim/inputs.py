@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.errors import ParameterError, ShapeError
+from featherback.model import Model
 from featherback.model.structure import Structure
 
 Real = NDArray[np.floating]
@@ -89,7 +90,7 @@ def refuse_unknown(where: str, name: str, known: list[str]) -> None:
 
 def pack_theta(
     where: str,
-    structure: Structure,
+    model: Model,
     base: dict[str, Real],
     params: dict[str, Any],
     worlds: int | None,
@@ -116,7 +117,8 @@ def pack_theta(
             raise ShapeError(
                 f'{where}: params["{name}"] has shape {array.shape}; expected {shape}{batch}.'
             )
-        check_value(where, name, merged[name], structure)
+        check_value(where, name, merged[name], model.structure)
+    refuse_indefinite(where, model, merged, params)
     if not per_world:
         return np.concatenate([a.reshape(-1) for a in merged.values()])
     assert worlds is not None
@@ -180,6 +182,9 @@ NOT_NEGATIVE = {
     "geom_size": "m",
 }
 
+_INERTIAS = ("body_inertia", "body_inertia_products")
+# eigenvalues may lie below zero by this many times the rounding of the matrix
+_ROUNDING = 64
 _QUATERNIONS = ("body_quat", "body_iquat", "geom_quat", "site_quat")
 
 # range -> the table that says where it is in force
@@ -209,6 +214,45 @@ def check_value(where: str, name: str, array: Real, structure: Structure) -> Non
         _check_range(here, name, array, structure)
     if name == "dof_frictionloss":
         _check_frictionloss(here, array, structure)
+
+
+def refuse_indefinite(
+    where: str, model: Model, merged: Mapping[str, Real], given: Mapping[str, Any]
+) -> None:
+    """Refuse inertia matrices with an eigenvalue below zero.
+
+    Args:
+        where: the call, for messages.
+        model: the model, whose bodies are named.
+        merged: all parameters, each in its own shape or with a leading world axis.
+        given: those that the caller gave, in the number type in which they were rounded.
+    """
+    changed = [given[name] for name in _INERTIAS if name in given]
+    moments, products = (merged[name] for name in _INERTIAS)
+    # moments alone are eigenvalues, and looked at one by one
+    if not changed or not products.any():
+        return
+    parts = np.broadcast_arrays(moments, products)
+    (x, y, z), (xy, xz, yz) = (np.moveaxis(part, -1, 0) for part in parts)
+    a, b, c = y * z - yz * yz, x * z - xz * xz, x * y - xy * xy
+    volume = x * a - xy * (xy * z - yz * xz) + xz * (xy * yz - y * xz)
+    doubtful = (a < 0) | (b < 0) | (c < 0) | (volume < 0)
+    if not doubtful.any():
+        return
+    matrix = np.stack([x, xy, xz, xy, y, yz, xz, yz, z], axis=-1)[doubtful]
+    least = np.linalg.eigvalsh(matrix.reshape(-1, 3, 3))[:, 0]
+    kinds = [np.asarray(value).dtype for value in changed]
+    eps = max(float(np.finfo(k if k.kind == "f" else np.float64).eps) for k in kinds)
+    below = least < -_ROUNDING * eps * (x + y + z)[doubtful]
+    if not below.any():
+        return
+    first = int(np.argmax(below))
+    *world, body = np.argwhere(doubtful)[first]
+    raise ParameterError(
+        f'{where}: params["body_inertia"][{body}] and params["body_inertia_products"][{body}] give '
+        f'body "{model.body_names[body]}"{f" of world {world[0]}" if world else ""} an inertia '
+        f"with the eigenvalue {least[first]:g} kg·m²; all must be >= 0."
+    )
 
 
 def _first(bad: NDArray[np.bool_]) -> int | None:

@@ -148,7 +148,7 @@ class Simulator(Raw, Outputs):
         given = named_arrays(where, params)
         if dt is not None:
             given["dt"] = np.array([_positive(where, "dt", dt)])
-        theta = pack_theta(where, structure, base, given, None)
+        theta = pack_theta(where, model, base, given, None)
         self._base = _split(theta, base)
         self.dt = float(self._base["dt"][0])
         self._engine = self._build_engine(theta)

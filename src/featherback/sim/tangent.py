@@ -186,7 +186,7 @@ class Tangents:
         given = named_arrays(where, params)
         if not given:
             return None
-        theta = pack_theta(where, self.model.structure, self._base, given, worlds)
+        theta = pack_theta(where, self.model, self._base, given, worlds)
         return np.ascontiguousarray(theta, self.dtype)
 
     def _point(self, where: str, inputs: dict[str, Any]) -> tuple[dict[str, Real], bool]:
