@@ -129,6 +129,7 @@ template <class S, class P>
 BackwardNotes<S> noted_adjoint(Bench<S, P>& b) {
   const StepPoint<S> at{b.q, b.v, b.u, b.v1};
   BackwardNotes<S> n;
+  FB_STAGE(ties);
   n.ties = step_ties(b.m, b.o, at, b.w);
   n.contacts = pushing_contacts(b.w);
   n.residual = b.w.residual;

@@ -306,12 +306,14 @@ template <class T, class P>
 FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Mask<T> alive,
                       Work<T>& w) {
   const Layout& s = m.s;
+  FB_STAGE(collision);
   w.nblock = 0;
   w.overflow = Mask<T>(false);
   collect_equalities(m, alive, w);
   collect_limits(m, o, q, alive, w);
   int contacts = 0;
   for (int pair = 0; pair < s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
+  FB_STAGE(rows);
   order_rows(s, w);
   for (int p = 0; p < w.nblock; ++p) {
     const Block& k = w.block[w.sorted[p]];
@@ -329,6 +331,7 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
     if (k.kind == kBlockContact && k.rows == 3) w.cone[k.row] = 1;
     half_solve(s, w, k, e);
   }
+  FB_STAGE(assembly);
   T* A = w.A;
   for (int i = 0, from = 0; i < w.nisland; ++i) {
     const int first = w.island_row[i], n = w.island_row[i + 1] - first;

@@ -19,6 +19,12 @@
 #define FB_FN inline
 #endif
 
+// FB_STAGE(name): here a stage of the step begins.  Nothing, but in bench/profiling, which measures
+// every stage
+#ifndef FB_STAGE
+#define FB_STAGE(name)
+#endif
+
 namespace fb::FB_ISA {
 
 // Real<T>: the machine number inside T.  Mask<T>: the result of comparing two T.  kLanes<T>: worlds

@@ -267,6 +267,7 @@ FB_FN void implicit_tangent(RowProblem<T>& p) {
 // cap is reached, plain sweeps from zero
 template <class T>
 FB_FN void solve_rows(RowProblem<T>& p, Mask<T> active) {
+  FB_STAGE(sweeps);
   T scale = T(0);
   for (int r = 0; r < p.nrow; ++r) {
     p.lam[r] = T(0);
@@ -290,7 +291,9 @@ FB_FN void solve_rows(RowProblem<T>& p, Mask<T> active) {
     // a step that runs in circles at one reach often ends at another; the solution is the same for
     // all
     p.reach = kReach[round++ % 5];
+    FB_STAGE(newton);
     newton_rounds(p, live, goal);
+    FB_STAGE(sweeps);
     live = live & (p.residual > goal);
   }
   p.unconverged = live;

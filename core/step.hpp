@@ -10,9 +10,13 @@ namespace fb::FB_ISA {
 // free motion: v* = v + h a with Mh a + c = tau; leaves kinematics and the factorisation of Mh in w
 template <class T, class P>
 FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
+  FB_STAGE(kinematics);
   kinematics(m, q, v, w);
+  FB_STAGE(actuation);
   actuation(m, q, v, u, w);
+  FB_STAGE(articulated_body);
   articulated_body(m, w.tau, w);
+  FB_STAGE(free_velocity);
   for (int d = 0; d < m.s.nv; ++d) w.vs[d] = mul_add(w.qdd[d], T(m.theta.dt[0]), v[d]);
   for (int l = 1; l < m.s.nlink; ++l) {
     Motion<T> a = w.link[m.s.link_parent[l]].vs;
@@ -68,6 +72,7 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
     w.unrolled = p.unrolled;
     w.residual = p.residual;
     w.sweeps = p.sweeps;
+    FB_STAGE(impulses);
     apply_impulses(m.s, w, w.lam, w.dv, w.twist);
     for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
   }
@@ -77,6 +82,7 @@ template <class T, class P>
 FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v, const T* u,
                 Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
   step_velocity(m, o, q, v, u, alive, v_next, w);
+  FB_STAGE(integration);
   integrate(m.s, q, v_next, m.theta.dt[0], q_next);
 }
 
@@ -133,6 +139,7 @@ FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T
                         Work<T>& w) {
   solve_inertia(m.s, w, v1_bar, w.w1, w.wrench, w.twist);
   if (w.nrow == 0) return;
+  FB_STAGE(adjoint_rows);
   T* lam_bar = w.R_bar;
   for (int i = 0; i < w.nblock; ++i) {
     const Block& k = w.block[i];
@@ -147,6 +154,7 @@ FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T
                         bounds ? w.hi_bar : nullptr);
   if (any(w.unrolled)) unrolled_rows(p, lam_bar, w);
   for (int r = 0; r < w.nrow; ++r) w.R_bar[r] = -(w.z[r] * w.lam[r]);
+  FB_STAGE(adjoint_impulses);
   apply_impulses(m.s, w, w.z, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) w.w1[d] -= w.dv[d];
 }
@@ -356,12 +364,16 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
     v1_bar[d] = bar.v1[d];
     q_tan[d] = T(0);
   }
+  FB_STAGE(adjoint_solve);
   integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
   paired_rates(m, o, v1_bar, w);
   for (int d = 0; d < s.nv; ++d) w.hD_more[d] = T(0);
   if (any(w.unrolled)) matrix_bars(m, o, x, w, q_tan);
+  FB_STAGE(adjoint_fields);
   field_bars(m, x, h, w);
+  FB_STAGE(adjoint_contacts);
   const Mask<T> missing = row_bars(m, o, x, w, q_tan);
+  FB_STAGE(adjoint_sweep);
   sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);
   if (w.derived_bar)
     for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
@@ -376,6 +388,7 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
     hD_bar[d] = w.hD_more[d] - tau_bar[d] * w.a_eff[d];
   }
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
+  FB_STAGE(adjoint_actuation);
   actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, bar.v, bar.u);
   lift_tangent(s, x.q, q_tan, bar.q);
   return missing;
