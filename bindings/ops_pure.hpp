@@ -161,7 +161,7 @@ struct SolveRowsOp {
   template <class T>
   struct Store {
     int island[2] = {0, n}, cone[n] = {1, 0, 0, 1, 0, 0, 0, 0}, order[n];
-    T A[n * n], b[n], lo[n], hi[n], mu[n], lam[n], nn[n], D[n], lu[n * n], rhs[n], keep[n],
+    T A[n * n], b[n], lo[n], hi[n], mu[n], lam[n], nn[n], n0[n], D[n], lu[n * n], rhs[n], keep[n],
         spare[n];
     core::RowProblem<T> p;
     Store(const T* x, int box, int plain_sweeps = 0) {
@@ -192,6 +192,7 @@ struct SolveRowsOp {
       p.mu = mu;
       p.lam = lam;
       p.n = nn;
+      p.n0 = n0;
       p.D = D;
       p.lu = lu;
       p.rhs = rhs;

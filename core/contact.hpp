@@ -9,6 +9,25 @@ namespace fb::FB_ISA {
 // link whose tree origin a contact is expressed about: the moving one, B before A
 FB_INLINE int reference_link(int la, int lb) { return lb > 0 ? lb : la; }
 
+// centre and axes of a geom relative to its tree's origin; the world's own link neither turns nor
+// moves
+template <class T, class P>
+FB_INLINE Vec3<T> geom_centre(const Model<T, P>& m, int g, const Work<T>& w) {
+  const int l = m.s.geom_link[g];
+  if (l == 0) return lift3<T>(m.derived.geom_p + 3 * g);
+  return mul_add(w.link[l].R, lift3<P>(m.derived.geom_p + 3 * g), w.link[l].r);
+}
+template <class T, class P>
+FB_INLINE Mat3<T> geom_axes(const Model<T, P>& m, int g, const Work<T>& w) {
+  const int l = m.s.geom_link[g];
+  const P* G = m.derived.geom_R + 9 * g;
+  if (l > 0) return mul(w.link[l].R, G);
+  Mat3<T> R;
+#pragma GCC unroll 9
+  for (int e = 0; e < 9; ++e) R.a[e] = T(G[e]);
+  return R;
+}
+
 // bound on the speed of any point of a geom in one step's free motion, by sums of absolute values
 template <class T, class P>
 FB_INLINE T geom_speed(Motion<T> v, Vec3<T> c, P radius) {
@@ -29,9 +48,12 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
   const Vec3<T> d = cB - cA - shift;
   if (s.pair_kind[pair] <= kPlaneMesh) {
     const P* G = m.derived.geom_R + 9 * ga;
-    const Vec3<T> n = mul(A.R, Vec3<P>{G[2], G[5], G[8]});
+    Vec3<T> n{T(G[2]), T(G[5]), T(G[8])};
     // a moving plane is as fast as its point nearest to B
-    if (s.geom_link[ga] > 0) reach += geom_speed(A.vs, cB - shift, rb);
+    if (s.geom_link[ga] > 0) {
+      n = mul(A.R, n);
+      reach += geom_speed(A.vs, cB - shift, rb);
+    }
     return dot(n, d) - T(rb) < max(T(o.margin), reach * m.theta.dt[0]);
   }
   if (s.geom_link[ga] > 0) reach += geom_speed(A.vs, cA, ra);
@@ -43,7 +65,7 @@ template <class T, class P>
 FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Vec3<T> centre) {
   Shape<T> x;
   x.p = centre;
-  x.R = mul(w.link[m.s.geom_link[g]].R, m.derived.geom_R + 9 * g);
+  x.R = geom_axes(m, g, w);
   x.vert = m.vert + 3 * m.s.geom_vert[g];
   x.nvert = m.s.geom_nvert[g];
   x.size = x.nvert > 0 ? mesh_stretch<T>(x.vert, m.theta.mesh_scale + 3 * m.s.geom_mesh[g])
@@ -92,8 +114,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   const Layout& s = m.s;
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
-  const Vec3<T> cA = mul_add(w.link[la].R, lift3<P>(m.derived.geom_p + 3 * ga), w.link[la].r);
-  const Vec3<T> cB = mul_add(w.link[lb].R, lift3<P>(m.derived.geom_p + 3 * gb), w.link[lb].r);
+  const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   const Mask<T> near = alive & broad_phase(m, o, pair, w, cA, cB, OA - OB);
   if (!any(near)) return;
@@ -245,8 +266,7 @@ FB_FN bool touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>
   Shape<T> shape[2];
   ShapeBar<T> bar[2];
   for (int q = 0; q < 2; ++q) {
-    const LinkWork<T>& l = w.link[link[q]];
-    const Vec3<T> c = mul_add(l.R, lift3<P>(m.derived.geom_p + 3 * g[q]), l.r);
+    const Vec3<T> c = geom_centre(m, g[q], w);
     shape[q] = place_shape(m, g[q], w, c + (origin_of(s, w, link[q]) - Oref));
     bar[q] = {zero_force<T>(), zero3<T>()};
   }

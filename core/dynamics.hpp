@@ -31,13 +31,6 @@ FB_INLINE void newton_euler_adjoint(const Inertia<T>& I, Motion<T> v, Motion<T> 
   newton_euler_inertia_adjoint(v, a, f_bar, I_bar);
 }
 
-// the world accelerates upwards: gravity enters as the root's acceleration
-template <class T, class P>
-FB_INLINE Motion<T> gravity_acceleration(const Model<T, P>& m) {
-  const P* g = m.theta.gravity;
-  return {zero3<T>(), {-T(g[0]), -T(g[1]), -T(g[2])}};
-}
-
 // centre of mass of a body, relative to its tree's origin
 template <class T, class P>
 FB_INLINE Vec3<T> body_centre(const Model<T, P>& m, int body, const Work<T>& w) {
@@ -95,15 +88,40 @@ FB_FN void applied_wrenches_adjoint(const Model<T, P>& m, T scale, Work<T>& w) {
   }
 }
 
+// one axis of the world's x, y, z that a free joint moves along, the last of its dofs to be
+// eliminated: U = IA S is a column, and nothing below asks for its angular part
+template <int I, class T>
+FB_INLINE Vec3<T> column(const Sym3<T>& A) {
+  if constexpr (I == 0) return {A.xx, A.xy, A.xz};
+  if constexpr (I == 1) return {A.xy, A.yy, A.yz};
+  return {A.xz, A.yz, A.zz};
+}
+template <int I, class T>
+FB_INLINE T& part(Vec3<T>& v) {
+  return I == 0 ? v.x : I == 1 ? v.y : v.z;
+}
+template <int I, class T>
+FB_INLINE void articulate_axis(int d, const T* tau, Sym3<T>& M, Vec3<T>& p, Work<T>& w) {
+  DofWork<T>& e = w.dof[d];
+  Vec3<T> U = column<I>(M);
+  e.U = {zero3<T>(), U};
+  e.Dinv = T(1) / (part<I>(U) + w.hD[d]);
+  w.qdd[d] = tau[d] - part<I>(p);
+  const Vec3<T> K = U * e.Dinv;
+  p = mul_add(K, w.qdd[d], p);
+  subtract_outer(M, U, K);
+}
+
 // (D.3)  leaves to root: U = IA S, D = S'U + hD, u = tau - S'p, then the body below feels IA - U
-// U'/D and p + IA c + U u/D
+// U'/D and p + U u/D; u in w.qdd
 template <class T, class P>
 FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T>& w) {
   const Layout& s = m.s;
   LinkWork<T>& k = w.link[l];
   const int up = s.link_parent[l], first = s.link_dof[l];
+  const bool free = s.link_type[l] == kFree;
   link_inertia(m, l, w);
-  Force<T> p = cross(k.v, k.I * k.v);
+  Force<T> p = newton_euler(k.I, k.v, k.a);
   Sym6<T> IA = dense(k.I);
   if (m.applied) p -= w.ext[l];
   // what the links above have handed down
@@ -111,19 +129,23 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
     add(IA, k.IA);
     p += k.p;
   }
-  for (int d = first + s.link_ndof[l] - 1; d >= first; --d) {
+  for (int d = first + s.link_ndof[l] - 1; d >= first + (free ? 3 : 0); --d) {
     DofWork<T>& e = w.dof[d];
     e.U = IA * e.S;
     e.Dinv = T(1) / (dot(e.S, e.U) + w.hD[d]);
-    e.u = tau[d] - dot(e.S, p);
+    w.qdd[d] = tau[d] - dot(e.S, p);
     const Force<T> K = e.U * e.Dinv;
-    p = mul_add(K, e.u, p);
+    p = mul_add(K, w.qdd[d], p);
     // a root on the world leaves nothing to pass on after its first dof
     if (d > first || up > 0) subtract_outer(IA, e.U, K);
   }
+  if (free) {
+    articulate_axis<2>(first + 2, tau, IA.M, p.lin, w);
+    articulate_axis<1>(first + 1, tau, IA.M, p.lin, w);
+    articulate_axis<0>(first, tau, IA.M, p.lin, w);
+  }
   if (up == 0) return;
   LinkWork<T>& j = w.link[up];
-  p += IA * k.c;
   if (w.fed[up]) {
     j.p += p;
     add(j.IA, IA);
@@ -134,29 +156,15 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
   }
 }
 
-// (D.4)  root to leaves: qdd = (u - U'a) / D, a += S qdd
-template <class T, class P>
-FB_INLINE void accelerate_link(const Model<T, P>& m, int l, Work<T>& w) {
-  const Layout& s = m.s;
-  LinkWork<T>& k = w.link[l];
-  Motion<T> a = w.link[s.link_parent[l]].a + k.c;
-  const int first = s.link_dof[l];
-  for (int d = first; d < first + s.link_ndof[l]; ++d) {
-    const DofWork<T>& e = w.dof[d];
-    w.qdd[d] = (e.u - dot(a, e.U)) * e.Dinv;
-    a = mul_add(e.S, w.qdd[d], a);
-  }
-  k.a = a;
-}
-
-// Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use
+// Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use.  Links keep the
+// accelerations they have without qdd; what qdd adds to them is left in w.twist
 template <class T, class P>
 FB_FN void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
   if (m.applied) applied_wrenches(m, w);
   for (int l = 0; l < m.s.nlink; ++l) w.fed[l] = 0;
   for (int l = m.s.nlink - 1; l > 0; --l) articulate_link(m, l, tau, w);
-  w.link[0].a = gravity_acceleration<T>(m);
-  for (int l = 1; l < m.s.nlink; ++l) accelerate_link(m, l, w);
+  // (D.4)  root to leaves
+  expand_solution(m.s, w, w.qdd, w.twist);
 }
 
 // (D.5)  Mh x = f with the factorisation: force sweep down, motion sweep up; f and x may be the
@@ -164,17 +172,40 @@ FB_FN void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
 template <class T>
 FB_FN void solve_inertia(const Layout& s, const Work<T>& w, const T* f, T* x, Force<T>* F,
                          Motion<T>* V) {
+  reduce_force(s, w, f, x, F);
+  expand_solution(s, w, x, V);
+}
+// the first half: x = L^-1 f
+template <class T>
+FB_FN void reduce_force(const Layout& s, const Work<T>& w, const T* f, T* x, Force<T>* F) {
   for (int l = 0; l < s.nlink; ++l) F[l] = zero_force<T>();
   for (int l = s.nlink - 1; l > 0; --l) {
     const int first = s.link_dof[l];
-    for (int d = first + s.link_ndof[l] - 1; d >= first; --d) {
+    const bool free = s.link_type[l] == kFree;
+    Force<T> sum = F[l];
+    for (int d = first + s.link_ndof[l] - 1; d >= first + (free ? 3 : 0); --d) {
       const DofWork<T>& e = w.dof[d];
-      x[d] = f[d] - dot(e.S, F[l]);
-      F[l] = mul_add(e.U, x[d] * e.Dinv, F[l]);
+      x[d] = f[d] - dot(e.S, sum);
+      sum = mul_add(e.U, x[d] * e.Dinv, sum);
     }
-    F[s.link_parent[l]] += F[l];
+    if (free) {
+      reduce_axis<2>(w.dof[first + 2], f[first + 2], x[first + 2], sum.lin);
+      reduce_axis<1>(w.dof[first + 1], f[first + 1], x[first + 1], sum.lin);
+      reduce_axis<0>(w.dof[first], f[first], x[first], sum.lin);
+    }
+    if (s.link_parent[l] > 0) F[s.link_parent[l]] += sum;
   }
-  expand_solution(s, w, x, V);
+}
+// one axis of a free joint in both halves: only linear parts meet there
+template <int I, class T>
+FB_INLINE void reduce_axis(const DofWork<T>& e, T f, T& x, Vec3<T>& F) {
+  x = f - part<I>(F);
+  F = mul_add(e.U.lin, x * e.Dinv, F);
+}
+template <int I, class T>
+FB_INLINE void expand_axis(const DofWork<T>& e, T& x, Vec3<T>& V) {
+  x = (x - dot(V, e.U.lin)) * e.Dinv;
+  part<I>(V) += x;
 }
 // (D.6)  the second half: from u = L^-1 f to x = L^-T D^-1 u, in place; V receives the twists S x
 // of all links
@@ -183,8 +214,15 @@ FB_FN void expand_solution(const Layout& s, const Work<T>& w, T* x, Motion<T>* V
   V[0] = zero_motion<T>();
   for (int l = 1; l < s.nlink; ++l) {
     Motion<T> a = V[s.link_parent[l]];
-    const int first = s.link_dof[l];
-    for (int d = first; d < first + s.link_ndof[l]; ++d) {
+    int d = s.link_dof[l];
+    const int last = d + s.link_ndof[l];
+    if (s.link_type[l] == kFree) {
+      expand_axis<0>(w.dof[d], x[d], a.lin);
+      expand_axis<1>(w.dof[d + 1], x[d + 1], a.lin);
+      expand_axis<2>(w.dof[d + 2], x[d + 2], a.lin);
+      d += 3;
+    }
+    for (; d < last; ++d) {
       const DofWork<T>& e = w.dof[d];
       x[d] = (x[d] - dot(a, e.U)) * e.Dinv;
       a = mul_add(e.S, x[d], a);

@@ -149,8 +149,23 @@ FB_INLINE Lane<R, W> mul_add(Lane<R, W> a, Lane<R, W> b, Lane<R, W> c) {
   for (int k = 0; k < W; ++k) r.x[k] = mul_add(a.x[k], b.x[k], c.x[k]);
   return r;
 }
+// GCC 12 does not fold the sign into the product of an intrinsic
 template <class R, int W>
 FB_INLINE Lane<R, W> sub_mul(Lane<R, W> c, Lane<R, W> a, Lane<R, W> b) {
+  using L = Lane<R, W>;
+  using V [[maybe_unused]] = typename L::V;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(L) == 64 && sizeof(R) == 8)
+    return L::of((V)_mm512_fnmadd_pd((__m512d)a.x, (__m512d)b.x, (__m512d)c.x));
+  if constexpr (sizeof(L) == 64 && sizeof(R) == 4)
+    return L::of((V)_mm512_fnmadd_ps((__m512)a.x, (__m512)b.x, (__m512)c.x));
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(L) == 32 && sizeof(R) == 8)
+    return L::of((V)_mm256_fnmadd_pd((__m256d)a.x, (__m256d)b.x, (__m256d)c.x));
+  if constexpr (sizeof(L) == 32 && sizeof(R) == 4)
+    return L::of((V)_mm256_fnmadd_ps((__m256)a.x, (__m256)b.x, (__m256)c.x));
+#endif
   return mul_add(-a, b, c);
 }
 

@@ -101,14 +101,10 @@ FB_FN size_t carve_linear(const Layout& s, char* base, LinearWork<T>& f) {
 
 // visit every dof of a block with each row's half-solved number there
 template <class T, class F>
-FB_INLINE void for_block_dofs(const Layout& s, const Work<T>& w, const Block& k, F&& visit) {
-  int a = k.start[0], b = k.start[1];
-  while (a >= 0 || b >= 0) {
-    const int side = a >= b ? 0 : 1, d = side ? b : a;
+FB_INLINE void for_block_rows(const Layout& s, const Work<T>& w, const Block& k, F&& visit) {
+  for_block_dofs(s, k, [&](int d, int side) {
     for (int i = 0; i < k.rows; ++i) visit(d, k.row + i, row_segment(s, w, k, k.row + i, side)[d]);
-    if (a == d) a = s.dof_parent[d];
-    if (b == d) b = s.dof_parent[d];
-  }
+  });
 }
 
 // (J.13)  right-hand side of the impulses' change: rows that are held get none, sliding pairs turn
@@ -157,7 +153,7 @@ FB_FN void impulse_columns(const Model<T, P>& m, const Options<Real<T>>& o, Work
     for (; to < w.nblock && w.block[w.sorted[to]].row < first + n; ++to) {
       const Block& k = w.block[w.sorted[to]];
       if (!any(row_free(p, k.row))) continue;
-      for_block_dofs(s, w, k, [&](int d, int r, T g) {
+      for_block_rows(s, w, k, [&](int d, int r, T g) {
         add_columns(-(g * w.dof[d].Dinv), f.dof_row(d), f.row(r), f.stride);
       });
       for (int r = k.row; r < k.row + k.rows; r += p.cone[r] ? 3 : 1)
@@ -167,7 +163,7 @@ FB_FN void impulse_columns(const Model<T, P>& m, const Options<Real<T>>& o, Work
     for (int q = from; q < to; ++q) {
       const Block& k = w.block[w.sorted[q]];
       if (!any(row_free(p, k.row))) continue;
-      for_block_dofs(s, w, k,
+      for_block_rows(s, w, k,
                      [&](int d, int r, T g) { add_columns(g, f.row(r), f.dof_row(d), f.stride); });
     }
     A += n * n;

@@ -45,26 +45,45 @@ FB_INLINE void half_solve_dof(const Layout& s, Work<T>& w, const Block& k, int d
   }
 }
 
+// one axis of a free joint: only linear parts meet there
+template <int I, int N, class T>
+FB_INLINE void half_solve_axis(const DofWork<T>& f, int d, T* const* out, Force<T>* F) {
+#pragma GCC unroll 3
+  for (int i = 0; i < N; ++i) {
+    const T g = part<I>(F[i].lin);
+    out[i][d] = g;
+    F[i].lin = mul_add(f.U.lin, -(g * f.Dinv), F[i].lin);
+  }
+}
 // one chain, no coefficients: the wrenches stay in registers
 template <int N, class T>
 FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const Block& k, int side,
                                 const Force<T>* seed) {
   Force<T> F[N];
   T* out[N];
+#pragma GCC unroll 3
   for (int i = 0; i < N; ++i) {
     F[i] = seed[i];
     out[i] = row_segment(s, w, k, k.row + i, side);
   }
-  for (int d = k.start[side]; d >= 0; d = s.dof_parent[d]) {
+  const int tree = k.tree[side], first = s.tree_dof[tree];
+  const bool free = s.link_type[s.tree_link[tree]] == kFree;
+  for (int d = k.start[side]; d >= first + (free ? 3 : 0); d = s.dof_parent[d]) {
     const DofWork<T>& f = w.dof[d];
     T g[N];
+#pragma GCC unroll 3
     for (int i = 0; i < N; ++i) {
       g[i] = dot(f.S, F[i]);
       out[i][d] = g[i];
       g[i] = -(g[i] * f.Dinv);
     }
+#pragma GCC unroll 3
     for (int i = 0; i < N; ++i) F[i] = mul_add(f.U, g[i], F[i]);
   }
+  if (!free) return;
+  half_solve_axis<2, N>(w.dof[first + 2], first + 2, out, F);
+  half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
+  half_solve_axis<0, N>(w.dof[first], first, out, F);
 }
 // (R.1)  g = L^-1 J' for the rows of a block: walk both chains towards the root, joined where they
 // meet
@@ -98,10 +117,39 @@ FB_INLINE T row_velocity(const RowSeeds<T>& e, int i, Motion<T> VA, Motion<T> VB
   return y;
 }
 
+// the same over one path, from dof d on
+template <int NX, int NY, class T>
+FB_INLINE void delassus_path(const Layout& s, const Work<T>& w, int d, const T* const* gx,
+                             const T* const* gy, T acc[3][3]) {
+  T sum[NX][NY];
+  const T *x[NX], *y[NY];
+#pragma GCC unroll 3
+  for (int i = 0; i < NX; ++i) x[i] = gx[i];
+#pragma GCC unroll 3
+  for (int j = 0; j < NY; ++j) y[j] = gy[j];
+#pragma GCC unroll 3
+  for (int i = 0; i < NX; ++i)
+#pragma GCC unroll 3
+    for (int j = 0; j < NY; ++j) sum[i][j] = acc[i][j];
+  for (; d >= 0; d = s.dof_parent[d]) {
+    const T inv = w.dof[d].Dinv;
+#pragma GCC unroll 3
+    for (int i = 0; i < NX; ++i) {
+      const T t = x[i][d] * inv;
+#pragma GCC unroll 3
+      for (int j = 0; j < NY; ++j) sum[i][j] = mul_add(t, y[j][d], sum[i][j]);
+    }
+  }
+#pragma GCC unroll 3
+  for (int i = 0; i < NX; ++i)
+#pragma GCC unroll 3
+    for (int j = 0; j < NY; ++j) acc[i][j] = sum[i][j];
+}
 // add gx gy' / D over the dofs in the union of up to four paths to the root
 template <int NX, int NY, class T>
 FB_INLINE void delassus_paths(const Layout& s, const Work<T>& w, int* at, int n, const T* const* gx,
                               const T* const* gy, T acc[3][3]) {
+  if (n == 1) return delassus_path<NX, NY>(s, w, at[0], gx, gy, acc);
   T sum[NX][NY];
   for (int i = 0; i < NX; ++i)
     for (int j = 0; j < NY; ++j) sum[i][j] = acc[i][j];
@@ -163,22 +211,93 @@ FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int fi
   }
 }
 
+// visit(d, side) for the dofs that move a block, those nearer to the root later
+template <class F>
+FB_INLINE void for_block_dofs(const Layout& s, const Block& k, F&& visit) {
+  int a = k.start[0], b = k.start[1];
+  while (a >= 0 && b >= 0) {
+    const int side = a >= b ? 0 : 1, d = side ? b : a;
+    visit(d, side);
+    if (a == d) a = s.dof_parent[d];
+    if (b == d) b = s.dof_parent[d];
+  }
+  for (; a >= 0; a = s.dof_parent[a]) visit(a, 0);
+  for (; b >= 0; b = s.dof_parent[b]) visit(b, 1);
+}
+// the half-solved rows of a block by side, each from dof zero on
+template <int N, class T>
+struct BlockRows {
+  const T* g[2][N];
+};
+template <int N, class T>
+FB_INLINE BlockRows<N, T> block_rows(const Layout& s, const Work<T>& w, const Block& k) {
+  BlockRows<N, T> x;
+#pragma GCC unroll 3
+  for (int side = 0; side < 2; ++side)
+#pragma GCC unroll 3
+    for (int i = 0; i < N; ++i)
+      x.g[side][i] = k.start[side] < 0 ? nullptr : row_segment(s, w, k, k.row + i, side);
+  return x;
+}
+
+// x += L^-1 J' lam of a block of N rows
+template <int N, class T>
+FB_INLINE void add_block_rows(const Layout& s, const Work<T>& w, const Block& k, const T* lam,
+                              T* x) {
+  const BlockRows<N, T> rows = block_rows<N>(s, w, k);
+  T l[N];
+#pragma GCC unroll 3
+  for (int i = 0; i < N; ++i) l[i] = lam[k.row + i];
+  for_block_dofs(s, k, [&](int d, int side) {
+    T sum = x[d];
+#pragma GCC unroll 3
+    for (int i = 0; i < N; ++i) sum = mul_add(rows.g[side][i][d], l[i], sum);
+    x[d] = sum;
+  });
+}
+template <class T>
+FB_FN void add_half_solved(const Layout& s, const Work<T>& w, const T* lam, T* x) {
+  for (int p = 0; p < w.nblock; ++p) {
+    const Block& k = w.block[w.sorted[p]];
+    if (k.rows == 3)
+      add_block_rows<3>(s, w, k, lam, x);
+    else
+      add_block_rows<1>(s, w, k, lam, x);
+  }
+}
 // (R.3)  Mh^-1 J' lam into dv: sum the half-solved rows, then one sweep to the leaves
 template <class T>
 FB_FN void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Motion<T>* V) {
   for (int d = 0; d < s.nv; ++d) dv[d] = T(0);
-  for (int p = 0; p < w.nblock; ++p) {
-    const Block& k = w.block[w.sorted[p]];
-    int a = k.start[0], b = k.start[1];
-    while (a >= 0 || b >= 0) {
-      const int side = a >= b ? 0 : 1, d = side ? b : a;
-      for (int i = 0; i < k.rows; ++i)
-        dv[d] = mul_add(row_segment(s, w, k, k.row + i, side)[d], lam[k.row + i], dv[d]);
-      if (a == d) a = s.dof_parent[d];
-      if (b == d) b = s.dof_parent[d];
-    }
-  }
+  add_half_solved(s, w, lam, dv);
   expand_solution(s, w, dv, V);
+}
+
+// (R.4)  J Mh^-1 f of a block of N rows, from x = L^-1 f
+template <int N, class T>
+FB_INLINE void block_answers(const Layout& s, const Work<T>& w, const Block& k, const T* x,
+                             T* out) {
+  const BlockRows<N, T> rows = block_rows<N>(s, w, k);
+  T sum[N];
+#pragma GCC unroll 3
+  for (int i = 0; i < N; ++i) sum[i] = T(0);
+  for_block_dofs(s, k, [&](int d, int side) {
+    const T y = x[d] * w.dof[d].Dinv;
+#pragma GCC unroll 3
+    for (int i = 0; i < N; ++i) sum[i] = mul_add(rows.g[side][i][d], y, sum[i]);
+  });
+#pragma GCC unroll 3
+  for (int i = 0; i < N; ++i) out[k.row + i] = sum[i];
+}
+template <class T>
+FB_FN void row_answers(const Layout& s, const Work<T>& w, const T* x, T* out) {
+  for (int p = 0; p < w.nblock; ++p) {
+    const Block& k = w.block[p];
+    if (k.rows == 3)
+      block_answers<3>(s, w, k, x, out);
+    else
+      block_answers<1>(s, w, k, x, out);
+  }
 }
 
 // islands: trees that rows join; blocks sorted by island, rows numbered in that order

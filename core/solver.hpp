@@ -18,6 +18,7 @@ struct RowProblem {
   const T *b, *lo, *hi;   // bounds of bounded rows and of normals
   const T* mu;            // at the normal row
   T *lam, *n, *D;         // impulse; -(A lam + b) / D; diagonal of the fixed point
+  T* n0;                  // n where lam is zero
   T *lu, *rhs, *keep, *spare;
   int* order;
   Real<T> tolerance, reach;  // reach: the Newton step looks at lam + reach n
@@ -50,7 +51,7 @@ FB_FN void prepare_rows(RowProblem<T>& p) {
     for (int j = 0; j < n; ++j) {
       const T inv = T(1) / p.D[first + j];
       p.rhs[first + j] = inv;
-      p.n[first + j] = -(p.b[first + j] * inv);
+      p.n[first + j] = p.n0[first + j] = -(p.b[first + j] * inv);
     }
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < n; ++j) A[i * n + j] = A[i * n + j] * p.rhs[first + j];
@@ -63,13 +64,14 @@ template <class T>
 FB_INLINE T disc_factor(T x1, T x2, T r) {
   const T n2 = dot2(x1, x1, x2, x2);
   const Mask<T> outside = n2 > r * r;
+  if (!any(outside)) return T(1);
   return select(outside, r / sqrt(select(outside, n2, T(1))), T(1));
 }
 
-// new tangents of a contact for x = lam + n
+// new tangents of a contact for x = lam + n, given n
 template <class T>
-FB_INLINE void project_tangents(const RowProblem<T>& p, int r, T radius, T& t1, T& t2) {
-  const T x1 = p.lam[r + 1] + p.n[r + 1], x2 = p.lam[r + 2] + p.n[r + 2];
+FB_INLINE void project_tangents(const RowProblem<T>& p, int r, T n1, T n2, T radius, T& t1, T& t2) {
+  const T x1 = p.lam[r + 1] + n1, x2 = p.lam[r + 2] + n2;
   if (p.box_friction) {
     t1 = clamp(x1, -radius, radius);
     t2 = clamp(x2, -radius, radius);
@@ -93,19 +95,22 @@ FB_FN void sweep_rows(RowProblem<T>& p, Mask<T> live) {
       const T now = p.lam[r];
       const T d = select(live, min(max(g[i], p.lo[r] - now), p.hi[r] - now), T(0));
       p.lam[r] = now + d;
-      for (int j = 0; j < n; ++j) g[j] = sub_mul(g[j], A[i * n + j], d);
+      const T* A0 = A + i * n;
       if (!p.cone[r]) {
+        for (int j = 0; j < n; ++j) g[j] = sub_mul(g[j], A0[j], d);
         i += 1;
         continue;
       }
       T t1, t2;
-      project_tangents(p, r, p.mu[r] * p.lam[r], t1, t2);
+      const T g1 = sub_mul(g[i + 1], A0[i + 1], d), g2 = sub_mul(g[i + 2], A0[i + 2], d);
+      project_tangents(p, r, g1, g2, p.mu[r] * p.lam[r], t1, t2);
       const T d1 = select(live, t1 - p.lam[r + 1], T(0)),
               d2 = select(live, t2 - p.lam[r + 2], T(0));
       p.lam[r + 1] += d1;
       p.lam[r + 2] += d2;
-      const T *A1 = A + (i + 1) * n, *A2 = A1 + n;
-      for (int j = 0; j < n; ++j) g[j] = sub_mul(sub_mul(g[j], A1[j], d1), A2[j], d2);
+      const T *A1 = A0 + n, *A2 = A1 + n;
+      for (int j = 0; j < n; ++j)
+        g[j] = sub_mul(sub_mul(sub_mul(g[j], A0[j], d), A1[j], d1), A2[j], d2);
       i += 3;
     }
     A += n * n;
@@ -127,7 +132,7 @@ FB_FN T row_residual(const RowProblem<T>& p) {
       continue;
     }
     T t1, t2;
-    project_tangents(p, r, p.mu[r] * p.lam[r], t1, t2);
+    project_tangents(p, r, p.n[r + 1], p.n[r + 2], p.mu[r] * p.lam[r], t1, t2);
     see(t1 - p.lam[r + 1], p.D[r + 1]);
     see(t2 - p.lam[r + 2], p.D[r + 2]);
     r += 3;
@@ -135,19 +140,29 @@ FB_FN T row_residual(const RowProblem<T>& p) {
   return worst;
 }
 
-// recompute n = -(A lam + b) / D in the lanes of `where`; the others keep theirs to the last bit
+// N numbers of n = -(A lam + b) / D in one island, from j on, kept in registers
+template <int N, class T>
+FB_INLINE void fresh_gradient(const RowProblem<T>& p, const T* A, int first, int n, int j,
+                              Mask<T> where) {
+  T g[N];
+#pragma GCC unroll 6
+  for (int c = 0; c < N; ++c) g[c] = p.n0[first + j + c];
+  for (int i = 0; i < n; ++i)
+#pragma GCC unroll 6
+    for (int c = 0; c < N; ++c) g[c] = sub_mul(g[c], A[i * n + j + c], p.lam[first + i]);
+#pragma GCC unroll 6
+  for (int c = 0; c < N; ++c) p.n[first + j + c] = select(where, g[c], p.n[first + j + c]);
+}
+// recompute n in the lanes of `where`; the others keep theirs to the last bit
 template <class T>
 FB_FN void refresh_gradient(RowProblem<T>& p, Mask<T> where) {
   const T* A = p.A;
   for (int k = 0; k < p.nisland; ++k) {
     const int first = p.island_row[k], n = p.island_row[k + 1] - first;
-    T* g = p.rhs;
-    for (int j = 0; j < n; ++j) g[j] = -(p.b[first + j] / p.D[first + j]);
-    for (int i = 0; i < n; ++i) {
-      const T d = p.lam[first + i];
-      for (int j = 0; j < n; ++j) g[j] = sub_mul(g[j], A[i * n + j], d);
-    }
-    for (int j = 0; j < n; ++j) p.n[first + j] = select(where, g[j], p.n[first + j]);
+    int j = 0;
+    for (; j + 6 <= n; j += 6) fresh_gradient<6>(p, A, first, n, j, where);
+    for (; j + 3 <= n; j += 3) fresh_gradient<3>(p, A, first, n, j, where);
+    for (; j < n; ++j) fresh_gradient<1>(p, A, first, n, j, where);
     A += n * n;
   }
 }

@@ -41,48 +41,62 @@ FB_INLINE Mask<T> row_free(const RowProblem<T>& p, int r) {
   return (x > p.lo[r]) & (x < p.hi[r]);
 }
 
-// (N.1)  row r of G = dF/dlam: D^-1 A where free or sticking, the identity where held, the turning
-// cone where sliding. A is the island's scaled matrix, A_ij / D_j, so column j of it is row j of
-// D^-1 A.
+// (N.1)  the tangents' rows of G = dF/dlam: D^-1 A where sticking, the identity where held, the
+// turning cone where sliding: d lam_t - mu e d lam_n - f Q (d lam_t - D^-1 A d lam).  Beyond the
+// contact's own three columns all of them are Q D^-1 A with some 2 x 2 matrix Q
 template <class T>
-FB_FN void newton_tangent_rows(const RowProblem<T>& p, const T* A, int first, int n, int i,
-                               const int* order, int size, T* G1, T* G2) {
-  const int r = first + i;
-  const TangentState<T> t = tangent_state(p, r);
-  const Mask<T> free = row_free(p, r);
-  const T p11 = (T(1) - t.e1 * t.e1) * t.f, p22 = (T(1) - t.e2 * t.e2) * t.f,
-          p12 = -(t.e1 * t.e2) * t.f;
-  const bool box = p.box_friction;
-  for (int c = 0; c < size; ++c) {
-    const int j = order[c];
-    const T a1 = A[j * n + i + 1] * p.reach, a2 = A[j * n + i + 2] * p.reach;
-    // sliding on the cone: d lam_t - mu e d lam_n - f P (d lam_t - D^-1 A d lam)
-    const T one1 = T(j == i + 1 ? 1 : 0), one2 = T(j == i + 2 ? 1 : 0);
-    const T m = j == i ? p.mu[r] : T(0);
-    T s1 = one1 - m * t.e1, s2 = one2 - m * t.e2;
-    if (!box) {
-      s1 = sub_mul(sub_mul(s1, p11, one1 - a1), p12, one2 - a2);
-      s2 = sub_mul(sub_mul(s2, p12, one1 - a1), p22, one2 - a2);
-    }
-    G1[c] = select(free, select(t.slide1, s1, a1), one1);
-    G2[c] = select(free, select(t.slide2, s2, a2), one2);
+FB_INLINE void newton_tangent_rows(const RowProblem<T>& p, const T* A, int n, int i, int c,
+                                   const TangentState<T>& t, Mask<T> free, T mu, const int* order,
+                                   int size, T* G1, T* G2) {
+  const T zero = T(0), one = T(1);
+  const T f = p.box_friction ? zero : t.f;
+  const T p11 = (one - t.e1 * t.e1) * f, p22 = (one - t.e2 * t.e2) * f, p12 = -(t.e1 * t.e2) * f;
+  const Mask<T> slide1 = free & t.slide1, slide2 = free & t.slide2;
+  const T reach = T(p.reach);
+  const T q11 = select(free, select(t.slide1, p11, one), zero) * reach;
+  const T q22 = select(free, select(t.slide2, p22, one), zero) * reach;
+  const T q12 = select(slide1, p12, zero) * reach;
+  for (int d = 0; d < size; ++d) {
+    const T *a = A + order[d] * n + i, a1 = a[1], a2 = a[2];
+    G1[d] = mul_add(q11, a1, q12 * a2);
+    G2[d] = mul_add(q22, a2, q12 * a1);
   }
+  G1[c] -= select(slide1, mu * t.e1, zero);
+  G2[c] -= select(slide2, mu * t.e2, zero);
+  G1[c + 1] += select(slide1, one - p11, select(free, zero, one));
+  G2[c + 2] += select(slide2, one - p22, select(free, zero, one));
+  G1[c + 2] -= select(slide1, p12, zero);
+  G2[c + 1] -= select(slide1, p12, zero);
 }
 
-// fill G (size x size, over the rows in order) of one island; held rows become identity rows
+// fill G (size x size, over the rows in order) of one island, and where asked for the right side
+// P(lam + n) - lam; held rows become identity rows.  A is scaled, A_ij / D_j, so column j of it is
+// row j of D^-1 A
 template <class T>
 FB_FN void newton_matrix(const RowProblem<T>& p, const T* A, int first, int n, const int* order,
-                         int size, T* G) {
+                         int size, T* G, T* rhs = nullptr) {
+  const T zero = T(0);
   for (int c = 0; c < size;) {
     const int i = order[c], r = first + i;
     const Mask<T> free = row_free(p, r);
-    for (int d = 0; d < size; ++d)
-      G[c * size + d] = select(free, A[order[d] * n + i], T(order[d] == i ? 1 : 0));
+    const T on = select(free, T(1), zero);
+    for (int d = 0; d < size; ++d) G[c * size + d] = A[order[d] * n + i] * on;
+    G[c * size + c] += T(1) - on;
+    if (rhs) rhs[c] = p.n[r] * on;
     if (!p.cone[r]) {
       c += 1;
       continue;
     }
-    newton_tangent_rows(p, A, first, n, i, order, size, G + (c + 1) * size, G + (c + 2) * size);
+    const TangentState<T> t = tangent_state(p, r);
+    newton_tangent_rows(p, A, n, i, c, t, free, p.mu[r], order, size, G + (c + 1) * size,
+                        G + (c + 2) * size);
+    if (rhs) {
+      // reach n where sticking, the rim of the disc where sliding
+      const T radius = p.mu[r] * p.lam[r];
+      const T s1 = t.e1 * radius - p.lam[r + 1], s2 = t.e2 * radius - p.lam[r + 2];
+      rhs[c + 1] = select(free, select(t.slide1, s1, p.n[r + 1] * p.reach), zero);
+      rhs[c + 2] = select(free, select(t.slide2, s2, p.n[r + 2] * p.reach), zero);
+    }
     c += 3;
   }
 }
@@ -100,40 +114,113 @@ FB_FN int newton_order(const RowProblem<T>& p, int first, int n, Mask<T> live, i
   return size;
 }
 
-// LU in place without pivoting, reciprocal pivots on the diagonal; a row that depends on those
-// before it but for round-off has no pivot, and takes no part
-template <class T>
-FB_FN void lu_factor(T* G, int n) {
+// M x N numbers of G from (i, j) on, less the products of the first k columns and rows; in
+// registers
+template <int M, int N, class T>
+FB_INLINE void lu_take(const T* G, int n, int i, int j, int k, T x[M][N]) {
+#pragma GCC unroll 3
+  for (int r = 0; r < M; ++r)
+#pragma GCC unroll 3
+    for (int c = 0; c < N; ++c) x[r][c] = G[(i + r) * n + j + c];
+  for (int e = 0; e < k; ++e)
+#pragma GCC unroll 3
+    for (int r = 0; r < M; ++r)
+#pragma GCC unroll 3
+      for (int c = 0; c < N; ++c) x[r][c] = sub_mul(x[r][c], G[(i + r) * n + e], G[e * n + j + c]);
+}
+template <int M, int N, class T>
+FB_INLINE void lu_put(const T x[M][N], int n, int i, int j, T* G) {
+#pragma GCC unroll 3
+  for (int r = 0; r < M; ++r)
+#pragma GCC unroll 3
+    for (int c = 0; c < N; ++c) G[(i + r) * n + j + c] = x[r][c];
+}
+// the block on the diagonal, reciprocal pivots in it; a row that depends on those before it but for
+// round-off has no pivot, and takes no part
+template <int M, class T>
+FB_INLINE void lu_pivots(T* G, int n, int k) {
   const T least = T(Real<T>(kIsDouble<T> ? 1e-15 : 5e-7));
-  for (int k = 0; k < n; ++k) {
-    const Mask<T> lost = !(abs(G[k * n + k]) > least);
-    const T inv = select(lost, T(0), T(1) / select(lost, T(1), G[k * n + k]));
-    G[k * n + k] = inv;
-    for (int i = k + 1; i < n; ++i) {
-      const T l = G[i * n + k] * inv;
-      G[i * n + k] = l;
-      for (int j = k + 1; j < n; ++j) G[i * n + j] = sub_mul(G[i * n + j], l, G[k * n + j]);
+  T x[M][M];
+  lu_take<M, M>(G, n, k, k, k, x);
+#pragma GCC unroll 3
+  for (int e = 0; e < M; ++e) {
+    const Mask<T> found = (x[e][e] > least) | (x[e][e] < -least);
+    const T inv = select(found, T(1) / select(found, x[e][e], T(1)), T(0));
+    x[e][e] = inv;
+#pragma GCC unroll 3
+    for (int r = e + 1; r < M; ++r) {
+      x[r][e] = x[r][e] * inv;
+#pragma GCC unroll 3
+      for (int c = e + 1; c < M; ++c) x[r][c] = sub_mul(x[r][c], x[r][e], x[e][c]);
     }
   }
+  lu_put<M, M>(x, n, k, k, G);
 }
+// the block of N columns right of the diagonal block at k, and that of N rows below it
+template <int M, int N, class T>
+FB_INLINE void lu_beside(T* G, int n, int k, int j) {
+  T x[M][N], y[N][M];
+  lu_take<M, N>(G, n, k, j, k, x);
+#pragma GCC unroll 3
+  for (int e = 0; e < M; ++e)
+#pragma GCC unroll 3
+    for (int r = e + 1; r < M; ++r)
+#pragma GCC unroll 3
+      for (int c = 0; c < N; ++c) x[r][c] = sub_mul(x[r][c], G[(k + r) * n + k + e], x[e][c]);
+  lu_put<M, N>(x, n, k, j, G);
+  lu_take<N, M>(G, n, j, k, k, y);
+#pragma GCC unroll 3
+  for (int e = 0; e < M; ++e)
+#pragma GCC unroll 3
+    for (int r = 0; r < N; ++r) {
+      y[r][e] = y[r][e] * G[(k + e) * n + k + e];
+#pragma GCC unroll 3
+      for (int c = e + 1; c < M; ++c) y[r][c] = sub_mul(y[r][c], y[r][e], G[(k + e) * n + k + c]);
+    }
+  lu_put<N, M>(y, n, j, k, G);
+}
+template <int M, class T>
+FB_FN void lu_block(T* G, int n, int k) {
+  lu_pivots<M>(G, n, k);
+  int j = k + M;
+  for (; j + 3 <= n; j += 3) lu_beside<M, 3>(G, n, k, j);
+  for (; j < n; ++j) lu_beside<M, 1>(G, n, k, j);
+}
+// LU in place without pivoting, reciprocal pivots on the diagonal; blocks of three rows, which is
+// what a contact has
+template <class T>
+FB_FN void lu_factor(T* G, int n) {
+  int k = 0;
+  for (; k + 3 <= n; k += 3) lu_block<3>(G, n, k);
+  for (; k < n; ++k) lu_block<1>(G, n, k);
+}
+// sums take what was found last at their end, so that a row does not wait for the one before
 template <class T>
 FB_FN void lu_solve(const T* G, int n, T* x) {
-  for (int i = 1; i < n; ++i)
-    for (int j = 0; j < i; ++j) x[i] = sub_mul(x[i], G[i * n + j], x[j]);
+  for (int i = 1; i < n; ++i) {
+    T sum = x[i];
+    for (int j = 0; j < i; ++j) sum = sub_mul(sum, G[i * n + j], x[j]);
+    x[i] = sum;
+  }
   for (int i = n - 1; i >= 0; --i) {
-    for (int j = i + 1; j < n; ++j) x[i] = sub_mul(x[i], G[i * n + j], x[j]);
-    x[i] = x[i] * G[i * n + i];
+    T sum = x[i];
+    for (int j = n - 1; j > i; --j) sum = sub_mul(sum, G[i * n + j], x[j]);
+    x[i] = sum * G[i * n + i];
   }
 }
 // G' y = x
 template <class T>
 FB_FN void lu_solve_transposed(const T* G, int n, T* x) {
   for (int i = 0; i < n; ++i) {
-    for (int j = 0; j < i; ++j) x[i] = sub_mul(x[i], G[j * n + i], x[j]);
-    x[i] = x[i] * G[i * n + i];
+    T sum = x[i];
+    for (int j = 0; j < i; ++j) sum = sub_mul(sum, G[j * n + i], x[j]);
+    x[i] = sum * G[i * n + i];
   }
-  for (int i = n - 2; i >= 0; --i)
-    for (int j = i + 1; j < n; ++j) x[i] = sub_mul(x[i], G[j * n + i], x[j]);
+  for (int i = n - 2; i >= 0; --i) {
+    T sum = x[i];
+    for (int j = n - 1; j > i; --j) sum = sub_mul(sum, G[j * n + i], x[j]);
+    x[i] = sum;
+  }
 }
 
 // held rows go to their bound first, so that the linear system is one of free rows only
@@ -167,24 +254,7 @@ FB_FN void newton_step(RowProblem<T>& p, Mask<T> live) {
   for (int k = 0; k < p.nisland; ++k) {
     const int first = p.island_row[k], n = p.island_row[k + 1] - first;
     const int size = newton_order(p, first, n, live, p.order);
-    newton_matrix(p, A, first, n, p.order, size, p.lu);
-    for (int c = 0; c < size;) {
-      const int r = first + p.order[c];
-      const Mask<T> free = row_free(p, r);
-      p.rhs[c] = select(free, p.n[r], T(0));
-      if (!p.cone[r]) {
-        c += 1;
-        continue;
-      }
-      // P(x) - lam: reach n where sticking, the rim of the disc where sliding
-      const TangentState<T> t = tangent_state(p, r);
-      const T radius = p.mu[r] * p.lam[r];
-      p.rhs[c + 1] =
-          select(free, select(t.slide1, t.e1 * radius - p.lam[r + 1], p.n[r + 1] * p.reach), T(0));
-      p.rhs[c + 2] =
-          select(free, select(t.slide2, t.e2 * radius - p.lam[r + 2], p.n[r + 2] * p.reach), T(0));
-      c += 3;
-    }
+    newton_matrix(p, A, first, n, p.order, size, p.lu, p.rhs);
     lu_factor(p.lu, size);
     lu_solve(p.lu, size, p.rhs);
     for (int c = 0; c < size; ++c) {

@@ -17,13 +17,9 @@ FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u,
   FB_STAGE(articulated_body);
   articulated_body(m, w.tau, w);
   FB_STAGE(free_velocity);
-  for (int d = 0; d < m.s.nv; ++d) w.vs[d] = mul_add(w.qdd[d], T(m.theta.dt[0]), v[d]);
-  for (int l = 1; l < m.s.nlink; ++l) {
-    Motion<T> a = w.link[m.s.link_parent[l]].vs;
-    const int first = m.s.link_dof[l];
-    for (int d = first; d < first + m.s.link_ndof[l]; ++d) a = mul_add(w.dof[d].S, w.vs[d], a);
-    w.link[l].vs = a;
-  }
+  const T h = T(m.theta.dt[0]);
+  for (int d = 0; d < m.s.nv; ++d) w.vs[d] = mul_add(w.qdd[d], h, v[d]);
+  for (int l = 1; l < m.s.nlink; ++l) w.link[l].vs = mul_add(w.twist[l], h, w.link[l].v);
 }
 
 template <class T, class P>
@@ -40,6 +36,7 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
   p.mu = w.mu;
   p.lam = w.lam;
   p.n = w.n;
+  p.n0 = w.n0;
   p.D = w.D;
   p.lu = w.lu;
   p.rhs = w.rhs;
@@ -137,26 +134,26 @@ FB_FN void unrolled_rows(RowProblem<T>& p, const T* lam_bar, Work<T>& w) {
 template <class T, class P>
 FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* v1_bar,
                         Work<T>& w) {
-  solve_inertia(m.s, w, v1_bar, w.w1, w.wrench, w.twist);
-  if (w.nrow == 0) return;
+  reduce_force(m.s, w, v1_bar, w.w1, w.wrench);
+  if (w.nrow == 0) return expand_solution(m.s, w, w.w1, w.twist);
   FB_STAGE(adjoint_rows);
   T* lam_bar = w.R_bar;
-  for (int i = 0; i < w.nblock; ++i) {
-    const Block& k = w.block[i];
-    const RowSeeds<T>& e = w.seeds[i];
-    for (int r = 0; r < k.rows; ++r)
-      lam_bar[k.row + r] = row_velocity(e, r, w.twist[k.linkA], w.twist[k.linkB], w.w1);
-  }
+  row_answers(m.s, w, w.w1, lam_bar);
   RowProblem<T> p = row_problem(m, o, w);
   for (int r = 0; r < w.nrow; ++r) w.mu_bar[r] = w.lo_bar[r] = w.hi_bar[r] = T(0);
   const bool bounds = w.theta_bar != nullptr;
   solve_rows_adjoint<T>(p, lam_bar, w.z, w.mu_bar, bounds ? w.lo_bar : nullptr,
                         bounds ? w.hi_bar : nullptr);
   if (any(w.unrolled)) unrolled_rows(p, lam_bar, w);
-  for (int r = 0; r < w.nrow; ++r) w.R_bar[r] = -(w.z[r] * w.lam[r]);
   FB_STAGE(adjoint_impulses);
-  apply_impulses(m.s, w, w.z, w.dv, w.twist);
-  for (int d = 0; d < m.s.nv; ++d) w.w1[d] -= w.dv[d];
+  // both halves of Mh^-1 are linear: w is expanded once, from L^-1 (v1_bar - J' z)
+  T* less = w.keep;
+  for (int r = 0; r < w.nrow; ++r) {
+    w.R_bar[r] = -(w.z[r] * w.lam[r]);
+    less[r] = -w.z[r];
+  }
+  add_half_solved(m.s, w, less, w.w1);
+  expand_solution(m.s, w, w.w1, w.twist);
 }
 
 // where a step starts and what it gave; the cotangents of its results, and those it adds to (q:

@@ -45,7 +45,7 @@ template <class T>
 struct DofWork {
   Motion<T> S;
   Force<T> U;
-  T Dinv, u;
+  T Dinv;
 };
 
 // cotangents of one link's fields.  w: twist of the joint rates paired with the equation of motion;
@@ -114,7 +114,7 @@ struct Work {
   RowSeeds<T>* seeds;  // of each block, for the adjoint
   T* g;                // half-solved rows, per row two segments of the longest tree
   T *A, *b, *lo, *hi, *mu, *lam;
-  T *n, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar, *R_bar;
+  T *n, *n0, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar, *R_bar;
   // unfinished solves only: cotangents and states of the reversed sweeps
   T *u_z, *u_mu, *u_lo, *u_hi, *u_D, *u_now, *u_lam_bar, *u_saved, *u_A, *u_history;
   int *tree_island, *island_row, *cone, *order, *sorted;
@@ -173,7 +173,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.block = c.take<Block>(w.max_block);
   w.touch = c.take<BlockWork<T>>(w.max_block);
   w.seeds = c.take<RowSeeds<T>>(w.max_block);
-  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.D, &w.rhs, &w.keep, &w.R, &w.z,
+  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.n0, &w.D, &w.rhs, &w.keep, &w.R, &w.z,
                 &w.mu_bar, &w.lo_bar, &w.hi_bar, &w.R_bar})
     *x = c.take<T>(rows);
   for (int** x : {&w.cone, &w.order, &w.sorted}) *x = c.take<int>(rows);

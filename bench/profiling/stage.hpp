@@ -2,11 +2,12 @@
 #pragma once
 #include <cstdint>
 
-#define FB_STAGES(X)                                                                       \
-  X(other) X(kinematics) X(actuation) X(articulated_body) X(free_velocity) X(collision)    \
-  X(rows) X(assembly) X(sweeps) X(newton) X(impulses) X(integration) X(ties)               \
-  X(adjoint_solve) X(adjoint_rows) X(adjoint_impulses) X(adjoint_fields)                   \
-  X(adjoint_contacts) X(adjoint_sweep) X(adjoint_actuation)
+#define FB_STAGES(X)                                                                               \
+  X(other)                                                                                         \
+  X(kinematics) X(actuation) X(articulated_body) X(free_velocity) X(collision) X(rows) X(assembly) \
+      X(sweeps) X(newton) X(impulses) X(integration) X(ties) X(adjoint_solve) X(adjoint_rows)      \
+          X(adjoint_impulses) X(adjoint_fields) X(adjoint_contacts) X(adjoint_sweep)               \
+              X(adjoint_actuation)
 
 namespace fb::profiling {
 
@@ -38,8 +39,8 @@ FB_STAGES(FB_X)
 __attribute__((noinline)) inline void turned() { asm volatile(""); }
 inline void enter(int stage) {
   switch (running) {
-#define FB_X(name) \
-  case name:       \
+#define FB_X(name)  \
+  case name:        \
     ended_##name(); \
     break;
     FB_STAGES(FB_X)
