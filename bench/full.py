@@ -26,7 +26,7 @@ BENCH = ROOT / "bench"
 # what a quick run of a part is given
 SHORT: dict[str, list[str]] = {
     "budgets": ["--quick"],
-    "tables": ["--steps", "50", "--steps", "500", "--rounds", "1"],
+    "tables": ["--steps", "50", "--rounds", "1"],
     "scaling": ["--quick"],
     "count": [],
 }
@@ -52,10 +52,18 @@ def run_part(name: str, quick: bool, out: Path) -> bool:
     return process.returncode == 0
 
 
+def draw_tables(file: Path, folder: Path) -> None:
+    """Draw the figures of bench/tables.py into a folder."""
+    command = [sys.executable, str(BENCH / "plots.py"), str(file), str(folder)]
+    subprocess.run(command, check=False)
+
+
 def _tables(saved: dict[str, Any]) -> str:
     from tables_text import tables
 
-    return tables(saved)
+    robots = dict.fromkeys(row.get("robots", 1) for row in saved["rows"])
+    pictures = "\n\n".join(f"![robots: {n}](tables_{n}.png)" for n in robots)
+    return f"{pictures}\n\n{tables(saved)}"
 
 
 def _scaling(saved: dict[str, Any]) -> str:
@@ -112,6 +120,7 @@ def put_into_docs(out: Path, results: dict[str, bool]) -> None:
         command = [sys.executable, str(BENCH / SCRIPTS[name]), "--docs"]
         if name == "tables":
             shutil.copyfile(out / "tables.json", BENCH / "tables.json")
+            draw_tables(BENCH / "tables.json", ROOT / "docs")
         elif name != "count":
             command += ["--out", str(out / f"{name}.json")]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -135,6 +144,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name in names:
         (given.out / f"{name}.json").unlink(missing_ok=True)
     results = {name: run_part(name, given.quick, given.out) for name in names}
+    if results.get("tables"):
+        draw_tables(given.out / "tables.json", given.out)
     print(f"report: {write_report(given.out, results)}")
     if given.docs:
         put_into_docs(given.out, results)

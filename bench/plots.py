@@ -1,6 +1,7 @@
-"""Draw the figures of bench/scaling.py, from its JSON file only.
+"""Draw the figures of bench/scaling.py and bench/tables.py, from their JSON files only.
 
 python bench/plots.py bench/scaling.json docs
+python bench/plots.py bench/tables.json docs
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def _per_second(us: float) -> float:
 
 def is_ours(label: str) -> bool:
     """Return whether a line is drawn in our colours."""
-    others = ("MuJoCo", "CppAD", "our differences", 'checkpoint="bytes')
-    return not label.startswith(others)
+    others = ("MuJoCo", "MJX", "CppAD", "Ceres", "PyTorch", "JAX", "our differences")
+    return not label.startswith((*others, 'checkpoint="bytes'))
 
 
 def draw(
@@ -255,8 +256,26 @@ PLOTS: dict[str, tuple[Callable[[Rows, Any], None], float]] = {
 }
 
 
-def plot_all(saved: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw every sweep of a file into a folder; return the pictures."""
+def tables(rows: Rows, figure: Any) -> None:
+    """Memory and time of every tool of the seed paper's tables, by steps.
+
+    Backward is shown with forward, since some tools have the derivatives from forward already.
+    """
+    for row in rows:
+        row["x"] = row["steps"]
+    panels = {
+        "peak above the idle process [MB]": lambda r: r["memory_mb"],
+        "forward, time of one step [ms]": lambda r: r["forward"]["ms"],
+        "forward and backward, time of one step [ms]": (
+            lambda r: r["forward"]["ms"] + r["backward"]["ms"]
+        ),
+    }
+    for axes, (label, value) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        draw(axes, [plain(rows, t, value, tool=t) for t in tools(rows)], ("", "steps", label))
+
+
+def save(call: Callable[[Rows, Any], None], rows: Rows, width: float, path: Path) -> Path:
+    """Draw rows into a new picture of a width in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -264,18 +283,42 @@ def plot_all(saved: dict[str, Any], folder: Path) -> list[Path]:
             "plots: matplotlib is not installed; pictures need it: pip install 'featherback[plot]'."
         ) from None
 
-    folder.mkdir(parents=True, exist_ok=True)
-    paths: list[Path] = []
-    for name, sweep in saved.items():
-        call, width = PLOTS[name]
-        figure = Figure(figsize=(width, 4.2), dpi=DPI, layout="constrained")
-        call(sweep["rows"], figure)
-        paths.append(folder / f"scaling_{name}.png")
-        # without the library's version in it, equal figures give equal files
-        figure.savefig(paths[-1], metadata={"Software": None})
-    return paths
+    figure = Figure(figsize=(width, 4.2), dpi=DPI, layout="constrained")
+    call(rows, figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # without the library's version in it, equal figures give equal files
+    figure.savefig(path, metadata={"Software": None})
+    return path
+
+
+def plot_all(saved: dict[str, Any], folder: Path) -> list[Path]:
+    """Draw every sweep of a file of bench/scaling.py into a folder; return the pictures."""
+    return [
+        save(PLOTS[name][0], sweep["rows"], PLOTS[name][1], folder / f"scaling_{name}.png")
+        for name, sweep in saved.items()
+    ]
+
+
+def plot_tables(saved: dict[str, Any], folder: Path) -> list[Path]:
+    """Draw the rows of a file of bench/tables.py, a picture for each number of robots."""
+    counts = dict.fromkeys(row.get("robots", 1) for row in saved["rows"])
+    return [
+        save(
+            tables,
+            [dict(row) for row in saved["rows"] if row.get("robots", 1) == robots],
+            13.0,
+            folder / f"tables_{robots}.png",
+        )
+        for robots in counts
+    ]
+
+
+def main(file: Path, folder: Path) -> None:
+    """Draw a file of either kind and print the pictures."""
+    saved = json.loads(file.read_text())
+    for path in plot_tables(saved, folder) if "rows" in saved else plot_all(saved, folder):
+        print(path)
 
 
 if __name__ == "__main__":
-    for path in plot_all(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])):
-        print(path)
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

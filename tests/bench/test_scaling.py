@@ -34,7 +34,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Any:
 def script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script of bench/ in a process of its own."""
     command = (sys.executable, str(BENCH / name), *arguments)
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def timing(us: float) -> dict[str, float]:
@@ -168,6 +168,23 @@ def test_pages_show_the_stored_figures(load: Any) -> None:
     assert text.put_into(page, "bench/count.py", counts) == page
 
 
+@pytest.mark.slow
+def test_every_sweep_runs(tmp_path: Path) -> None:
+    """Run all sweeps in short form: rows and a picture of each, the same bits for all schedules."""
+    out = tmp_path / "scaling.json"
+    command = ("--quick", "--out", str(out), "--plots", str(tmp_path))
+    done = script("scaling.py", *command)
+    assert done.returncode == 0, done.stderr
+    saved = json.loads(out.read_text())
+    assert len(saved) == 9
+    for name, sweep in saved.items():
+        assert sweep["rows"]
+        assert (tmp_path / f"scaling_{name}.png").exists()
+    schedules = [row for row in saved["ablation"]["rows"] if row["tool"].startswith("checkpoint")]
+    assert len(schedules) >= 6
+    assert all(row["same_bits"] for row in schedules)
+
+
 def test_pictures_are_drawn_from_the_file_alone(load: Any, tmp_path: Path) -> None:
     """Draw a picture of every stored sweep, the same bytes twice."""
     plots, saved = load("plots"), json.loads(STORED.read_text())
@@ -177,6 +194,9 @@ def test_pictures_are_drawn_from_the_file_alone(load: Any, tmp_path: Path) -> No
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes().startswith(b"\x89PNG")
         assert a.read_bytes() == b.read_bytes()
+    paths = plots.plot_tables(json.loads((BENCH / "tables.json").read_text()), tmp_path)
+    assert paths[0].name == "tables_1.png"
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
 
 
 def test_slower_kernels_are_named_in_a_sentence(load: Any) -> None:
