@@ -4,8 +4,9 @@
     python bench/full.py --quick --only budgets --only count
     python bench/full.py --out results/bench --docs
 
-The parts are budgets (bench/run.py), tables (bench/tables.py), scaling (bench/scaling.py) and count
-(bench/count.py). A part that fails is named in the report and at the end, and the others go on.
+The parts are budgets (bench/run.py), tables (bench/tables.py), scaling (bench/scaling.py), stages
+(bench/stages.py) and count (bench/count.py). A part that fails is named in the report and at the
+end, and the others go on.
 """
 
 from __future__ import annotations
@@ -28,9 +29,16 @@ SHORT: dict[str, list[str]] = {
     "budgets": ["--quick"],
     "tables": ["--steps", "50", "--rounds", "1"],
     "scaling": ["--quick"],
+    "stages": ["--repeats", "30"],
     "count": [],
 }
-SCRIPTS = {"budgets": "run.py", "tables": "tables.py", "scaling": "scaling.py", "count": "count.py"}
+SCRIPTS = {
+    "budgets": "run.py",
+    "tables": "tables.py",
+    "scaling": "scaling.py",
+    "stages": "stages.py",
+    "count": "count.py",
+}
 
 
 def run_part(name: str, quick: bool, out: Path) -> bool:
@@ -81,6 +89,12 @@ def _budgets(saved: dict[str, Any]) -> str:
     return budgets(saved)
 
 
+def _stages(saved: dict[str, Any]) -> str:
+    from stages_text import tables
+
+    return tables(saved)
+
+
 def _count(saved: dict[str, Any]) -> str:
     from speed_text import instructions
 
@@ -91,6 +105,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "budgets": _budgets,
     "tables": _tables,
     "scaling": _scaling,
+    "stages": _stages,
     "count": _count,
 }
 
@@ -112,18 +127,16 @@ def write_report(out: Path, results: dict[str, bool]) -> Path:
     return path
 
 
-def put_into_docs(out: Path, results: dict[str, bool]) -> None:
-    """Store the JSON files of the parts that went well, and renew the pages that show them."""
-    for name, went_well in results.items():
-        if not went_well or not (out / f"{name}.json").exists():
-            continue
-        command = [sys.executable, str(BENCH / SCRIPTS[name]), "--docs"]
-        if name == "tables":
-            shutil.copyfile(out / "tables.json", BENCH / "tables.json")
-            draw_tables(BENCH / "tables.json", ROOT / "docs")
-        elif name != "count":
-            command += ["--out", str(out / f"{name}.json")]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def put_into_docs(name: str, out: Path) -> bool:
+    """Store the JSON file of a part and renew the page that shows it; return if it went well."""
+    command = [sys.executable, str(BENCH / SCRIPTS[name]), "--docs"]
+    if name in ("tables", "stages"):
+        shutil.copyfile(out / f"{name}.json", BENCH / f"{name}.json")
+    elif name != "count":
+        command += ["--out", str(out / f"{name}.json")]
+    if name == "tables":
+        draw_tables(BENCH / "tables.json", ROOT / "docs")
+    return subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -143,12 +156,17 @@ def main(arguments: list[str] | None = None) -> int:
     # figures of an earlier run must not pass for those of a part that fails now
     for name in names:
         (given.out / f"{name}.json").unlink(missing_ok=True)
+    # the stages are compared with those of an earlier commit, which the stored file has
+    if "stages" in names:
+        shutil.copyfile(BENCH / "stages.json", given.out / "stages.json")
     results = {name: run_part(name, given.quick, given.out) for name in names}
     if results.get("tables"):
         draw_tables(given.out / "tables.json", given.out)
     print(f"report: {write_report(given.out, results)}")
     if given.docs:
-        put_into_docs(given.out, results)
+        for name in (name for name in names if results[name]):
+            has_figures = (given.out / f"{name}.json").exists()
+            results[name] = not has_figures or put_into_docs(name, given.out)
     failed = [name for name, went_well in results.items() if not went_well]
     if failed:
         print(f"bench: failed: {', '.join(failed)}.", file=sys.stderr)

@@ -49,4 +49,4 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.code == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "`featherback bench --quick --only budgets --only count`" in printed
-    assert "{budgets,tables,scaling,count}" in printed
+    assert "{budgets,tables,scaling,stages,count}" in printed

@@ -10,6 +10,8 @@ import tyro
 
 from featherback.errors import FeatherbackError
 
+Part = Literal["budgets", "tables", "scaling", "stages", "count"]
+
 app = tyro.extras.SubcommandApp()
 
 
@@ -52,7 +54,7 @@ def experiments() -> None:
 def bench(
     quick: Annotated[bool, tyro.conf.arg(help="rough figures in a few minutes")] = False,
     only: Annotated[
-        tyro.conf.UseAppendAction[tuple[Literal["budgets", "tables", "scaling", "count"], ...]],
+        tyro.conf.UseAppendAction[tuple[Part, ...]],
         tyro.conf.arg(help="one part; may be given again; all parts when it is not given"),
     ] = (),
     out: Annotated[Path, tyro.conf.arg(help="folder for JSON, Markdown, PNG")] = Path(
