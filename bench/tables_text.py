@@ -71,6 +71,22 @@ def _ratios(rows: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""] if len(lines) > 2 else []
 
 
+def _smaller(rows: list[dict[str, Any]]) -> list[str]:
+    """Return where another tool has a smaller figure than ours."""
+    good = {(row["robots"], row["tool"], row["steps"]): row for row in rows if "failed" not in row}
+    found: dict[tuple[str, int, str], list[str]] = {}
+    for (robots, tool, steps), row in good.items():
+        mine = good.get((robots, "featherback", steps))
+        for what in KINDS:
+            if mine is not None and _value(row, what) < _value(mine, what):
+                found.setdefault((what, robots, tool), []).append(str(steps))
+    return [
+        f"- Smaller than ours: {what} of {tool}, {WORDS.get(robots, robots)}, at "
+        f"{', '.join(steps)} steps."
+        for (what, robots, tool), steps in found.items()
+    ]
+
+
 def _smooth(found: dict[str, Any] | None) -> list[str]:
     """Return the table of calls on a robot in the air."""
     if found is None:
@@ -108,7 +124,7 @@ def _name(row: dict[str, Any]) -> str:
 def _notes(result: dict[str, Any]) -> list[str]:
     """Return agreement, failures, and where the figures come from."""
     rows, facts, limits = result["rows"], result["provenance"], result["limits"]
-    out = _agreement(rows)
+    out = _smaller(rows) + _agreement(rows)
     out += [f"- {_name(row)}: {row['failed']}." for row in rows if "failed" in row]
     out += [f"- {_name(row)}: not finite." for row in rows if not row.get("finite", True)]
     for tool in dict.fromkeys(row["tool"] for row in rows if "compile_s" in row):
