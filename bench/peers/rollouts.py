@@ -138,7 +138,8 @@ def repeated(count: int, function: Callable[[Any], Any], state: Any) -> Any:
 def pytorch(scene: Scene, checkpointed: bool) -> Tool:
     """Return the straightforward step in eager PyTorch and its gradient by autograd.
 
-    With checkpointed, a step is kept by its initial state and taken again on the way back.
+    With checkpointed, a step is kept by its initial state and taken again on the way back; in the
+    reentrant form, since the other one keeps the graph, which is larger than its tensors.
     """
     import torch
     from torch.utils.checkpoint import checkpoint
@@ -154,13 +155,16 @@ def pytorch(scene: Scene, checkpointed: bool) -> Tool:
         q, v, controls = inputs
         for u in controls:
             if checkpointed:
-                q, v = checkpoint(step, q, v, u, use_reentrant=False)
+                q, v = checkpoint(step, q, v, u, use_reentrant=True)
             else:
                 q, v = step(q, v, u)
         loss = q.sum() + v.sum()
 
         def backward() -> Vector:
-            return flat(*torch.autograd.grad(loss, inputs))
+            for x in inputs:
+                x.grad = None
+            loss.backward()
+            return flat(*(x.grad for x in inputs))
 
         return flat(q.detach(), v.detach()), backward
 
