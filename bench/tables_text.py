@@ -71,6 +71,25 @@ def _ratios(rows: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""] if len(lines) > 2 else []
 
 
+def _each_robot(rows: list[dict[str, Any]]) -> list[str]:
+    """Return our times of one robot among several, beside those of one alone."""
+    good = [row for row in rows if row["tool"] == "featherback" and "failed" not in row]
+    mine = {(row["robots"], row["steps"]): row for row in good}
+    pairs = [(n, k) for n, k in mine if n > 1 and (1, k) in mine]
+    if not pairs:
+        return []
+    robots, steps = max(pairs)
+    times = [
+        f"{what} {1e3 * mine[robots, steps][what]['ms'] / robots:.3g} and "
+        f"{1e3 * mine[1, steps][what]['ms']:.3g} µs"
+        for what in ("forward", "backward")
+    ]
+    return [
+        f"featherback, {steps} steps, a robot among {robots} and one alone: {'; '.join(times)}.",
+        "",
+    ]
+
+
 def _smaller(rows: list[dict[str, Any]]) -> list[str]:
     """Return where another tool has a smaller figure than ours."""
     good = {(row["robots"], row["tool"], row["steps"]): row for row in rows if "failed" not in row}
@@ -159,6 +178,7 @@ def tables(result: dict[str, Any]) -> str:
         for what in KINDS:
             lines += _table(what, robots, rows)
         lines += _ratios(rows)
+    lines += _each_robot(result["rows"])
     return "\n".join([*lines, *_smooth(result["smooth"]), *_notes(result)])
 
 

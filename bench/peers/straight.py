@@ -94,7 +94,8 @@ def _feet(sim: fb.Simulator) -> dict[str, NDArray[Any]]:
     pair = np.flatnonzero(t["pair_kind"] == PLANE_SPHERE)
     plane, ball = t["pair_geom1"][pair], t["pair_geom2"][pair]
     n = rotation(p["geom_quat"][plane[0]])[:, 2]
-    t1 = np.eye(3)[0] - n * n[0]
+    along = np.eye(3)[0 if abs(n[0]) < 0.57735 else 1]
+    t1 = along - n * (n @ along)
     t1 /= np.linalg.norm(t1)
     weight = p["body_invweight0"][t["geom_body"][np.stack([plane, ball])], 0].sum(0)
     return {
@@ -114,6 +115,13 @@ def check(model: fb.Model) -> None:
     kinds = [int(k) for k in t["link_type"][1:]]
     if kinds != [FREE] + [HINGE] * (len(kinds) - 1) or any(t["body_jntnum"][1:] != 1):
         raise ValueError(f"straight: joints of types {kinds}, expected one free base, then hinges")
+    balls = t["pair_kind"] == PLANE_SPHERE
+    planes = np.unique(t["pair_geom1"][balls])
+    if len(planes) != 1 or np.any(t["pair_rule"][balls]) or np.any(t["pair_condim"][balls] != 3):
+        raise ValueError(
+            f"straight: spheres on the planes {planes.tolist()}, expected one plane, the larger "
+            "friction of a pair and three rows for each contact"
+        )
     for name in ("jnt_pos", "jnt_stiffness", "geom_restitution", "contact_compliance"):
         if np.any(p[name]):
             raise ValueError(f"straight: {name} is not zero, which this step does not cover")

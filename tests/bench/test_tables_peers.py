@@ -95,10 +95,24 @@ def test_model_that_is_not_covered_is_refused(modules: dict[str, Any]) -> None:
     )
 
 
+def test_model_without_a_ground_is_refused(modules: dict[str, Any]) -> None:
+    """Refuse a model whose spheres have no plane below them, in one sentence."""
+    ball = '<body><freejoint/><geom size="0.1"/></body>'
+    model = fb.load(f"<mujoco><worldbody>{ball}</worldbody></mujoco>", name="ball")
+    with pytest.raises(ValueError) as caught:
+        modules["straight"].check(model)
+    assert str(caught.value) == (
+        "straight: spheres on the planes [], expected one plane, the larger friction of a pair and "
+        "three rows for each contact"
+    )
+
+
 def test_model_with_springs_is_refused(modules: dict[str, Any]) -> None:
     """Refuse a model with joint springs, in one sentence."""
+    ground = '<geom type="plane" size="1 1 1"/>'
     ball = '<geom size="0.1"/><freejoint/><body><geom size="0.1"/><joint stiffness="2"/></body>'
-    model = fb.load(f"<mujoco><worldbody><body>{ball}</body></worldbody></mujoco>", name="ball")
+    scene = f"<worldbody>{ground}<body>{ball}</body></worldbody>"
+    model = fb.load(f"<mujoco>{scene}</mujoco>", name="ball")
     with pytest.raises(ValueError) as caught:
         modules["straight"].check(model)
     assert (
