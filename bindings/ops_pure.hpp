@@ -146,7 +146,7 @@ struct TangentsOp {
   template <class T>
   void adjoint(const T* x, const T* b, T* x_bar) const {
     core::Vec3<T> n_bar = core::zero3<T>();
-    core::tangents_adjoint(vec(x), vec(b), vec(b + 3), n_bar);
+    core::tangents_adjoint(vec(x), core::tangents_of(vec(x)), vec(b), vec(b + 3), n_bar);
     x_bar[0] += n_bar.x;
     x_bar[1] += n_bar.y;
     x_bar[2] += n_bar.z;

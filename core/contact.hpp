@@ -81,30 +81,40 @@ FB_INLINE Force<T> point_force(Vec3<T> p, Vec3<T> d) {
 
 // (T.2)  two unit tangents, right-handed with n: from the world's x, or its y where n is near x
 template <class T>
-FB_INLINE void tangents(Vec3<T> n, Vec3<T>& t1, Vec3<T>& t2) {
+struct Tangents {
+  Vec3<T> e, t1, t2;  // e: the world's axis
+  T along, inverse;   // e . n, and 1 / |e - n (e . n)|
+};
+template <class T>
+FB_INLINE Tangents<T> tangents_of(Vec3<T> n) {
+  Tangents<T> f;
   const Mask<T> use_x = abs(n.x) < T(Real<T>(0.57735));
   const T o = T(0), i = T(1);
-  const Vec3<T> e = select(use_x, Vec3<T>{i, o, o}, Vec3<T>{o, i, o});
-  const Vec3<T> a = e - n * dot(e, n);
-  t1 = a * (T(1) / norm(a));
-  t2 = cross(n, t1);
+  f.e = select(use_x, Vec3<T>{i, o, o}, Vec3<T>{o, i, o});
+  f.along = select(use_x, n.x, n.y);
+  const Vec3<T> a = f.e - n * f.along;
+  f.inverse = T(1) / norm(a);
+  f.t1 = a * f.inverse;
+  f.t2 = cross(n, f.t1);
+  return f;
+}
+template <class T>
+FB_INLINE void tangents(Vec3<T> n, Vec3<T>& t1, Vec3<T>& t2) {
+  const Tangents<T> f = tangents_of(n);
+  t1 = f.t1;
+  t2 = f.t2;
 }
 
 // given t1_bar and t2_bar, add to n_bar
 template <class T>
-FB_INLINE void tangents_adjoint(Vec3<T> n, Vec3<T> t1_bar, Vec3<T> t2_bar, Vec3<T>& n_bar) {
-  Vec3<T> t1, t2;
-  tangents(n, t1, t2);
-  const Mask<T> use_x = abs(n.x) < T(Real<T>(0.57735));
-  const T o = T(0), i = T(1);
-  const Vec3<T> e = select(use_x, Vec3<T>{i, o, o}, Vec3<T>{o, i, o});
-  const T length = norm(e - n * dot(e, n));
+FB_INLINE void tangents_adjoint(Vec3<T> n, const Tangents<T>& f, Vec3<T> t1_bar, Vec3<T> t2_bar,
+                                Vec3<T>& n_bar) {
   // t2 = n x t1
-  n_bar += cross(t1, t2_bar);
+  n_bar += cross(f.t1, t2_bar);
   const Vec3<T> b = t1_bar + cross(t2_bar, n);
   // t1 = a / |a|, a = e - n (e . n)
-  const Vec3<T> a_bar = (b - t1 * dot(t1, b)) * (T(1) / length);
-  n_bar -= a_bar * dot(e, n) + e * dot(n, a_bar);
+  const Vec3<T> a_bar = (b - f.t1 * dot(f.t1, b)) * f.inverse;
+  n_bar -= a_bar * f.along + f.e * dot(n, a_bar);
 }
 
 // add the touches of one pair that matter in this step
@@ -176,17 +186,26 @@ FB_FN void contact_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const 
   if (k.rows == 3) tangents(x.n, d[1], d[2]);
   const T share = default_compliance(m, o, s.geom_body[s.pair_geom1[k.source]],
                                      s.geom_body[s.pair_geom2[k.source]], false);
+  // the world does not move: its side stays zero
+  const bool movesA = k.linkA > 0, movesB = k.linkB > 0;
   for (int i = 0; i < k.rows; ++i) {
-    e.F[0][i] = -point_force(pA, d[i]);
-    e.F[1][i] = point_force(pB, d[i]);
+    if (movesA) e.F[0][i] = -point_force(pA, d[i]);
+    if (movesB) e.F[1][i] = point_force(pB, d[i]);
     e.b[i] = T(0);
     e.lo[i] = -unbounded<T>();
     e.hi[i] = unbounded<T>();
     e.R[i] = share;
   }
   const P h = m.theta.dt[0];
-  const T before = dot(A.v, e.F[0][0]) + dot(B.v, e.F[1][0]);
-  const T after = dot(A.vs, e.F[0][0]) + dot(B.vs, e.F[1][0]);
+  T before = T(0), after = T(0);
+  if (movesA) {
+    before += dot(A.v, e.F[0][0]);
+    after += dot(A.vs, e.F[0][0]);
+  }
+  if (movesB) {
+    before += dot(B.v, e.F[1][0]);
+    after += dot(B.vs, e.F[1][0]);
+  }
   const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
   e.b[0] = normal_term(m, o, k.source, x.phi, before, after).beta;
   e.lo[0] = T(0);
@@ -213,16 +232,17 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
                         x.p + (Oref - origin_of(s, w, k.linkB))};
   const Real<T> sign[2] = {Real<T>(-1), Real<T>(1)};
-  Vec3<T> d[3] = {x.n, x.n, x.n};
-  if (k.rows == 3) tangents(x.n, d[1], d[2]);
+  const int at[2] = {k.linkA, k.linkB};
+  const Tangents<T> frame = tangents_of(x.n);
+  const Vec3<T> d[3] = {x.n, frame.t1, frame.t2};
   // beta = max(phi / h, -v_recover), or min(beta, e J v) on a hit
   const P h = m.theta.dt[0], e = m.derived.pair_restitution[k.source];
-  const Motion<T> v[2] = {w.link[k.linkA].v, w.link[k.linkB].v};
-  const Motion<T> vs[2] = {w.link[k.linkA].vs, w.link[k.linkB].vs};
   T before = T(0), after = T(0);
+  // the world does not move, and nothing comes back from it
   for (int q = 0; q < 2; ++q) {
-    before += dot(v[q], point_force(p[q], d[0])) * sign[q];
-    after += dot(vs[q], point_force(p[q], d[0])) * sign[q];
+    if (at[q] == 0) continue;
+    before += dot(w.link[at[q]].v, point_force(p[q], d[0])) * sign[q];
+    after += dot(w.link[at[q]].vs, point_force(p[q], d[0])) * sign[q];
   }
   const NormalTerm<T> term = normal_term(m, o, k.source, x.phi, before, after);
   touch_bar.phi += select(term.follows_gap, bars.beta / T(h), T(0));
@@ -237,21 +257,20 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
     w.theta_bar->dt[0] -= R_bar * soft * Real<T>(2) / T(h);
     w.derived_bar->pair_mu[k.source] += w.mu_bar[k.row];
   }
-  for (int q = 0; q < 2; ++q) {
-    LinkBar<T>& link = w.bar[q == 0 ? k.linkA : k.linkB];
-    link.v_bar += point_force(p[q], d[0]) * (rate_bar * sign[q]);
-    bars.F[q][0] += v[q] * rate_bar;
-  }
   // a wrench (p x d, d) pairs with a motion x as p . (d x x.ang) and d . (x.ang x p + x.lin)
   Vec3<T> d_bar[3] = {zero3<T>(), zero3<T>(), zero3<T>()};
-  for (int q = 0; q < 2; ++q)
+  for (int q = 0; q < 2; ++q) {
+    if (at[q] == 0) continue;
+    w.bar[at[q]].v_bar += point_force(p[q], d[0]) * (rate_bar * sign[q]);
+    bars.F[q][0] += w.link[at[q]].v * rate_bar;
     for (int i = 0; i < k.rows; ++i) {
       const Motion<T> f = bars.F[q][i] * T(sign[q]);
       touch_bar.p += cross(d[i], f.ang);
       d_bar[i] += cross(f.ang, p[q]) + f.lin;
     }
+  }
   touch_bar.n += d_bar[0];
-  if (k.rows == 3) tangents_adjoint(x.n, d_bar[1], d_bar[2], touch_bar.n);
+  if (k.rows == 3) tangents_adjoint(x.n, frame, d_bar[1], d_bar[2], touch_bar.n);
 }
 
 // (T.7)  from touches of one pair to the places of its two links; k is any block of the pair.
@@ -341,7 +360,7 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
     block_seeds(m, o, w.sorted[p], q, w, e);
     for (int i = 0; i < k.rows; ++i) {
       const int r = k.row + i;
-      w.b[r] = e.b[i] + row_velocity(e, i, w.link[k.linkA].vs, w.link[k.linkB].vs, w.vs);
+      w.b[r] = e.b[i] + free_row_velocity(w, k, e, i);
       w.lo[r] = e.lo[i];
       w.hi[r] = e.hi[i];
       w.R[r] = e.R[i];

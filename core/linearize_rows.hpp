@@ -51,16 +51,14 @@ FB_FN void contact_stiffness(const Layout& s, const Block& k, const BlockWork<T>
   const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
                         x.p + (Oref - origin_of(s, w, k.linkB))};
   const T* lam = w.lam + k.row;
-  Vec3<T> f = x.n * lam[0], t1, t2;
-  if (k.rows == 3) {
-    tangents(x.n, t1, t2);
-    f += t1 * lam[1] + t2 * lam[2];
-  }
+  const Tangents<T> frame = tangents_of(x.n);
+  Vec3<T> f = x.n * lam[0];
+  if (k.rows == 3) f += frame.t1 * lam[1] + frame.t2 * lam[2];
   const Vec3<T> axis[3] = {{T(1), T(0), T(0)}, {T(0), T(1), T(0)}, {T(0), T(0), T(1)}};
   Force<T> turned[2][3];  // pose for a unit velocity of the point
   for (int a = 0; a < 3; ++a) {
     Vec3<T> n_bar = axis[a] * lam[0];
-    if (k.rows == 3) tangents_adjoint(x.n, axis[a] * lam[1], axis[a] * lam[2], n_bar);
+    if (k.rows == 3) tangents_adjoint(x.n, frame, axis[a] * lam[1], axis[a] * lam[2], n_bar);
     for (int out = 0; out < 2; ++out) turned[out][a] = combine(pose[out] + 1, n_bar);
   }
   for (int out = 0; out < 2; ++out)

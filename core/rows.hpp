@@ -109,10 +109,13 @@ FB_FN void half_solve(const Layout& s, Work<T>& w, const Block& k, const RowSeed
   }
 }
 
-// J x for the rows of a block, from the twists of all links and the joint rates x
+// J v* for a row of a block, from the links' twists and the joint rates; the world does not move
 template <class T>
-FB_INLINE T row_velocity(const RowSeeds<T>& e, int i, Motion<T> VA, Motion<T> VB, const T* x) {
-  T y = dot(VA, e.F[0][i]) + dot(VB, e.F[1][i]);
+FB_INLINE T free_row_velocity(const Work<T>& w, const Block& k, const RowSeeds<T>& e, int i) {
+  const T* x = w.vs;
+  T y = T(0);
+  if (k.linkA > 0) y += dot(w.link[k.linkA].vs, e.F[0][i]);
+  if (k.linkB > 0) y += dot(w.link[k.linkB].vs, e.F[1][i]);
   for (int c = 0; c < e.ncoef; ++c) y = mul_add(e.coef[c], x[e.cdof[c]], y);
   return y;
 }

@@ -83,19 +83,22 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, con
   integrate(m.s, q, v_next, m.theta.dt[0], q_next);
 }
 
-// bars of the wrenches of a block: they move <lam, J w> - <z, J v+>
+// bars of the wrenches of one side of a block: they move <lam, J w> - <z, J v+>
+template <class T>
+FB_INLINE void side_bars(const Block& k, const RowSeeds<T>& e, int side, Work<T>& w,
+                         Motion<T> F_bar[3]) {
+  LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
+  for (int i = 0; i < k.rows; ++i) {
+    const T lam = w.lam[k.row + i], z = w.z[k.row + i];
+    b.w_bar = mul_add(e.F[side][i], lam, b.w_bar);
+    b.y_bar = mul_add(e.F[side][i], -z, b.y_bar);
+    F_bar[i] = b.w * lam - b.y * z;
+  }
+}
 template <class T>
 FB_INLINE void wrench_bars(const Block& k, const RowSeeds<T>& e, Work<T>& w,
                            Motion<T> F_bar[2][3]) {
-  for (int side = 0; side < 2; ++side) {
-    LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
-    for (int i = 0; i < k.rows; ++i) {
-      const T lam = w.lam[k.row + i], z = w.z[k.row + i];
-      b.w_bar = mul_add(e.F[side][i], lam, b.w_bar);
-      b.y_bar = mul_add(e.F[side][i], -z, b.y_bar);
-      F_bar[side][i] = b.w * lam - b.y * z;
-    }
-  }
+  for (int side = 0; side < 2; ++side) side_bars(k, e, side, w, F_bar[side]);
 }
 // one contact: wrenches, and the gap that moves -z beta; adds the cotangent of its touch
 template <class T, class P>
@@ -103,7 +106,8 @@ FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int 
                            SlotBars<T>& touch_bars) {
   const Block& k = w.block[index];
   ContactBars<T> bars;
-  wrench_bars(k, w.seeds[index], w, bars.F);
+  if (k.linkA > 0) side_bars(k, w.seeds[index], 0, w, bars.F[0]);
+  if (k.linkB > 0) side_bars(k, w.seeds[index], 1, w, bars.F[1]);
   bars.beta = -w.z[k.row];
   TouchBar<T> touch_bar{T(0), zero3<T>(), zero3<T>()};
   contact_seeds_adjoint(m, o, k, w.touch[index], w, bars, touch_bar);
