@@ -47,7 +47,7 @@ def split(case: dict[str, Any], what: str) -> dict[str, dict[str, float]]:
 def _line(label: str, ns: float, total: float, ops: float, peak: float, count: float | None) -> str:
     """Return one line of a table of stages."""
     instructions = "" if count is None else f"{count:.0f}"
-    share = 100.0 * ops / ns / peak
+    share = 100.0 * ops / ns / peak if ns else 0.0
     return (
         f"| {label} | {ns:.0f} | {100 * ns / total:.0f} % | {ops:.0f} | {share:.0f} % | "
         f"{instructions} |"
