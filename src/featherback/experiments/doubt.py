@@ -16,6 +16,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback.control.controls import real_array
+from featherback.errors import OptimisationError
 from featherback.experiments.context import Context
 from featherback.experiments.result import Trace
 
@@ -92,16 +94,21 @@ def run_least_squares(
 
     Returns:
         Where it ended, and the trace.
+
+    Raises:
+        FeatherbackError: if the start has another shape, holds a NaN, or has no errors.
     """
+    first = real_array("run_least_squares()", "start", start, (problem.size,))
     method = "damped Gauss-Newton, exact Jacobian"
     trace = context.trace(which, f"{method} and differences" if differences else method)
     cost = problem.size * (3 if differences else 1)
     doubts: list[Array] = []
     with context.progress("gradients", iterations) as tell:
         trace.start()
-        x = np.clip(start, problem.lower, problem.upper)
+        x = np.clip(first, problem.lower, problem.upper)
         errors = problem.errors(x[None])[0]
         length = float(np.linalg.norm(errors))
+        _refuse_lost(length)
         trace.add(length)
         better, reason = True, "the iterations are spent"
         while length > near and better and len(doubts) < iterations:
@@ -122,6 +129,15 @@ def run_least_squares(
     end = f"the error is {length:.3g} after {len(doubts)} iterations"
     said = f"{end}, within {near:g}." if reached else f"{end}, above {near:g}, since {reason}."
     return Found(x, np.array(doubts), reached, said), trace
+
+
+def _refuse_lost(length: float) -> None:
+    """Refuse a start without errors."""
+    if not np.isfinite(length):
+        raise OptimisationError(
+            "run_least_squares(): the errors at the start are not finite; give another start or a "
+            "smaller time step."
+        )
 
 
 def linearise(problem: Residuals, x: Array, differences: bool = True) -> tuple[list[Array], Array]:

@@ -1,0 +1,205 @@
+"""The ball that rests 10 m away, and the search that looks for derivatives in doubt."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from featherback.cli.main import main
+from featherback.errors import OptimisationError, ParameterError, ShapeError
+from featherback.experiments import Context, Motion, run
+from featherback.experiments.doubt import APART, linearise, run_least_squares, steps
+from featherback.experiments.named import ball_rest
+
+pytest.importorskip("cma")
+pytest.importorskip("matplotlib")
+pytest.importorskip("PIL")
+
+
+class Stairs:
+    """Two errors that are linear but for an unknown that acts in steps of a hundredth."""
+
+    size = 2
+    lower, upper = np.full(2, -9.0), np.full(2, 9.0)
+    matrix = np.array([[2.0, 1.0], [0.5, -3.0]])
+    wanted = np.array([4.0, -2.0])
+
+    def errors(self, x: np.ndarray) -> np.ndarray:
+        """Return the errors of rows; there are none where the first unknown is above 8."""
+        seen = np.stack([x[:, 0], np.floor(100.0 * x[:, 1]) / 100.0], axis=1)
+        ends = seen @ self.matrix.T - self.wanted
+        return np.where(x[:, :1] > 8.0, np.nan, ends)
+
+    def jacobian(self, x: np.ndarray) -> np.ndarray:
+        """Return the exact derivative, which is blind to the stairs."""
+        return self.matrix * [1.0, 0.0]
+
+
+def context(folder: Path, seed: int = 0) -> Context:
+    """Return a quick run without bars."""
+    return Context("ball-rest", seed, True, folder, show=False)
+
+
+def rest_place(speed: float, upwards: float) -> float:
+    """Return in closed form where a ball rests whose spin runs out together with its speed.
+
+    It flies 2 u / g at its speed; a hit takes mu (1 + e) u from it and leaves e u upwards; a hit
+    below the least speed of a bounce leaves nothing upwards, and the ball slides v^2 / (2 mu g).
+    """
+    gravity, place = 9.81, 0.0
+    while speed > 0.0 and upwards > 0.0:
+        place += speed * 2.0 * upwards / gravity
+        bounces = upwards > 0.05
+        speed -= (1.0 + ball_rest.RESTITUTION * bounces) * upwards
+        upwards *= ball_rest.RESTITUTION * bounces
+    return place + max(speed, 0.0) ** 2 / (2.0 * gravity)
+
+
+def test_a_quick_run_brings_the_ball_to_rest(tmp_path: Path) -> None:
+    """Write result, plot, recording and film; the ball bounces and rests within its centimetre."""
+    main(["run", "ball-rest", "--quick", "--out", str(tmp_path)])
+    content = json.loads((tmp_path / "ball-rest.json").read_text())
+    assert content["finished"]
+    assert sorted(content["files"]) == ["film", "plot", "recording"]
+    for file in content["files"].values():
+        assert (tmp_path / file).stat().st_size > 1000
+    verdicts = [claim["holds"] for claim in content["claims"]]
+    assert verdicts == [True] * 4 + [None] * 2
+    assert len(content["ours"]["loss"]) <= 10
+    # every simulation counts: derivatives, differences, trials of one or two models
+    spent = content["ours"]["evaluations_per_iteration"]
+    assert spent[0] == 1
+    assert set(spent[1:]) <= {6 + 12 + 7, 6 + 12 + 14}
+    assert len(content["baseline"]["loss"]) == 31
+    assert content["others"]["exact Jacobian alone"]["loss"][-1] > 1.0
+    motion = Motion.load(tmp_path / content["files"]["recording"])
+    assert np.linalg.norm(motion.q[-1, :2] - ball_rest.TARGET) < 0.01
+    assert np.linalg.norm(motion.v[-1, :3]) < 0.01
+    assert np.linalg.norm(motion.v[-1, 3:]) * ball_rest.RADIUS < 0.01
+    assert motion.q[:, 2].max() > 0.8
+    # a resumed run walks over the saved iterations to the same numbers
+    again = run("ball-rest", quick=True, out=tmp_path, resume=True, show=False)
+    for which in ("ours", "baseline"):
+        assert again[which] == content[which]
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_other_starts_end_there_too(seed: int, tmp_path: Path) -> None:
+    """Come within 1 cm and 1 cm/s from other starts in far fewer than 88 iterations."""
+    print("seed", seed)
+    here = context(tmp_path, seed)
+    start = ball_rest.first_throw(here)
+    task = ball_rest.make_task()
+    found, trace = run_least_squares(here, task, start, iterations=10, near=ball_rest.NEAR)
+    assert found.reached
+    assert found.reason == (
+        f"the error is {trace.loss[-1]:.3g} after {trace.iterations} iterations, within 0.01."
+    )
+    assert np.linalg.norm(task.errors(found.x[None])) == pytest.approx(trace.loss[-1], rel=1e-9)
+
+
+def test_only_the_speed_upwards_is_in_doubt() -> None:
+    """Agree with narrow differences in all columns, and with wide ones in all but one."""
+    print("seed 5")
+    x = np.array(ball_rest.FIRST) + np.random.default_rng(5).normal(size=6)
+    task = ball_rest.make_task()
+    exact = task.jacobian(x)
+    apart = 1e-6 * np.eye(6)
+    ends = task.errors(np.concatenate([x + apart, x - apart]))
+    assert np.allclose(exact, (ends[:6] - ends[6:]).T / 2e-6, rtol=1e-5, atol=1e-6)
+    models, doubt = linearise(task, x)
+    assert doubt[ball_rest.UPWARDS] > 0.5
+    assert np.all(np.delete(doubt, ball_rest.UPWARDS) < 0.01)
+    # the model that holds it, and the one that has the difference
+    assert np.array_equal(models[1], np.where(np.arange(6) == ball_rest.UPWARDS, 0.0, exact))
+    far = task.errors(x + np.outer([APART, -APART], np.eye(6)[ball_rest.UPWARDS]))
+    slope = (far[0] - far[1]) / (2.0 * APART)
+    assert np.allclose(models[0][:, ball_rest.UPWARDS], slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("upwards", [1.0, 3.0, 8.0])
+def test_the_ball_rests_where_the_closed_form_says(upwards: float) -> None:
+    """Come closer to the closed form with smaller steps, at first order."""
+    speed = 7.0
+    # the spin that runs out with the speed of a solid ball: m v r + 2/5 m r^2 w = 0
+    x = np.array([[speed, 0.0, upwards, 0.0, -2.5 * speed, 0.0]])
+    misses: list[float] = []
+    for step in (1e-3, 1.25e-4):
+        roll = ball_rest.make_task(step).rollout(x)
+        assert roll.ok
+        misses.append(abs(float(roll.q[0, -1, 0]) - rest_place(speed, upwards)))
+    assert misses[0] < 0.15
+    assert misses[1] < 0.02
+
+
+def test_a_target_out_of_reach_is_said(tmp_path: Path) -> None:
+    """Stop with a sentence where no throw within the bounds reaches the target."""
+    task = replace(ball_rest.make_task(), target=(1000.0, 0.0))
+    here = context(tmp_path)
+    start = ball_rest.first_throw(here)
+    found, trace = run_least_squares(here, task, start, iterations=20, near=ball_rest.NEAR)
+    assert not found.reached
+    assert np.all(np.abs(found.x) <= ball_rest.MOST)
+    end = (
+        f"the error is {trace.loss[-1]:.3g} after {trace.iterations} iterations, above 0.01, since "
+    )
+    assert found.reason in (
+        f"{end}the iterations are spent.",
+        f"{end}none of the steps that were tried is better.",
+    )
+
+
+def test_stairs_are_climbed_by_differences(tmp_path: Path) -> None:
+    """Reach what a derivative of zero hides, and stop with a sentence without differences."""
+    start = np.array([1.0, 1.0])
+    found, trace = run_least_squares(
+        context(tmp_path), Stairs(), start, iterations=20, near=0.02, which="with"
+    )
+    assert found.reached
+    assert np.all(found.doubt[:, 1] == 1.0)
+    assert np.all(found.doubt[:, 0] < 1e-9)
+    assert trace.evaluations == [1, *[3 * 2 + 14] * trace.iterations]
+    found, trace = run_least_squares(
+        context(tmp_path), Stairs(), start, iterations=20, near=0.02, differences=False
+    )
+    assert not found.reached
+    assert found.reason == (
+        f"the error is {trace.loss[-1]:.3g} after {trace.iterations} iterations, above 0.02, since "
+        "none of the steps that were tried is better."
+    )
+
+
+def test_neighbours_without_errors_leave_the_exact_column() -> None:
+    """Trust the exact column where a neighbour of the difference has no errors."""
+    models, doubt = linearise(Stairs(), np.array([7.95, 0.0]))
+    assert doubt.tolist() == [0.0, 1.0]
+    assert np.array_equal(models[0][:, 0], Stairs.matrix[:, 0])
+
+
+def test_a_model_that_moves_nothing_gives_no_step() -> None:
+    """Return one step of zero where every column is zero."""
+    assert np.array_equal(steps([np.zeros((3, 2))], np.ones(3)), np.zeros((1, 2)))
+
+
+def test_bad_starts_are_refused(tmp_path: Path) -> None:
+    """Refuse starts of another shape, with a NaN, and without errors, in a sentence."""
+    with pytest.raises(ParameterError) as caught:
+        run_least_squares(
+            context(tmp_path), Stairs(), np.array([1.0, np.nan]), iterations=2, near=0.1
+        )
+    assert str(caught.value) == "run_least_squares(): start holds a NaN; give numbers."
+    with pytest.raises(ShapeError) as shaped:
+        run_least_squares(context(tmp_path), Stairs(), np.zeros(3), iterations=2, near=0.1)
+    assert str(shaped.value) == (
+        "run_least_squares(): start has shape (3,); expected (2,), or what repeats to it."
+    )
+    with pytest.raises(OptimisationError) as lost:
+        run_least_squares(context(tmp_path), Stairs(), np.array([8.5, 0.0]), iterations=2, near=0.1)
+    assert str(lost.value) == (
+        "run_least_squares(): the errors at the start are not finite; give another start or a "
+        "smaller time step."
+    )
