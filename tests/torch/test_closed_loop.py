@@ -264,6 +264,69 @@ def test_random_policies() -> None:
     )
 
 
+@pytest.mark.parametrize("memory", MEMORY)
+def test_each_step_asks_the_policy_once(memory: Any) -> None:
+    """Ask a policy that counts or remembers once for each step of the forward pass."""
+    gain = torch.full((1,), 0.5, dtype=torch.float64, requires_grad=True)
+    asked: list[int] = []
+
+    def policy(q: torch.Tensor, v: torch.Tensor, t: int) -> torch.Tensor:
+        asked.append(t)
+        return gain * q[:1] + 0.1 * len(asked)
+
+    found = fbt.closed_loop(SIM, policy, START, START, 5, memory=memory, weights=[gain])
+    assert asked == [0, 1, 2, 3, 4]
+    expected = 0.5 * found.q[:-1, :1] + 0.1 * torch.arange(1, 6).double()[:, None]
+    torch.testing.assert_close(found.u, expected, atol=1e-15, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (
+            3,
+            "weights is of type int; pass a list of the tensors that the policy depends on.",
+        ),
+        (
+            torch.zeros(2),
+            "weights is of type Tensor; pass a list of the tensors that the policy depends on.",
+        ),
+        (
+            [START, 3],
+            "weights[1] is of type int; expected a torch.Tensor that the policy depends on.",
+        ),
+    ],
+)
+def test_weights_must_be_tensors(weights: Any, message: str) -> None:
+    """Refuse weights that are no list of tensors."""
+    with pytest.raises(ParameterError) as refused:
+        fbt.closed_loop(SIM, lambda q, v, t: q[:1], START, START, 3, weights=weights)
+    assert str(refused.value) == f"{WHERE}: {message}"
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_steps_of_numpy_are_taken(memory: Any) -> None:
+    """Take whole numbers of NumPy for steps and segment."""
+    steps: Any = np.int64(5)
+    segment: Any = np.int32(2)
+    policy = Policy(SIM, np.zeros(1))
+    found = fbt.closed_loop(SIM, policy, START, START, steps, memory=memory, segment=segment)
+    expected = fbt.closed_loop(SIM, policy, START, START, 5, memory=memory, segment=2)
+    assert torch.equal(found.q, expected.q)
+    loss_of(found).backward()
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_loops_that_cannot_fit_are_refused(memory: Any) -> None:
+    """Refuse a loop whose states take more memory than is free, before it starts."""
+    told = (
+        r"^featherback\.torch\.closed_loop\(\): the states take 4e\+04 GB and [\d.]+ [MG]B of "
+        r"memory are free; take fewer steps or worlds\.$"
+    )
+    with pytest.raises(MemoryError, match=told):
+        fbt.closed_loop(SIM, lambda q, v, t: q[:1], START, START, 10**12, memory=memory)
+
+
 def test_weights_that_are_not_named_are_refused() -> None:
     """Refuse a policy that would leave a tensor without its gradient."""
     gain = torch.full((1,), 0.5, dtype=torch.float64, requires_grad=True)

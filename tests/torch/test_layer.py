@@ -88,6 +88,17 @@ def test_copies_share_the_simulator() -> None:
     ("params", "kind", "message"),
     [
         (
+            3,
+            ParameterError,
+            'params is of type int; pass a list of names, such as ["body_mass"], or a dict from '
+            "names to tensors.",
+        ),
+        (
+            [3],
+            ParameterError,
+            f'unknown parameter "3"; known: {", ".join(fb.models.cartpole().params)}.',
+        ),
+        (
             "body_mass",
             ParameterError,
             'params is the text "body_mass"; pass a list of names, such as ["body_mass"].',

@@ -12,6 +12,7 @@ pytest.importorskip("torch", reason="torch is not installed; install featherback
 
 import torch
 
+import featherback as fb
 import featherback.torch as fbt
 from featherback.errors import ParameterError, ShapeError, WorldError
 from tests.torch.scenes import simulator
@@ -159,6 +160,26 @@ def test_steps_must_be_a_whole_number(steps: Any) -> None:
     """Refuse numbers of steps that are none."""
     message = refusal(lambda: fbt.rollout(SIM, zeros(2), zeros(2), steps=steps), ShapeError)
     assert message == f"{ROLLOUT}: steps is {steps!r}; it must be a whole number >= 0."
+
+
+@pytest.mark.parametrize("u", [None, zeros(1)])
+def test_steps_of_numpy_are_taken(u: Any) -> None:
+    """Take a whole number of NumPy for steps."""
+    steps: Any = np.int64(5)
+    assert fbt.rollout(SIM, zeros(2), zeros(2), u, steps=steps).q.shape == (6, 2)
+
+
+@pytest.mark.parametrize("u", [None, zeros(1)])
+def test_rollouts_that_cannot_fit_are_refused(u: Any) -> None:
+    """Refuse a rollout whose controls or states take more memory than is free."""
+    free = r"[\d.]+ [MG]B of memory are free; take fewer steps or worlds\.$"
+    told = rf"^featherback\.torch\.rollout\(\): the controls take 8000 GB and {free}"
+    with pytest.raises(MemoryError, match=told):
+        fbt.rollout(SIM, zeros(2), zeros(2), u, steps=10**12)
+    told = rf"^featherback\.torch\.rollout\(\): the states take 1\.04e\+05 GB and {free}"
+    ball = fb.Simulator(fb.models.ball())
+    with pytest.raises(MemoryError, match=told):
+        fbt.rollout(ball, zeros(7), zeros(6), steps=10**12)
 
 
 def test_steps_must_fit_the_controls() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import ParameterError, WorldError
 from featherback.sim.differences import Slopes, slopes, stencil
-from featherback.sim.inputs import NO_GRADIENT, refuse_without_gradient
+from featherback.sim.inputs import NO_GRADIENT, is_whole, refuse_without_gradient
 from featherback.sim.rollout import Rollout
 from featherback.sim.simulator import Simulator
 
@@ -206,7 +206,7 @@ def _refuse(where: str, sim: Any, counts: dict[str, int], params: Sequence[str])
             'few digits to compare with; pass a Simulator with dtype="float64".'
         )
     for name, count in counts.items():
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+        if not is_whole(count) or count < 1:
             raise ParameterError(
                 f"{where}: {name} is {count!r}; it must be a whole number of at least 1."
             )

@@ -55,6 +55,22 @@ def rows(where: str, name: str, array: Real, n: int, model: str) -> tuple[Real, 
     )
 
 
+def is_whole(value: Any) -> bool:
+    """Return whether a value is a whole number."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def check_steps(where: str, steps: Any, known: bool) -> int | None:
+    """Return the number of steps; it may be None where the controls are `known` to say it."""
+    if steps is None:
+        if not known:
+            raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
+        return None
+    if not is_whole(steps) or steps < 0:
+        raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+    return int(steps)
+
+
 def same_worlds(where: str, first: str, worlds: int, name: str, other: int) -> None:
     """Refuse arrays that speak of different numbers of worlds."""
     if worlds != other:
@@ -182,13 +198,22 @@ NOT_NEGATIVE = {
     "geom_size": "m",
 }
 
-_INERTIAS = ("body_inertia", "body_inertia_products")
+INERTIAS = ("body_inertia", "body_inertia_products")
+EIGENVALUES = "all must be >= 0."
+SCALE = "a scale must not be zero."
 # eigenvalues may lie below zero by this many times the rounding of the matrix
 _ROUNDING = 64
-_QUATERNIONS = ("body_quat", "body_iquat", "geom_quat", "site_quat")
+_QUATERNION = "a quaternion must have a length > 0."
+DIRECTIONS = {
+    "body_quat": _QUATERNION,
+    "body_iquat": _QUATERNION,
+    "geom_quat": _QUATERNION,
+    "site_quat": _QUATERNION,
+    "jnt_axis": "an axis must have a length > 0.",
+}
 
 # range -> the table that says where it is in force
-_RANGES = {
+RANGES = {
     "jnt_range": "limit_jnt",
     "jnt_actfrcrange": "jnt_forcelimited",
     "actuator_ctrlrange": "act_ctrllimited",
@@ -208,9 +233,9 @@ def check_value(where: str, name: str, array: Real, structure: Structure) -> Non
     if name == "geom_restitution" and np.any(array > 1):
         raise ParameterError(f"{here} holds {array.max():g}; it must be from 0 to 1.")
     if name == "mesh_scale" and np.any(array == 0):
-        raise ParameterError(f"{here} holds 0; a scale must not be zero.")
+        raise ParameterError(f"{here} holds 0; {SCALE}")
     _check_directions(here, name, array, structure)
-    if name in _RANGES:
+    if name in RANGES:
         _check_range(here, name, array, structure)
     if name == "dof_frictionloss":
         _check_frictionloss(here, array, structure)
@@ -227,8 +252,8 @@ def refuse_indefinite(
         merged: all parameters, each in its own shape or with a leading world axis.
         given: those that the caller gave, in the number type in which they were rounded.
     """
-    changed = [given[name] for name in _INERTIAS if name in given]
-    moments, products = (merged[name] for name in _INERTIAS)
+    changed = [given[name] for name in INERTIAS if name in given]
+    moments, products = (merged[name] for name in INERTIAS)
     # moments alone are eigenvalues, and looked at one by one
     if not changed or not products.any():
         return
@@ -251,7 +276,7 @@ def refuse_indefinite(
     raise ParameterError(
         f'{where}: params["body_inertia"][{body}] and params["body_inertia_products"][{body}] give '
         f'body "{model.body_names[body]}"{f" of world {world[0]}" if world else ""} an inertia '
-        f"with the eigenvalue {least[first]:g} kg·m²; all must be >= 0."
+        f"with the eigenvalue {least[first]:g} kg·m²; {EIGENVALUES}"
     )
 
 
@@ -264,22 +289,15 @@ def _first(bad: NDArray[np.bool_]) -> int | None:
 
 def _check_directions(here: str, name: str, array: Real, structure: Structure) -> None:
     """Refuse quaternions and axes of length zero."""
-    if name in _QUATERNIONS or name == "jnt_axis":
-        zero = np.all(array == 0, axis=-1)
-        if name == "jnt_axis":
-            # ball and free joints have no axis
-            zero = zero & (structure.tables["jnt_type"] >= 2)
-        at = _first(zero)
+    if name in DIRECTIONS:
+        at = _first(np.all(array == 0, axis=-1) & pointed(name, structure))
         if at is not None:
-            kind = "an axis" if name == "jnt_axis" else "a quaternion"
-            raise ParameterError(f"{here}[{at}] is zero; {kind} must have a length > 0.")
+            raise ParameterError(f"{here}[{at}] is zero; {DIRECTIONS[name]}")
 
 
 def _check_range(here: str, name: str, array: Real, structure: Structure) -> None:
     """Refuse ranges in force whose lower end lies above the upper."""
-    table = structure.tables[_RANGES[name]]
-    limited = np.isin(np.arange(array.shape[-2]), table) if name == "jnt_range" else table > 0
-    at = _first((array[..., 0] > array[..., 1]) & limited)
+    at = _first((array[..., 0] > array[..., 1]) & in_force(name, structure))
     if at is not None:
         low, high = array.reshape(-1, *array.shape[-2:])[:, at].T
         w = int(np.argmax(low > high))
@@ -287,6 +305,21 @@ def _check_range(here: str, name: str, array: Real, structure: Structure) -> Non
             f"{here}[{at}] is from {low[w]:g} to {high[w]:g}; the lower end must not lie above the "
             "upper."
         )
+
+
+def in_force(name: str, structure: Structure) -> NDArray[np.bool_]:
+    """Return which ranges of a parameter limit something."""
+    table = structure.tables[RANGES[name]]
+    count = len(structure.params[name])
+    return np.isin(np.arange(count), table) if name == "jnt_range" else table > 0
+
+
+def pointed(name: str, structure: Structure) -> NDArray[np.bool_]:
+    """Return which quaternions or axes of a parameter must have a length."""
+    if name == "jnt_axis":
+        # ball and free joints have no axis
+        return structure.tables["jnt_type"] >= 2
+    return np.ones(len(structure.params[name]), bool)
 
 
 def _check_frictionloss(here: str, array: Real, structure: Structure) -> None:

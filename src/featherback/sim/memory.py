@@ -54,8 +54,18 @@ def available() -> int | None:
     return None
 
 
-def refuse_too_large(where: str, what: str, need: int) -> None:
-    """Raise MemoryError for a rollout whose states or controls cannot fit."""
+CHECKPOINT = ', or keep fewer states, such as checkpoint="bytes:1GB"'
+
+
+def refuse_too_large(where: str, what: str, need: int, advice: str = CHECKPOINT) -> None:
+    """Raise MemoryError for a rollout whose states or controls cannot fit.
+
+    Args:
+        where: the call, for messages.
+        what: "states" or "controls".
+        need: bytes that they take.
+        advice: what to do besides taking fewer steps or worlds.
+    """
     # a small one is not worth the look
     if need < 10**8:
         return
@@ -63,5 +73,5 @@ def refuse_too_large(where: str, what: str, need: int) -> None:
     if free is not None and need > free:
         raise MemoryError(
             f"{where}: the {what} take {readable(need)} and {readable(free)} of memory are free; "
-            'take fewer steps or worlds, or keep fewer states, such as checkpoint="bytes:1GB".'
+            f"take fewer steps or worlds{advice}."
         )

@@ -15,6 +15,8 @@ from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
 from featherback.sim.inputs import (
     as_real,
+    check_steps,
+    is_whole,
     named_arrays,
     pack_theta,
     same_worlds,
@@ -291,14 +293,12 @@ class Simulator(Raw, Outputs):
     ) -> tuple[Real, int, bool]:
         """Check the controls of a rollout; return them, the number of steps, and if per world."""
         nu = self.model.nu
-        whole = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
-        if steps is not None and (not whole or steps < 0):
-            raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+        steps = check_steps(where, steps, u is not None)
+        if steps is not None:
+            refuse_too_large(where, "controls", steps * nu * self.dtype.itemsize)
         if u is None:
-            if steps is None:
-                raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
-            refuse_too_large(where, "controls", int(steps) * nu * self.dtype.itemsize)
-            return np.zeros((int(steps), nu), self.dtype), int(steps), False
+            assert steps is not None
+            return np.zeros((steps, nu), self.dtype), steps, False
         # a copy, since the rollout keeps it
         array = np.array(as_real(where, "u", u, self.dtype), order="C")
         if array.ndim == 1 and array.shape == (nu,) and steps is not None:
@@ -420,8 +420,7 @@ def _positive(where: str, name: str, value: float, zero: bool = False) -> float:
 
 
 def _whole(where: str, name: str, value: Any, least: int, most: int) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
+    if not is_whole(value) or not least <= value <= most:
         raise ParameterError(
             f"{where}: {name} is {value!r}; it must be a whole number from {least} to {most}."
         )

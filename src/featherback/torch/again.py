@@ -63,8 +63,7 @@ class _FeatherbackClosedLoop(Function):
         known = loop.sim.signature
         u = q.new_zeros((*q.shape[:-1], known.nu))
         task = Task((known.handle, loop.names, ops.LOOP), (q, v, u), (shared, own), 1)
-        _refuse_other_weights(loop.policy, q, v, weights)
-        qs, vs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment)
+        qs, vs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment, weights)
         ctx.loop, ctx.segment = loop, segment
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(flags)
@@ -92,7 +91,9 @@ class _FeatherbackClosedLoop(Function):
         return None, None, None, *start, *back.pack_bars, *back.weight_bars
 
 
-def _forward(task: Task, policy: Policy, steps: int, segment: int) -> tuple[Any, ...]:
+def _forward(
+    task: Task, policy: Policy, steps: int, segment: int, weights: list[Tensor]
+) -> tuple[Any, ...]:
     """Run the loop; return states, controls, flags, and random states where segments start."""
     sim, worlds = task.sim, len(task.q)
     known = sim.signature
@@ -107,7 +108,12 @@ def _forward(task: Task, policy: Policy, steps: int, segment: int) -> tuple[Any,
     for t in range(steps):
         if segment and t % segment == 0:
             random.append(torch.get_rng_state())
-        us[:, t] = policy(task.out(q.copy()), task.out(v.copy()), t).detach().numpy()
+        # the first answer is recorded, to see what the policy depends on
+        with torch.set_grad_enabled(t == 0):
+            u = policy(task.out(q.copy()), task.out(v.copy()), t)
+        if t == 0:
+            _refuse_other_weights(u, weights)
+        us[:, t] = u.detach().numpy()
         states = sim.raw_rollout(q, v, us[:, t : t + 1].copy() if known.nu else None, 1, task.theta)
         q, v = states.q[:, 1].copy(), states.v[:, 1].copy()
         qs[:, t + 1], vs[:, t + 1] = q, v
@@ -255,10 +261,8 @@ def _refuse_other_answer(t: int, before: Tensor, after: Tensor, segment: int) ->
     )
 
 
-def _refuse_other_weights(policy: Policy, q: Tensor, v: Tensor, weights: list[Tensor]) -> None:
-    """Refuse a policy that depends on tensors which would get no gradient."""
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        u = policy(q.detach().clone(), v.detach().clone(), 0)
+def _refuse_other_weights(u: Tensor, weights: list[Tensor]) -> None:
+    """Refuse a policy whose answer depends on tensors which would get no gradient."""
     known = {id(w) for w in weights}
     ends = {w.grad_fn for w in weights if w.grad_fn is not None}
     seen: set[Any] = set()

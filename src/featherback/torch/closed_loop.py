@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
+from featherback.sim.inputs import is_whole
+from featherback.sim.memory import refuse_too_large
 from featherback.torch import ops
 from featherback.torch.again import run_again
 from featherback.torch.inputs import (
@@ -94,6 +96,8 @@ def closed_loop(
     known = check_simulator(WHERE, sim)
     count = same_worlds(WHERE, check_state(WHERE, q, v, known))
     _check_options(policy, steps, memory, segment)
+    state = (known.nq + known.nv + known.nu) * q.element_size() * (count or 1)
+    refuse_too_large(WHERE, "states", (steps + 1) * state, advice="")
     names, *packs = pack_params(WHERE, params, sim, count)
     q, v = spread(q, v, count)
 
@@ -103,10 +107,28 @@ def closed_loop(
     loop = Loop(sim, checked, names)
     if memory == "graph":
         return ClosedLoop(*loop.whole(steps, q, v, *packs))
-    if weights is None:
-        weights = policy.parameters() if isinstance(policy, torch.nn.Module) else ()
     length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
-    return ClosedLoop(*run_again(loop, steps, length, (q, v, *packs), tuple(weights)))
+    given = _list_weights(policy, weights)
+    return ClosedLoop(*run_again(loop, int(steps), int(length), (q, v, *packs), given))
+
+
+def _list_weights(policy: Any, weights: Any) -> tuple[Tensor, ...]:
+    """Return the tensors that a policy depends on; refuse what is none."""
+    if weights is None:
+        return tuple(policy.parameters()) if isinstance(policy, torch.nn.Module) else ()
+    if isinstance(weights, Tensor) or not isinstance(weights, Iterable):
+        raise ParameterError(
+            f"{WHERE}: weights is of type {type(weights).__name__}; pass a list of the tensors "
+            "that the policy depends on."
+        )
+    given = tuple(cast("Iterable[Any]", weights))
+    for i, weight in enumerate(given):
+        if not isinstance(weight, Tensor):
+            raise ParameterError(
+                f"{WHERE}: weights[{i}] is of type {type(weight).__name__}; expected a "
+                "torch.Tensor that the policy depends on."
+            )
+    return given
 
 
 def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
@@ -117,7 +139,7 @@ def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
             "torch.nn.Module that is called with q, v and the number of the step."
         )
     for name, value in (("steps", steps), ("segment", segment)):
-        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        whole = is_whole(value) and value > 0
         if not whole and not (name == "segment" and value is None):
             raise ParameterError(f"{WHERE}: {name} is {value!r}; it must be a whole number >= 1.")
     if memory not in MEMORY:

@@ -44,7 +44,12 @@ class SimulatorLayer(torch.nn.Module):
                 f'{WHERE}: params is the text "{params}"; pass a list of names, such as '
                 f'["{params}"].'
             )
-        names = list(params)
+        if not isinstance(params, Iterable):
+            raise ParameterError(
+                f"{WHERE}: params is of type {type(params).__name__}; pass a list of names, such "
+                'as ["body_mass"], or a dict from names to tensors.'
+            )
+        names = [str(name) for name in params]
         for name in names:
             refuse_unknown(WHERE, name, list(sim.param_shapes))
         refuse_without_gradient(WHERE, dict.fromkeys(names))

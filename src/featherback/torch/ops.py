@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from featherback.errors import ParameterError
+from featherback.sim.memory import refuse_too_large
 from featherback.sim.raw import Raw, simulator_of
 from featherback.sim.replay import Bars, Replay, refuse_nonfinite_bars
 from featherback.sim.rollout import refuse_nonfinite
@@ -193,6 +194,8 @@ class Task:
 def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Roll out."""
     task = Task((sim, names, kind), tensors[:3], tensors[3:], 1)
+    need = (task.steps + 1) * (task.q.nbytes + task.v.nbytes)
+    refuse_too_large(task.where, "states", need, advice="")
     states = task.sim.raw_rollout(task.q, task.v, task.u, task.steps, task.theta)
     flags = np.empty((len(task.q), 2), np.int32)
     flags[:, 0], flags[:, 1] = states.status, states.status_step

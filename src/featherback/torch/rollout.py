@@ -10,6 +10,8 @@ from torch import Tensor
 
 from featherback.errors import ShapeError, WorldError
 from featherback.sim import Simulator
+from featherback.sim.inputs import check_steps
+from featherback.sim.memory import refuse_too_large
 from featherback.sim.raw import Signature
 from featherback.sim.status import describe
 from featherback.torch.functions import roll
@@ -149,11 +151,11 @@ def _controls(
 ) -> Tensor:
     """Return the controls of a rollout, real[(worlds,) steps, nu]."""
     nu = known.nu
-    if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 0):
-        raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+    steps = check_steps(where, steps, u is not None)
+    if steps is not None:
+        refuse_too_large(where, "controls", steps * nu * q.element_size(), advice="")
     if u is None:
-        if steps is None:
-            raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
+        assert steps is not None
         return q.new_zeros((steps, nu))
     check_tensor(where, "u", u, known.dtype)
     if u.ndim == 1 and u.shape[0] == nu and steps is not None:
