@@ -126,18 +126,26 @@ def test_budget_is_kept() -> None:
     assert runs_needed(long.units, long.slots) == 1
 
 
+ALLOWED = (
+    'it must be "step" (every state is kept), a whole number k >= 1 (every k-th), or a budget such '
+    'as "bytes:64MB", of at most 18 digits.'
+)
+
+
 @pytest.mark.parametrize(
     ("checkpoint", "message"),
     [
         (
             "steps",
-            "rollout(): checkpoint is 'steps'; it must be \"step\" (every state is kept), a whole "
-            'number k >= 1 (every k-th), or a budget such as "bytes:64MB".',
+            f"rollout(): checkpoint is 'steps'; {ALLOWED}",
         ),
         (
             0,
-            'rollout(): checkpoint is 0; it must be "step" (every state is kept), a whole '
-            'number k >= 1 (every k-th), or a budget such as "bytes:64MB".',
+            f"rollout(): checkpoint is 0; {ALLOWED}",
+        ),
+        (
+            "bytes:" + 5000 * "9",
+            f"rollout(): checkpoint is 'bytes:999999...9999999999999'; {ALLOWED}",
         ),
         (
             "bytes:800",

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from featherback.errors import ParameterError
+from featherback.sim.inputs import is_whole
 
 Checkpoint = str | int
 
-_BYTES = re.compile(r"bytes:(\d+)(|kB|MB|GB)")
+_BYTES = re.compile(r"bytes:(\d{1,18})(|kB|MB|GB)")
 _UNITS = {"": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3}
 
 
@@ -96,15 +98,15 @@ def plan(where: str, checkpoint: Checkpoint, steps: int, state_bytes: int) -> Sc
     """
     if checkpoint == "step":
         return Schedule(steps, max(steps, 1), 0, True)
-    whole = isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool)
-    if whole and int(checkpoint) >= 1:
+    if is_whole(checkpoint) and int(checkpoint) >= 1:
         unit = min(int(checkpoint), max(steps, 1))
         return Schedule(steps, unit, max(math.ceil(steps / unit) - 1, 0), False)
     match = _BYTES.fullmatch(checkpoint) if isinstance(checkpoint, str) else None
     if match is None:
         raise ParameterError(
-            f'{where}: checkpoint is {checkpoint!r}; it must be "step" (every state is kept), a '
-            'whole number k >= 1 (every k-th), or a budget such as "bytes:64MB".'
+            f'{where}: checkpoint is {reprlib.repr(checkpoint)}; it must be "step" (every state is '
+            'kept), a whole number k >= 1 (every k-th), or a budget such as "bytes:64MB", of at '
+            "most 18 digits."
         )
     budget = int(match[1]) * _UNITS[match[2]]
     return _fit(where, str(checkpoint), steps, budget // max(state_bytes, 1), state_bytes)
