@@ -41,6 +41,14 @@ struct Bounds {
   std::string rule;
 };
 
+// what numbers of theta must be together, and the sentence where they are not
+struct Rule {
+  enum class Kind { length, order, inertia };
+  Kind kind;
+  int at, more;  // length: `more` numbers from `at` on; inertia: moments, and products at `more`
+  std::string sentence;
+};
+
 class Crew {
  public:
   // an engine with the memory its calls need
@@ -63,8 +71,12 @@ class Crew {
     std::unique_ptr<Member> member_;
   };
 
-  Crew(const Engine& engine, std::map<unsigned, std::string> sentences, std::vector<Bounds> bounds)
-      : sentences(std::move(sentences)), bounds(std::move(bounds)), first_(engine) {}
+  Crew(const Engine& engine, std::map<unsigned, std::string> sentences, std::vector<Bounds> bounds,
+       std::vector<Rule> rules)
+      : sentences(std::move(sentences)),
+        bounds(std::move(bounds)),
+        rules(std::move(rules)),
+        first_(engine) {}
 
   const Layout& layout() const { return first_.layout(); }
   int real_bytes() const { return first_.real_bytes(); }
@@ -73,6 +85,7 @@ class Crew {
   // what a status bit means, and what parameters may be
   const std::map<unsigned, std::string> sentences;
   const std::vector<Bounds> bounds;
+  const std::vector<Rule> rules;
 
  private:
   std::unique_ptr<Member> take() {

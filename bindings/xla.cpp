@@ -12,18 +12,30 @@
 namespace fb {
 namespace {
 
+using BoundsRow = std::tuple<std::string, int, double, double, std::string>;
+using RuleRow = std::tuple<std::string, int, int, std::string>;
+
+Rule::Kind rule_kind(const std::string& name) {
+  if (name == "length") return Rule::Kind::length;
+  return name == "order" ? Rule::Kind::order : Rule::Kind::inertia;
+}
+
 // what Python holds; engines with equal keys are the same engine
 class CrewHandle {
  public:
   CrewHandle(const Engine& engine, int64_t key, std::map<unsigned, std::string> sentences,
-             std::vector<std::tuple<std::string, int, double, double, std::string>> bounds) {
-    std::vector<Bounds> rules;
-    for (auto& [name, count, low, high, rule] : bounds)
-      rules.push_back({name, count, low, high, rule});
+             const std::vector<BoundsRow>& bounds, const std::vector<RuleRow>& together) {
+    std::vector<Bounds> alone;
+    for (const auto& [name, count, low, high, rule] : bounds)
+      alone.push_back({name, count, low, high, rule});
+    std::vector<Rule> rules;
+    for (const auto& [kind, at, more, sentence] : together)
+      rules.push_back({rule_kind(kind), at, more, sentence});
     std::lock_guard<std::mutex> hold(registry().mutex);
     crew_ = find_crew(key);
     if (crew_) return;
-    crew_ = std::make_shared<Crew>(engine, std::move(sentences), std::move(rules));
+    crew_ =
+        std::make_shared<Crew>(engine, std::move(sentences), std::move(alone), std::move(rules));
     std::erase_if(registry().crews, [](const auto& x) { return x.second.expired(); });
     registry().crews[key] = crew_;
   }
@@ -289,66 +301,19 @@ ffi::Error hvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     fb_xla_seat, take_seat, ffi::Ffi::BindInstantiate().Attr<int64_t>("key").Attr<bool>("single"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_rollout, rollout,
-                              bind_call()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::Buffer<ffi::U32>>()
-                                  .Ret<ffi::Buffer<ffi::S32>>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_vjp, vjp,
-                              bind_call()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_jvp, jvp,
-                              bind_call()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>());
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_hvp, hvp,
-                              bind_call()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    fb_xla_rollout, rollout,
+    (bind_arrays<4, 2>().Ret<ffi::Buffer<ffi::U32>>().Ret<ffi::Buffer<ffi::S32>>()));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_vjp, vjp, (bind_arrays<6, 4>()));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_jvp, jvp, (bind_arrays<8, 2>()));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_hvp, hvp, (bind_arrays<12, 4>()));
 
 void bind_xla(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<CrewHandle>(m, "Crew", "Engines of one model for XLA; see featherback.jax.")
       .def(nb::init<const Engine&, int64_t, std::map<unsigned, std::string>,
-                    std::vector<std::tuple<std::string, int, double, double, std::string>>>(),
-           "engine"_a, "key"_a, "sentences"_a, "bounds"_a);
+                    const std::vector<BoundsRow>&, const std::vector<RuleRow>&>(),
+           "engine"_a, "key"_a, "sentences"_a, "bounds"_a, "rules"_a);
   m.def(
       "xla_handlers",
       [] {

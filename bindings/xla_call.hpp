@@ -1,8 +1,10 @@
 // What the handlers of XLA's calls share: crews by key, checks, and how an error gets out.
 #pragma once
+#include <algorithm>
 #include <cfenv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <sstream>
 #include <unordered_map>
 
@@ -133,24 +135,66 @@ inline void refuse_worlds(const Crew& crew, const char* where, long worlds, cons
   throw Refusal{text.str()};
 }
 
+// whether a symmetric matrix has no eigenvalue below -slack, by elimination from the largest number
+// of the diagonal on
+inline bool semidefinite(double (&a)[3][3], double slack) {
+  for (int k = 0; k < 3; ++k) {
+    int p = k;
+    for (int i = k + 1; i < 3; ++i)
+      if (a[i][i] > a[p][p]) p = i;
+    std::swap(a[k], a[p]);
+    for (auto& row : a) std::swap(row[k], row[p]);
+    if (a[k][k] <= slack) {
+      // what is left must be nothing
+      for (int i = k; i < 3; ++i)
+        for (int j = k; j < 3; ++j)
+          if (std::abs(a[i][j]) > slack) return false;
+      return true;
+    }
+    for (int i = k + 1; i < 3; ++i)
+      for (int j = k + 1; j < 3; ++j) a[i][j] -= a[i][k] * a[k][j] / a[k][k];
+  }
+  return true;
+}
+
+// whether numbers of a row of theta go together
+template <class R>
+bool holds(const Rule& rule, const R* theta) {
+  const R *x = theta + rule.at, *more = theta + rule.more;
+  if (rule.kind == Rule::Kind::order) return x[0] <= x[1];
+  if (rule.kind == Rule::Kind::length)
+    return std::any_of(x, x + rule.more, [](R number) { return number != 0; });
+  double a[3][3] = {{x[0], more[0], more[1]}, {more[0], x[1], more[2]}, {more[1], more[2], x[2]}};
+  const double eps = std::numeric_limits<R>::epsilon();
+  return semidefinite(a, 64 * eps * (a[0][0] + a[1][1] + a[2][2]));
+}
+
+// one row of theta
+template <class R>
+void refuse_row(const Crew& crew, const char* where, const R* theta) {
+  size_t at = 0;
+  for (const Bounds& b : crew.bounds)
+    for (int i = 0; i < b.count; ++i, ++at) {
+      const double x = theta[at];
+      if (x >= b.low && x <= b.high) continue;
+      std::ostringstream text;
+      text << where << ": params[\"" << b.name << "\"] holds ";
+      if (std::isfinite(x))
+        text << x << "; it must be " << b.rule << ".";
+      else
+        text << "a NaN or infinity; give finite numbers.";
+      throw Refusal{text.str()};
+    }
+  for (const Rule& rule : crew.rules)
+    if (!holds(rule, theta)) throw Refusal{where + (": " + rule.sentence)};
+}
 inline void refuse_values(const Crew& crew, const char* where, In theta) {
   const size_t n = crew.theta_numbers();
-  for (size_t row = 0; row < theta.element_count() / n; ++row) {
-    size_t at = row * n;
-    for (const Bounds& b : crew.bounds)
-      for (int i = 0; i < b.count; ++i, ++at) {
-        const double x = crew.real_bytes() == 8
-                             ? static_cast<const double*>(theta.untyped_data())[at]
-                             : static_cast<const float*>(theta.untyped_data())[at];
-        if (x >= b.low && x <= b.high) continue;
-        std::ostringstream text;
-        text << where << ": params[\"" << b.name << "\"] holds ";
-        if (std::isfinite(x))
-          text << x << "; it must be " << b.rule << ".";
-        else
-          text << "a NaN or infinity; give finite numbers.";
-        throw Refusal{text.str()};
-      }
+  for (size_t at = 0; at < theta.element_count(); at += n) {
+    if (crew.real_bytes() == 8)
+      refuse_row(crew, where, static_cast<const double*>(theta.untyped_data()) + at);
+    else
+      refuse_row(crew, where, static_cast<const float*>(theta.untyped_data()) + at);
   }
 }
 
@@ -209,5 +253,15 @@ inline void sum_theta(const Call& c, const char* from, long numbers, long rows, 
 
 // every stage is given all attributes; what they say is in the seat
 inline auto bind_call() { return ffi::Ffi::Bind().Ctx<ffi::State<Seat>>().Attrs(); }
+// arrays in, and then arrays out
+template <int Arguments, int Results, class B = decltype(bind_call())>
+auto bind_arrays(B binding = bind_call()) {
+  if constexpr (Arguments > 0)
+    return bind_arrays<Arguments - 1, Results>(std::move(binding).template Arg<In>());
+  else if constexpr (Results > 0)
+    return bind_arrays<0, Results - 1>(std::move(binding).template Ret<ffi::AnyBuffer>());
+  else
+    return binding;
+}
 
 }  // namespace fb

@@ -89,23 +89,8 @@ ffi::Error output_vjp(Seat* seat, ffi::Dictionary, In q, In v, In x, In theta, I
 }  // namespace
 }  // namespace fb
 
-using fb::In;
-using Result = xla::ffi::AnyBuffer;
-
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     fb_xla_output_seat, fb::take_seat,
     xla::ffi::Ffi::BindInstantiate().Attr<int64_t>("key").Attr<std::string_view>("output"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    fb_xla_output, fb::output,
-    fb::bind_call().Arg<In>().Arg<In>().Arg<In>().Arg<In>().Ret<Result>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_output_vjp, fb::output_vjp,
-                              fb::bind_call()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Arg<In>()
-                                  .Ret<Result>()
-                                  .Ret<Result>()
-                                  .Ret<Result>()
-                                  .Ret<Result>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_output, fb::output, (fb::bind_arrays<4, 1>()));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_output_vjp, fb::output_vjp, (fb::bind_arrays<5, 4>()));

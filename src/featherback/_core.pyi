@@ -58,7 +58,7 @@ class Engine:
 class Crew:
     """Engines of one model for XLA; see featherback.jax."""
 
-    def __init__(self, engine: Engine, key: int, sentences: Mapping[int, str], bounds: Sequence[tuple[str, int, float, float, str]]) -> None: ...
+    def __init__(self, engine: Engine, key: int, sentences: Mapping[int, str], bounds: Sequence[tuple[str, int, float, float, str]], rules: Sequence[tuple[str, int, int, str]]) -> None: ...
 
 def xla_handlers() -> dict:
     """Handlers of XLA's foreign function interface, by name and stage."""

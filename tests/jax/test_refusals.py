@@ -162,6 +162,25 @@ def test_double_precision_must_be_on() -> None:
         assert jax.grad(lambda q: fbj.step(sim, q, q)[1].sum())(jnp.ones(2)).dtype == np.float32
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rollouts_that_cannot_fit_are_refused(compiled: bool) -> None:
+    """Refuse a rollout whose controls or states take more memory than is free."""
+    free = r"[\d.]+ [MG]B of memory are free; take fewer steps or worlds\.$"
+
+    def roll(sim: fb.Simulator, q: Any, v: Any, u: Any) -> Any:
+        run = lambda q: fbj.rollout(sim, q, v, u, steps=10**12)  # noqa: E731
+        return jax.jit(run)(q) if compiled else run(q)
+
+    for u in (None, Z):
+        told = rf"^rollout\(\): the controls take 1\.6e\+04 GB and {free}"
+        with pytest.raises(MemoryError, match=told):
+            roll(pendulum(), Z, Z, u)
+    ball = fb.Simulator(fb.models.ball())
+    told = rf"^rollout\(\): the states take 1\.04e\+05 GB and {free}"
+    with pytest.raises(MemoryError, match=told):
+        roll(ball, np.array(ball.model.q0), np.zeros(6), None)
+
+
 def fails(run: Any) -> str:
     """Run a compiled function that fails and return the sentence without XLA's prefix."""
     with pytest.raises(jax.errors.JaxRuntimeError) as caught:
@@ -201,6 +220,87 @@ def test_traced_parameters_are_checked_when_they_run() -> None:
     assert fails(lambda: step(np.full(sim.params["geom_restitution"].shape, 1.25))) == (
         'step(): params["geom_restitution"] holds 1.25; it must be from 0 to 1.'
     )
+
+
+LIMITED = """
+<mujoco>
+  <worldbody>
+    <body name="free"><freejoint/><geom size="0.1" pos="0.1 0 0"/></body>
+    <body name="arm">
+      <joint name="a" range="-1 1" limited="true" actuatorfrcrange="-9 9"/>
+      <geom type="box" size="0.1 0.2 0.3"/>
+      <site name="tip"/>
+    </body>
+  </worldbody>
+  <actuator>
+    <motor joint="a" ctrlrange="-2 2" ctrllimited="true" forcerange="-3 3" forcelimited="true"/>
+  </actuator>
+</mujoco>
+"""
+SWAPPED = "its lower end lies above the upper; swap them."
+QUATERNION = "is zero; a quaternion must have a length > 0."
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("name", "index", "value", "sentence"),
+    [
+        ("body_quat", 1, 0.0, f'params["body_quat"][1] {QUATERNION}'),
+        ("body_iquat", 2, 0.0, f'params["body_iquat"][2] {QUATERNION}'),
+        ("geom_quat", 1, 0.0, f'params["geom_quat"][1] {QUATERNION}'),
+        ("site_quat", 0, 0.0, f'params["site_quat"][0] {QUATERNION}'),
+        ("jnt_axis", 1, 0.0, 'params["jnt_axis"][1] is zero; an axis must have a length > 0.'),
+        ("jnt_range", (1, 0), 5.0, f'params["jnt_range"][1]: {SWAPPED}'),
+        ("jnt_actfrcrange", (1, 1), -10.0, f'params["jnt_actfrcrange"][1]: {SWAPPED}'),
+        ("actuator_ctrlrange", (0, 0), 3.0, f'params["actuator_ctrlrange"][0]: {SWAPPED}'),
+        ("actuator_forcerange", (0, 0), 4.0, f'params["actuator_forcerange"][0]: {SWAPPED}'),
+        (
+            "body_inertia_products",
+            (2, 1),
+            1e3,
+            'params["body_inertia"][2] and params["body_inertia_products"][2] give body "arm" an '
+            "inertia with an eigenvalue below zero; all must be >= 0.",
+        ),
+    ],
+)
+def test_traced_parameters_must_go_together(
+    name: str, index: Any, value: float, sentence: str, dtype: Any
+) -> None:
+    """Refuse zero quaternions, swapped ranges and odd inertias that only the function sees."""
+    sim = fb.Simulator(fb.load(LIMITED), dtype=dtype)
+    q, v = np.array(sim.model.q0, dtype), np.zeros(sim.model.nv, dtype)
+    step = jax.jit(lambda x: fbj.step(sim, jnp.tile(q, (2, 1)), v, params={name: x}))
+    output = jax.jit(lambda x: fbj.body_poses(sim, q, {name: x}))
+    good = sim.params[name].astype(dtype)
+    bad = good.copy()
+    bad[index] = value
+    assert np.isfinite(step(good)[0]).all()
+    assert fails(lambda: step(bad)) == f"step(): {sentence}"
+    assert fails(lambda: step(np.stack([good, bad]))) == f"step(): {sentence}"
+    assert fails(lambda: output(bad)) == f"featherback.jax: {sentence}"
+    # numbers that JAX does not trace are looked at before
+    with pytest.raises(ParameterError, match=rf"^step\(\): params\[\"{name[:9]}"):
+        fbj.step(sim, q, v, params={name: bad})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_traced_inertias_of_rods_are_taken(dtype: Any) -> None:
+    """Take a matrix whose least eigenvalue is zero, to rounding, in compiled functions."""
+    seed = 9
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    sim = fb.Simulator(fb.load(LIMITED), dtype=dtype)
+    q, v = np.array(sim.model.q0, dtype), np.zeros(sim.model.nv, dtype)
+    names = ("body_inertia", "body_inertia_products")
+    step = jax.jit(lambda *x: fbj.step(sim, q, v, params=dict(zip(names, x, strict=True))))
+    for size in 10 ** rng.uniform(-3, 3, 50):
+        rod = rng.normal(size=3) * size
+        matrix = (rod @ rod * np.eye(3) - np.outer(rod, rod)).astype(dtype)
+        moments, products = (sim.params[name].astype(dtype) for name in names)
+        moments[2], products[2] = np.diag(matrix), matrix[[0, 0, 1], [1, 2, 2]]
+        jax.block_until_ready(step(moments, products))
+        products[2] *= 1.01
+        assert "eigenvalue below zero" in fails(lambda m=moments, p=products: step(m, p))
 
 
 def test_nan_is_a_status_forward_and_an_error_backward() -> None:

@@ -154,3 +154,34 @@ def test_zero_worlds() -> None:
     for a, b in zip(gradient, args, strict=True):
         same(a, np.zeros_like(b))
     assert jax.jacfwd(loss, argnums=3)(*args).shape == args[3].shape
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_batches_of_nothing(compiled: bool) -> None:
+    """Map over no elements: empty results of the right shapes, derivatives too."""
+    sim = fb.Simulator(MODELS["laikago"]())
+    nq, nv, nu = sim.model.nq, sim.model.nv, sim.model.nu
+    mass = jnp.zeros((0, sim.model.nbody))
+    inputs = jnp.zeros((0, nq)), jnp.zeros((0, nv)), jnp.zeros((0, 4, nu)), mass
+
+    def run(q: Any, v: Any, u: Any, mass: Any) -> Any:
+        roll = fbj.rollout(sim, q, v, u, {"body_mass": mass})
+        states = fbj.step(sim, q, v, u[0], {"body_mass": mass})
+        poses = fbj.body_poses(sim, q, {"body_mass": mass})
+        return roll, states, poses, fbj.bias(sim, q, v), fbj.center_of_mass(sim, q)
+
+    def loss(*inputs: Any) -> Any:
+        return sum(jnp.sum(x) for x in jax.tree.leaves(run(*inputs)) if x.dtype == q_type)
+
+    q_type = inputs[0].dtype
+    every = jax.jit if compiled else lambda f: f
+    found = every(jax.vmap(run))(*inputs)
+    nbody = sim.model.nbody
+    shapes = [(5, nq), (5, nv), (), (), (nq,), (nv,), (nbody, 3), (nbody, 3, 3), (nv,), (3,)]
+    assert [x.shape for x in jax.tree.leaves(found)] == [(0, *shape) for shape in shapes]
+    slopes = every(jax.vmap(jax.grad(loss, argnums=(0, 1, 2, 3))))(*inputs)
+    assert [x.shape for x in slopes] == [x.shape for x in inputs]
+    shared = every(jax.grad(lambda m: jnp.sum(jax.vmap(loss, (0, 0, 0, None))(*inputs[:3], m))))
+    same(shared(sim.params["body_mass"]), np.zeros(nbody))
+    tangents = every(jax.vmap(jax.jacfwd(run, argnums=1)))(*inputs)
+    assert jax.tree.leaves(tangents)[0].shape == (0, 5, nq, nv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import struct
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,16 @@ import numpy as np
 from featherback._core import Crew, isa, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
-from featherback.sim.inputs import NOT_NEGATIVE
+from featherback.sim.inputs import (
+    DIRECTIONS,
+    EIGENVALUES,
+    INERTIAS,
+    NOT_NEGATIVE,
+    RANGES,
+    SCALE,
+    in_force,
+    pointed,
+)
 from featherback.sim.status import SENTENCES
 
 NO_ROW = (
@@ -69,7 +79,8 @@ def engines_of(sim: Simulator) -> Engines:
     if sim not in _engines:
         _register()
         m, key = sim.model, _key(sim)
-        crew = Crew(sim.engine, key, {int(k): text for k, text in SENTENCES.items()}, _bounds(sim))
+        sentences = {int(k): text for k, text in SENTENCES.items()}
+        crew = Crew(sim.engine, key, sentences, _bounds(sim), _rules(sim))
         sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, sim.engine.theta_numbers)
         _engines[sim] = Engines(key, crew, sim.dtype, *sizes)
     return _engines[sim]
@@ -109,6 +120,38 @@ def _bounds(sim: Simulator) -> list[tuple[str, int, float, float, str]]:
             low, rule = float(np.nextafter(0.0, 1.0)), "> 0"
         bounds.append((name, base.size, float(low), float(high), rule))
     return bounds
+
+
+def _rules(sim: Simulator) -> list[tuple[str, int, int, str]]:
+    """Return what numbers must be together: the kind of rule, two places, and the sentence."""
+    structure, bodies = sim.model.structure, sim.model.body_names
+    sizes = [value.size for value in sim.params.values()]
+    start = dict(zip(sim.params, itertools.accumulate([0, *sizes]), strict=False))
+    rules: list[tuple[str, int, int, str]] = []
+    for name, reason in DIRECTIONS.items():
+        n = sim.params[name].shape[1]
+        rules += [
+            ("length", start[name] + n * i, n, f'params["{name}"][{i}] is zero; {reason}')
+            for i in np.flatnonzero(pointed(name, structure)).tolist()
+        ]
+    for name in RANGES:
+        ends = "its lower end lies above the upper; swap them."
+        rules += [
+            ("order", start[name] + 2 * i, 0, f'params["{name}"][{i}]: {ends}')
+            for i in np.flatnonzero(in_force(name, structure)).tolist()
+        ]
+    rules += [
+        ("length", start["mesh_scale"] + i, 1, 'params["mesh_scale"] holds 0; ' + SCALE)
+        for i in range(sim.params["mesh_scale"].size)
+    ]
+    moments, products = (start[name] for name in INERTIAS)
+    for i, body in enumerate(bodies):
+        given = " and ".join(f'params["{name}"][{i}]' for name in INERTIAS)
+        text = (
+            f'{given} give body "{body}" an inertia with an eigenvalue below zero; ' + EIGENVALUES
+        )
+        rules.append(("inertia", moments + 3 * i, products + 3 * i, text))
+    return rules
 
 
 @cache

@@ -19,6 +19,7 @@ from featherback.jax.inputs import (
 )
 from featherback.jax.primitives import rollout_map
 from featherback.sim import Simulator
+from featherback.sim.memory import refuse_too_large
 
 
 class Trajectory(NamedTuple):
@@ -106,6 +107,9 @@ def rollout(
     arrays["u"] = controls(where, sim, engines, u, steps)
     ranks = {"q": 1, "v": 1, "u": 2}
     worlds = count_worlds(where, arrays, ranks)
+    states = (arrays["u"].shape[-2] + 1) * (1 if worlds is None else worlds)
+    state = (engines.nq + engines.nv) * engines.dtype.itemsize
+    refuse_too_large(where, "states", states * state, advice="")
     theta = flat_params(where, sim, engines, params, worlds)
     full = [give_worlds(x, worlds, ranks[k]) for k, x in arrays.items()]
     out = rollout_map.forward.bind(*full, theta, engines=engines, single=False)

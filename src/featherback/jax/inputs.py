@@ -16,13 +16,17 @@ from featherback.jax.crew import Engines, engines_of
 from featherback.jax.spread import spread
 from featherback.sim import Simulator
 from featherback.sim.inputs import (
+    INERTIAS,
     NO_GRADIENT,
     as_real,
+    check_steps,
     check_value,
     named_arrays,
+    refuse_indefinite,
     refuse_unknown,
     same_worlds,
 )
+from featherback.sim.memory import refuse_too_large
 
 Params = dict[str, ArrayLike]
 
@@ -98,12 +102,11 @@ def give_worlds(x: jax.Array, worlds: int | None, rank: int) -> jax.Array:
 def controls(where: str, sim: Simulator, engines: Engines, u: Any, steps: int | None) -> jax.Array:
     """Check the controls of a rollout."""
     nu = engines.nu
-    whole = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
-    if steps is not None and (not whole or steps < 0):
-        raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+    steps = check_steps(where, steps, u is not None)
+    if steps is not None:
+        refuse_too_large(where, "controls", steps * nu * engines.dtype.itemsize, advice="")
     if u is None:
-        if steps is None:
-            raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
+        assert steps is not None
         return jnp.zeros((steps, nu), engines.dtype)
     array = real(where, "u", u, engines)
     if array.shape == (nu,) and steps is not None:
@@ -143,6 +146,10 @@ def flat_params(
     }
     if not given:
         return jnp.zeros((0,), engines.dtype)
+    merged = {name: given.get(name, base[name]) for name in INERTIAS}
+    if not any(isinstance(x, Tracer) for x in merged.values()):
+        known = {name: np.asarray(x) for name, x in merged.items()}
+        refuse_indefinite(where, sim.model, known, {k: x for k, x in known.items() if k in given})
     for name in given:
         if name in without_gradient:
             given[name] = _undifferentiated(where, name, without_gradient[name], given[name])

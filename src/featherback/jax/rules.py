@@ -112,8 +112,8 @@ def batch_worlds(primitive: Primitive, thetas: tuple[int, ...]) -> None:
             leads[3] = static["rows"]
             static = {**static, "rows": batch * leads[3]}
         out = primitive.bind(*merged, **static)
-        # what a map does not have stays empty
-        mapped = [x.ndim > 1 or x.size > 0 for x in out]
+        # what a map does not have stays an empty row of numbers; flags are there for each world
+        mapped = [x.ndim > 1 or not jnp.issubdtype(x.dtype, jnp.floating) for x in out]
         split = [
             x.reshape(batch, n, *x.shape[1:]) if keep else x
             for x, n, keep in zip(out, leads, mapped, strict=False)
