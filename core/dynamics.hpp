@@ -31,6 +31,13 @@ FB_INLINE void newton_euler_adjoint(const Inertia<T>& I, Motion<T> v, Motion<T> 
   newton_euler_inertia_adjoint(v, a, f_bar, I_bar);
 }
 
+// the world accelerates upwards: gravity enters as the root's acceleration
+template <class T, class P>
+FB_INLINE Motion<T> gravity_acceleration(const Model<T, P>& m) {
+  const P* g = m.theta.gravity;
+  return {zero3<T>(), {-T(g[0]), -T(g[1]), -T(g[2])}};
+}
+
 // centre of mass of a body, relative to its tree's origin
 template <class T, class P>
 FB_INLINE Vec3<T> body_centre(const Model<T, P>& m, int body, const Work<T>& w) {
@@ -113,7 +120,7 @@ FB_INLINE void articulate_axis(int d, const T* tau, Sym3<T>& M, Vec3<T>& p, Work
 }
 
 // (D.3)  leaves to root: U = IA S, D = S'U + hD, u = tau - S'p, then the body below feels IA - U
-// U'/D and p + U u/D; u in w.qdd
+// U'/D and p + IA c + U u/D; u in w.qdd
 template <class T, class P>
 FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T>& w) {
   const Layout& s = m.s;
@@ -121,7 +128,7 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
   const int up = s.link_parent[l], first = s.link_dof[l];
   const bool free = s.link_type[l] == kFree;
   link_inertia(m, l, w);
-  Force<T> p = newton_euler(k.I, k.v, k.a);
+  Force<T> p = cross(k.v, k.I * k.v);
   Sym6<T> IA = dense(k.I);
   if (m.applied) p -= w.ext[l];
   // what the links above have handed down
@@ -146,6 +153,7 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
   }
   if (up == 0) return;
   LinkWork<T>& j = w.link[up];
+  p += IA * k.c;
   if (w.fed[up]) {
     j.p += p;
     add(j.IA, IA);
@@ -156,15 +164,43 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
   }
 }
 
-// Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use.  Links keep the
-// accelerations they have without qdd; what qdd adds to them is left in w.twist
+// one axis of a free joint in the second half of a solve: only linear parts meet there
+template <int I, class T>
+FB_INLINE void expand_axis(const DofWork<T>& e, T& x, Vec3<T>& V) {
+  x = (x - dot(V, e.U.lin)) * e.Dinv;
+  part<I>(V) += x;
+}
+// x = (x - U'V) / D, V += S x over the dofs of a link, from the root's side on
+template <class T>
+FB_INLINE void expand_link(const Layout& s, const Work<T>& w, int l, T* x, Motion<T>& V) {
+  int d = s.link_dof[l];
+  const int last = d + s.link_ndof[l];
+  if (s.link_type[l] == kFree) {
+    expand_axis<0>(w.dof[d], x[d], V.lin);
+    expand_axis<1>(w.dof[d + 1], x[d + 1], V.lin);
+    expand_axis<2>(w.dof[d + 2], x[d + 2], V.lin);
+    d += 3;
+  }
+  for (; d < last; ++d) {
+    const DofWork<T>& e = w.dof[d];
+    x[d] = (x[d] - dot(V, e.U)) * e.Dinv;
+    V = mul_add(e.S, x[d], V);
+  }
+}
+
+// Mh qdd + c(q, v) = tau, and the factorisation (U, Dinv) that later solves use
 template <class T, class P>
 FB_FN void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
   if (m.applied) applied_wrenches(m, w);
   for (int l = 0; l < m.s.nlink; ++l) w.fed[l] = 0;
   for (int l = m.s.nlink - 1; l > 0; --l) articulate_link(m, l, tau, w);
-  // (D.4)  root to leaves
-  expand_solution(m.s, w, w.qdd, w.twist);
+  // (D.4)  root to leaves: qdd = (u - U'a) / D, a += S qdd
+  w.link[0].a = gravity_acceleration<T>(m);
+  for (int l = 1; l < m.s.nlink; ++l) {
+    Motion<T> a = w.link[m.s.link_parent[l]].a + w.link[l].c;
+    expand_link(m.s, w, l, w.qdd, a);
+    w.link[l].a = a;
+  }
 }
 
 // (D.5)  Mh x = f with the factorisation: force sweep down, motion sweep up; f and x may be the
@@ -196,16 +232,11 @@ FB_FN void reduce_force(const Layout& s, const Work<T>& w, const T* f, T* x, For
     if (s.link_parent[l] > 0) F[s.link_parent[l]] += sum;
   }
 }
-// one axis of a free joint in both halves: only linear parts meet there
+// the same in the first half
 template <int I, class T>
 FB_INLINE void reduce_axis(const DofWork<T>& e, T f, T& x, Vec3<T>& F) {
   x = f - part<I>(F);
   F = mul_add(e.U.lin, x * e.Dinv, F);
-}
-template <int I, class T>
-FB_INLINE void expand_axis(const DofWork<T>& e, T& x, Vec3<T>& V) {
-  x = (x - dot(V, e.U.lin)) * e.Dinv;
-  part<I>(V) += x;
 }
 // (D.6)  the second half: from u = L^-1 f to x = L^-T D^-1 u, in place; V receives the twists S x
 // of all links
@@ -214,19 +245,7 @@ FB_FN void expand_solution(const Layout& s, const Work<T>& w, T* x, Motion<T>* V
   V[0] = zero_motion<T>();
   for (int l = 1; l < s.nlink; ++l) {
     Motion<T> a = V[s.link_parent[l]];
-    int d = s.link_dof[l];
-    const int last = d + s.link_ndof[l];
-    if (s.link_type[l] == kFree) {
-      expand_axis<0>(w.dof[d], x[d], a.lin);
-      expand_axis<1>(w.dof[d + 1], x[d + 1], a.lin);
-      expand_axis<2>(w.dof[d + 2], x[d + 2], a.lin);
-      d += 3;
-    }
-    for (; d < last; ++d) {
-      const DofWork<T>& e = w.dof[d];
-      x[d] = (x[d] - dot(a, e.U)) * e.Dinv;
-      a = mul_add(e.S, x[d], a);
-    }
+    expand_link(s, w, l, x, a);
     V[l] = a;
   }
 }

@@ -177,23 +177,14 @@ FB_INLINE void world_link(Work<T>& w) {
   w.link[0].vs = zero_motion<T>();
 }
 
-// the world accelerates upwards: gravity enters as the root's acceleration
-template <class T, class P>
-FB_INLINE Motion<T> gravity_acceleration(const Model<T, P>& m) {
-  const P* g = m.theta.gravity;
-  return {zero3<T>(), {-T(g[0]), -T(g[1]), -T(g[2])}};
-}
-
 template <class T, class P>
 FB_FN void kinematics(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
   world_link(w);
-  w.link[0].a = gravity_acceleration<T>(m);
   w.origin[m.s.ntree] = zero3<T>();
   for (int l = 1; l < m.s.nlink; ++l) {
     link_pose(m, l, q, w);
     link_subspace(m, l, w);
     link_velocity(m, l, v, w);
-    w.link[l].a = w.link[m.s.link_parent[l]].a + w.link[l].c;
   }
 }
 

@@ -193,7 +193,6 @@ FB_FN void forward_dynamics(const Model<T, P>& m, const T* tau, Work<T>& w) {
   bare.applied = false;
   for (int d = 0; d < m.s.nv; ++d) w.hD[d] = T(m.theta.dof_armature[d]);
   articulated_body(bare, tau, w);
-  for (int l = 1; l < m.s.nlink; ++l) w.link[l].a += w.twist[l];
 }
 // (O.8)  tau_bar = M^-1 a_bar, and what inverse dynamics makes of -tau_bar.  Given a_bar, with the
 // forward in w, add to bars.v and bars.x, to q_bar (tangent, nv) and to the parameters

@@ -19,7 +19,12 @@ FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u,
   FB_STAGE(free_velocity);
   const T h = T(m.theta.dt[0]);
   for (int d = 0; d < m.s.nv; ++d) w.vs[d] = mul_add(w.qdd[d], h, v[d]);
-  for (int l = 1; l < m.s.nlink; ++l) w.link[l].vs = mul_add(w.twist[l], h, w.link[l].v);
+  for (int l = 1; l < m.s.nlink; ++l) {
+    Motion<T> a = w.link[m.s.link_parent[l]].vs;
+    const int first = m.s.link_dof[l];
+    for (int d = first; d < first + m.s.link_ndof[l]; ++d) a = mul_add(w.dof[d].S, w.vs[d], a);
+    w.link[l].vs = a;
+  }
 }
 
 template <class T, class P>
