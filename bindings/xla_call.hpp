@@ -253,15 +253,15 @@ inline void sum_theta(const Call& c, const char* from, long numbers, long rows, 
 
 // every stage is given all attributes; what they say is in the seat
 inline auto bind_call() { return ffi::Ffi::Bind().Ctx<ffi::State<Seat>>().Attrs(); }
-// arrays in, and then arrays out
+// arrays in, and then at least one array out
 template <int Arguments, int Results, class B = decltype(bind_call())>
-auto bind_arrays(B binding = bind_call()) {
+auto bind_arrays(B&& binding = bind_call()) {
   if constexpr (Arguments > 0)
     return bind_arrays<Arguments - 1, Results>(std::move(binding).template Arg<In>());
-  else if constexpr (Results > 0)
+  else if constexpr (Results > 1)
     return bind_arrays<0, Results - 1>(std::move(binding).template Ret<ffi::AnyBuffer>());
   else
-    return binding;
+    return std::move(binding).template Ret<ffi::AnyBuffer>();
 }
 
 }  // namespace fb
