@@ -230,3 +230,59 @@ def test_refusals(case: int) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value) == message
+
+
+CARTPOLE = fb.models.cartpole()
+Z = np.zeros(2)
+
+
+@pytest.mark.parametrize("worlds", ["none", "products", "moments"])
+def test_indefinite_inertias_are_refused(worlds: str) -> None:
+    """Refuse a matrix of inertia that no body has, by body, world and eigenvalue."""
+    sim = fb.Simulator(CARTPOLE)
+    moments, products = CARTPOLE.params["body_inertia"].copy(), np.zeros((3, 3))
+    moments[2] = (0.3, 0.4, 0.5)
+    products[2] = (0.0, 0.0, 0.6)
+    least, place = np.linalg.eigvalsh(np.array([[0.3, 0, 0], [0, 0.4, 0.6], [0, 0.6, 0.5]]))[0], ""
+    if worlds == "products":
+        products = np.stack([0 * products, products])
+        place = " of world 1"
+    if worlds == "moments":
+        moments = np.stack([moments + 9, moments, moments])
+        place = " of world 1"
+    params = {"body_inertia": moments, "body_inertia_products": products}
+    count = max(len(x) if x.ndim == 3 else 1 for x in params.values())
+    q = np.zeros((count, 2)) if place else Z
+    message = (
+        'params["body_inertia"][2] and params["body_inertia_products"][2] give body "pole"'
+        f"{place} an inertia with the eigenvalue {least:g} kg·m²; all must be >= 0."
+    )
+    calls: dict[str, Call] = {
+        "step()": lambda: sim.step(q, Z, params=params),
+        "rollout()": lambda: sim.rollout(q, Z, steps=1, params=params),
+    }
+    if not place:
+        calls["Simulator()"] = lambda: fb.Simulator(CARTPOLE, params=params)
+    for where, call in calls.items():
+        with pytest.raises(ParameterError) as caught:
+            call()
+        assert str(caught.value) == f"{where}: {message}"
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_inertias_of_rods_are_taken(dtype: Any) -> None:
+    """Take a matrix whose least eigenvalue is zero, to the rounding of its numbers."""
+    sim = fb.Simulator(CARTPOLE)
+    seed = 8
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    below = 0
+    for _ in range(200):
+        rod = rng.normal(size=3) * 10 ** rng.uniform(-3, 3)
+        matrix = (rod @ rod * np.eye(3) - np.outer(rod, rod)).astype(dtype)
+        moments, products = CARTPOLE.params["body_inertia"].copy(), np.zeros((3, 3), dtype)
+        moments[2], products[2] = np.diag(matrix), matrix[[0, 0, 1], [1, 2, 2]]
+        below += np.linalg.eigvalsh(matrix.astype(float))[0] < 0
+        params = {"body_inertia": moments.astype(dtype), "body_inertia_products": products}
+        sim.step(Z, Z, params=params)
+    assert below > 20

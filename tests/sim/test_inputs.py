@@ -286,54 +286,6 @@ def test_parameters_refuse(sim: fb.Simulator, params: dict[str, Any], message: s
     )
 
 
-@pytest.mark.parametrize("worlds", ["none", "products", "moments"])
-def test_indefinite_inertias_are_refused(sim: fb.Simulator, worlds: str) -> None:
-    """Refuse a matrix of inertia that no body has, by body, world and eigenvalue."""
-    moments, products = MODEL.params["body_inertia"].copy(), np.zeros((3, 3))
-    moments[2] = (0.3, 0.4, 0.5)
-    products[2] = (0.0, 0.0, 0.6)
-    least, place = np.linalg.eigvalsh(np.array([[0.3, 0, 0], [0, 0.4, 0.6], [0, 0.6, 0.5]]))[0], ""
-    if worlds == "products":
-        products = np.stack([0 * products, products])
-        place = " of world 1"
-    if worlds == "moments":
-        moments = np.stack([moments + 9, moments, moments])
-        place = " of world 1"
-    params = {"body_inertia": moments, "body_inertia_products": products}
-    count = max(len(x) if x.ndim == 3 else 1 for x in params.values())
-    q = np.tile(Q, (count, 1)) if place else Q
-    message = (
-        'params["body_inertia"][2] and params["body_inertia_products"][2] give body "pole"'
-        f"{place} an inertia with the eigenvalue {least:g} kg·m²; all must be >= 0."
-    )
-    assert refusal(lambda: sim.step(q, V, params=params), ParameterError) == f"step(): {message}"
-    assert refusal(lambda: sim.rollout(q, V, steps=1, params=params), ParameterError) == (
-        f"rollout(): {message}"
-    )
-    if not place:
-        assert refusal(lambda: fb.Simulator(MODEL, params=params), ParameterError) == (
-            f"Simulator(): {message}"
-        )
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_inertias_of_rods_are_taken(sim: fb.Simulator, dtype: Any) -> None:
-    """Take a matrix whose least eigenvalue is zero, to the rounding of its numbers."""
-    seed = 8
-    print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
-    below = 0
-    for _ in range(200):
-        rod = rng.normal(size=3) * 10 ** rng.uniform(-3, 3)
-        matrix = (rod @ rod * np.eye(3) - np.outer(rod, rod)).astype(dtype)
-        moments, products = MODEL.params["body_inertia"].copy(), np.zeros((3, 3), dtype)
-        moments[2], products[2] = np.diag(matrix), matrix[[0, 0, 1], [1, 2, 2]]
-        below += np.linalg.eigvalsh(matrix.astype(float))[0] < 0
-        params = {"body_inertia": moments.astype(dtype), "body_inertia_products": products}
-        sim.step(Q, V, params=params)
-    assert below > 20
-
-
 @pytest.mark.parametrize("params", [[1.0], np.ones(3), "body_mass"], ids=["list", "array", "str"])
 def test_parameters_must_be_named(sim: fb.Simulator, params: Any) -> None:
     """Refuse parameters that are no dictionary, in every call."""
