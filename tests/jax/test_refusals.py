@@ -165,7 +165,8 @@ def test_double_precision_must_be_on() -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 def test_rollouts_that_cannot_fit_are_refused(compiled: bool) -> None:
     """Refuse a rollout whose controls or states take more memory than is free."""
-    free = r"[\d.]+ [MG]B of memory are free; take fewer steps or worlds\.$"
+    # JAX may add a note after the sentence
+    free = r"[\d.]+ [MG]B of memory are free; take fewer steps or worlds\.(\n|$)"
 
     def roll(sim: fb.Simulator, q: Any, v: Any, u: Any) -> Any:
         run = lambda q: fbj.rollout(sim, q, v, u, steps=10**12)  # noqa: E731
@@ -183,7 +184,8 @@ def test_rollouts_that_cannot_fit_are_refused(compiled: bool) -> None:
 
 def fails(run: Any) -> str:
     """Run a compiled function that fails and return the sentence without XLA's prefix."""
-    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+    # the first call of a compiled function and later ones raise errors of different kinds
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError)) as caught:
         jax.block_until_ready(run())
     text = str(caught.value)
     assert text.startswith("INVALID_ARGUMENT: ")
