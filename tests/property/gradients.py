@@ -74,7 +74,7 @@ class Comparison:
         found = self.roll.vjp(*self.bars)
         self.gradient = {"q": found.q, "v": found.v, "u": found.u, **found.params}
         self.largest = max(
-            float(np.abs(a.reshape(-1) * sizes(name, self.inputs[name])).max(initial=0))
+            float(np.abs(a.reshape(-1) * sizes(name, self.inputs)).max(initial=0))
             for name, a in self.gradient.items()
         )
 
@@ -126,7 +126,7 @@ class Comparison:
         with np.errstate(invalid="ignore"):
             reference = self.lines(name, directions)
         # what lies eight digits below the largest entry of all is rounding
-        size = sizes(name, self.inputs[name])
+        size = sizes(name, self.inputs)
         scale = max(float(np.abs(gradient * size).max()), reference.largest(), 1e-8 * self.largest)
         error = np.abs(directions @ gradient - reference.value) / scale
         # differences cannot follow a slope by which the smallest step moves the loss this far
@@ -158,7 +158,7 @@ class Comparison:
 
     def note(self, name: str, tally: Tally) -> None:
         """Note that an input acts, if its gradient is more than rounding."""
-        entries = self.gradient[name].reshape(-1) * sizes(name, self.inputs[name])
+        entries = self.gradient[name].reshape(-1) * sizes(name, self.inputs)
         if np.abs(entries).max() > 1e-13 * self.largest:
             tally.acted.add(name)
 
@@ -191,9 +191,9 @@ class Comparison:
 
     def entries(self, name: str) -> Vector:
         """Return one direction for each entry of an input."""
-        return np.diag(sizes(name, self.inputs[name]))
+        return np.diag(sizes(name, self.inputs))
 
     def random_directions(self, name: str, count: int) -> Vector:
         """Return random directions; what must keep its sign is moved by a share of itself."""
-        size = sizes(name, self.inputs[name])
+        size = sizes(name, self.inputs)
         return self.rng.normal(size=(count if size.any() else 0, len(size))) * size

@@ -78,7 +78,7 @@ class Long:
         """
         size = float(np.linalg.norm(self.gradient[name] * line))
         with np.errstate(invalid="ignore"):
-            far = np.nanmax(np.abs(line / sizes(name, self.inputs[name])))
+            far = np.nanmax(np.abs(line / sizes(name, self.inputs)))
         line = line / max(size, far * EPSILONS[0] / FARTHEST)
         for shorter in (1.0, 0.1, 0.01):
             terms = self.gradient[name] * line * shorter
@@ -146,13 +146,13 @@ def standing(seed: int, **options: Any) -> Long:
 
 def random_lines(case: Long, name: str, count: int) -> Vector:
     """Return random directions through one input; what must keep its sign moves by a share."""
-    size = sizes(name, case.inputs[name])
+    size = sizes(name, case.inputs)
     return case.rng.normal(size=(count, len(size))) * size
 
 
 def active(case: Long) -> list[str]:
     """Return the inputs that act on the motion and can be moved."""
-    moved = {name: sizes(name, case.inputs[name]) for name in case.inputs}
+    moved = {name: sizes(name, case.inputs) for name in case.inputs}
     return [name for name in case.inputs if np.any(case.gradient[name] * moved[name])]
 
 
@@ -230,7 +230,7 @@ def test_laikago_in_every_direction(
     """Agree with dual numbers over 1000 steps, entry by entry; controls along random lines."""
     case = standing(2, friction=friction, solver=solver)
     for name in case.inputs:
-        size = sizes(name, case.inputs[name])
+        size = sizes(name, case.inputs)
         lines = random_lines(case, name, 64) if name == "u" else np.diag(size)
         if np.any(lines):
             print(name, end=": ")

@@ -94,7 +94,7 @@ def test_outputs_of_random_models(name: str) -> None:
         inputs |= {k: np.array(model.params[k]) for k in NAMES if model.params[k].size}
         bars = [rng.normal(size=y.shape) for y in evaluate(sim, name, inputs)]
         found = gradient(sim, name, inputs, bars)
-        moves = {k: sizes(k, inputs[k]).reshape(g.shape) for k, g in found.items()}
+        moves = {k: sizes(k, inputs).reshape(g.shape) for k, g in found.items()}
         # what lies five digits below the largest entry of all is rounding in the differences
         floor = 1e-5 * max(float(np.abs(g * moves[k]).max()) for k, g in found.items())
         for key, g in found.items():
@@ -105,7 +105,9 @@ def test_outputs_of_random_models(name: str) -> None:
                 assert not g.any()
             scale = max(float(np.abs(g * moves[key]).max()), floor, 1e-300)
             error = abs(float((g * along).sum()) - reference.value[0]) / scale
-            assert error <= 1e-6, (seed, key, error)
+            # where rounding hides more than that, the differences' own doubt is the limit
+            doubt = float(reference.doubt[0]) / scale
+            assert error <= max(1e-6, doubt / 3) and doubt <= 1e-4, (seed, key, error, doubt)
             worst = max(worst, error)
             if g.any():
                 acted.add(key)

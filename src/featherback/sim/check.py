@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -275,9 +275,13 @@ class _Case:
         self.roll = self._rollout(inputs)
         self.gradient = self._vjp(self.steps)
         self.largest = max(
-            float(np.abs(a * sizes(name, inputs[name])).max(initial=0))
+            float(np.abs(a * self.sizes(name)).max(initial=0))
             for name, a in self.gradient.items()
         )
+
+    def sizes(self, name: str) -> Vector:
+        """Return by how much the entries of an input are moved."""
+        return sizes(name, {**self.sim.params, **self.inputs})
 
     def _rollout(self, inputs: Inputs) -> Rollout:
         params: dict[str, ArrayLike] = {k: a for k, a in inputs.items() if k not in STATES}
@@ -331,7 +335,7 @@ class _Case:
         """Return what errors are relative to: the largest entry, times what it is moved by."""
         # what lies eight digits below the largest entry of all is rounding
         floor = max(1e-8 * self.largest, float(np.finfo(np.float64).tiny))
-        entries = np.abs(gradient * sizes(name, self.inputs[name]))
+        entries = np.abs(gradient * self.sizes(name))
         return max(float(entries.max()), found.largest(), floor)
 
     def first_step(self, name: str, line: Vector, tolerance: float) -> int:
@@ -354,7 +358,7 @@ class _Case:
         self, name: str, tolerance: float
     ) -> tuple[tuple[int, ...], Vector, float] | None:
         """Return the entry of an input with the largest error, its line and its error."""
-        size = sizes(name, self.inputs[name])
+        size = self.sizes(name)
         largest = np.argsort(-np.abs(self.gradient[name] * size), kind="stable")[:MOST_ENTRIES]
         lines = np.diag(size)[largest]
         error, doubt = self.errors(name, lines)
@@ -416,7 +420,7 @@ class _Tally:
 
     def add(self, case: _Case, draw: int, name: str, rng: np.random.Generator) -> None:
         """Compare the gradient of one input along random lines."""
-        lines = _lines(name, case.inputs[name], rng)
+        lines = _lines(case.sizes(name), rng)
         if not len(lines):
             return
         error, doubt = case.errors(name, lines)
@@ -458,18 +462,26 @@ class _Tally:
         )
 
 
-def sizes(name: str, x: Vector) -> Vector:
+def sizes(name: str, inputs: Mapping[str, Any]) -> Vector:
     """Return by how much the entries of an input are moved along a line, flat.
 
-    What must keep its sign is moved by a share of itself.
+    What must keep its sign is moved by a share of itself, a product of inertia by a share of the
+    least moment of its body.
+
+    Args:
+        name: the input.
+        inputs: inputs by name; "body_inertia" among them where a product of inertia is asked for.
     """
+    x = np.asarray(inputs[name])
     flat = np.abs(x.reshape(-1))
     if name in STATES:
         return np.ones_like(flat)
+    if name == "body_inertia_products":
+        least = np.asarray(inputs["body_inertia"]).min(axis=-1, keepdims=True)
+        return 0.02 * np.broadcast_to(least, x.shape).reshape(-1)
     return 0.1 * (flat if name in SIGNED else np.maximum(flat, 1e-2))
 
 
-def _lines(name: str, x: Vector, rng: np.random.Generator) -> Vector:
+def _lines(size: Vector, rng: np.random.Generator) -> Vector:
     """Return random directions of one input, flat; none where it cannot be moved."""
-    size = sizes(name, x)
-    return rng.normal(size=(LINES if size.any() else 0, x.size)) * size
+    return rng.normal(size=(LINES if size.any() else 0, len(size))) * size
