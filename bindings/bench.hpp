@@ -107,14 +107,14 @@ struct BackwardNotes {
 
 // the adjoint of the step that was just run; bars of the next state in q1_bar, v1_bar
 template <class S, class P>
-Mask<S> adjoint_lanes(Bench<S, P>& b) {
+void adjoint_lanes(Bench<S, P>& b) {
   const Layout& s = b.m.s;
   for (int i = 0; i < s.nq; ++i) b.q_bar[i] = S(0);
   for (int i = 0; i < s.nv; ++i) b.v_bar[i] = S(0);
   for (int i = 0; i < s.nu; ++i) b.u_bar[i] = S(0);
   const StepPoint<S> at{b.q, b.v, b.u, b.v1};
   const StepBars<S> bars{b.q1_bar, b.v1_bar, b.q_bar, b.v_bar, b.u_bar, b.t};
-  return step_adjoint(b.m, b.o, at, bars, b.w) | b.w.overflow;
+  step_adjoint(b.m, b.o, at, bars, b.w);
 }
 // contacts that carry a force in the step that was just run
 template <class S>
@@ -134,7 +134,8 @@ BackwardNotes<S> noted_adjoint(Bench<S, P>& b) {
   n.contacts = pushing_contacts(b.w);
   n.residual = b.w.residual;
   n.unrolled = b.w.unrolled;
-  n.missing = adjoint_lanes(b);
+  n.missing = b.w.overflow;
+  adjoint_lanes(b);
   return n;
 }
 // one step of the backward pass: recompute the step, then its adjoint

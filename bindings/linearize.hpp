@@ -8,21 +8,19 @@ namespace {
 
 // rows of v+ where a solve is differentiated sweep by sweep: one adjoint of the step for each
 template <class B>
-Mask<T> unrolled_rows(B& b, LinearWork<T>& f) {
+void unrolled_rows(B& b, LinearWork<T>& f) {
   const Layout& s = b.m.s;
-  Mask<T> missing(false);
   const Mask<T> here = b.w.unrolled;
   for (int i = 0; i < s.nv; ++i) {
     for (int d = 0; d < s.nv; ++d) b.v1_bar[d] = T(d == i ? 1 : 0);
     for (int d = 0; d < s.nq; ++d) b.q1_bar[d] = T(0);
-    missing = missing | (adjoint_lanes(b) & here);
+    adjoint_lanes(b);
     lower_tangent(s, b.q, b.q_bar, b.v2);
     T* row = f.dof_row(i);
     for (int d = 0; d < s.nv; ++d) row[d] = select(here, b.v2[d], row[d]);
     for (int d = 0; d < s.nv; ++d) row[s.nv + d] = select(here, b.v_bar[d], row[s.nv + d]);
     for (int a = 0; a < s.nu; ++a) row[2 * s.nv + a] = select(here, b.u_bar[a], row[2 * s.nv + a]);
   }
-  return missing;
 }
 
 // numbers of one lane, a register at a time where they lie side by side; adding zero turns -0 into
@@ -49,11 +47,13 @@ template <class B>
 void linearize_lanes(const Task& t, long block, B& b, LinearWork<T>& f, int from, int to) {
   const Layout& s = b.m.s;
   const StepPoint<T> at{b.q, b.v, b.u, b.v1};
-  Mask<T> missing = velocity_jacobian(b.m, b.o, at, b.w, f) | b.w.overflow, finite(true);
+  const Mask<T> missing = b.w.overflow;
+  Mask<T> finite(true);
+  velocity_jacobian(b.m, b.o, at, b.w, f);
   // a state may be NaN where no Jacobian looks
   for (int i = 0; i < s.nq; ++i) finite = finite & is_finite(b.q1[i]);
   for (int i = 0; i < s.nv; ++i) finite = finite & is_finite(b.v1[i]);
-  if (any(b.w.unrolled)) missing = missing | unrolled_rows(b, f);
+  if (any(b.w.unrolled)) unrolled_rows(b, f);
   T* const scratch[4] = {b.v2, b.v_bar, b.q1_bar, b.q_bar};
   turn_blocks(b.m, at, b.q1, scratch, f);
   for (int d = 0; d < s.nv; ++d) {

@@ -8,9 +8,6 @@
 
 namespace fb::FB_ISA {
 
-// whether the touches of a kind of pair have an adjoint
-FB_INLINE constexpr bool has_adjoint(int kind) { return kind >= 0 && kind < kPairKinds; }
-
 // writes pair_slots(kind) touches; A comes first in MuJoCo's order of shapes (plane, sphere,
 // capsule, box)
 template <class T>

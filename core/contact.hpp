@@ -273,13 +273,11 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   if (k.rows == 3) tangents_adjoint(x.n, frame, d_bar[1], d_bar[2], touch_bar.n);
 }
 
-// (T.7)  from touches of one pair to the places of its two links; k is any block of the pair.
-// Returns whether there is no adjoint
+// (T.7)  from touches of one pair to the places of its two links; k is any block of the pair
 template <class T, class P>
-FB_FN bool touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>& touch_bars,
+FB_FN void touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>& touch_bars,
                          Work<T>& w) {
   const Layout& s = m.s;
-  if (!has_adjoint(s.pair_kind[k.source])) return true;
   const int g[2] = {s.pair_geom1[k.source], s.pair_geom2[k.source]}, link[2] = {k.linkA, k.linkB};
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   Shape<T> shape[2];
@@ -310,7 +308,6 @@ FB_FN bool touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>
     add_rotation_bar(mul_transposed(R, f.ang - cross(shape[q].p, f.lin)),
                      m.derived.geom_R + 9 * g[q], w.derived_bar->geom_R + 9 * g[q]);
   }
-  return false;
 }
 
 // seeds of any block; rows that are off in a lane become zero rows held at zero

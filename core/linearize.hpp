@@ -191,20 +191,18 @@ FB_FN void equation_columns(const Model<T, P>& m, const StepPoint<T>& x, Work<T>
 }
 
 // (J.12)  d v+ / d(q, v, u) of the step that was just run in w, in the rows of f.K: q tangent.
-// Holds where the solve is differentiated by the implicit function theorem; returns the lanes
-// whose derivative is not to be had
+// Holds where the solve is differentiated by the implicit function theorem
 template <class T, class P>
-FB_FN Mask<T> velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o,
-                                const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
+FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                             Work<T>& w, LinearWork<T>& f) {
   const Layout& s = m.s;
-  Mask<T> missing(false);
   for (size_t i = 0; i < size_t(s.nv) * f.stride; ++i) f.K[i] = T(0);
   for (int d = 0; d < s.nv; ++d) f.one[d] = f.to[d] = T(0);
   open_fields(m, x, w, f);
   if (m.applied) applied_columns(m, T(m.theta.dt[0]), w, f);
   const RowProblem<T> p = row_problem(m, o, w);
   for (int i = 0; i < w.nblock; ++i)
-    if (any(row_free(p, w.block[i].row))) missing = missing | block_columns(m, o, i, x, w, f);
+    if (any(row_free(p, w.block[i].row))) block_columns(m, o, i, x, w, f);
   equation_columns(m, x, w, f);
   if (w.nrow > 0) impulse_columns(m, o, w, f);
   for (int d = 0; d < s.nv; ++d) {
@@ -213,7 +211,6 @@ FB_FN Mask<T> velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o,
     for (int e = s.dof_parent[d]; e >= 0; e = s.dof_parent[e])
       add_columns(-f.L[size_t(d) * s.nv + e], f.dof_row(e), row, f.stride);
   }
-  return missing;
 }
 
 // (J.15)  the blocks of the integration that belong to quaternions, one axis of all at a time

@@ -22,8 +22,7 @@ FB_INLINE Motion<T> unit_motion(int c) {
 
 // (J.7)  pose wrenches of both links for a unit of each number of a touch: phi, n, p
 template <class T, class P>
-FB_FN bool touch_poses(const Model<T, P>& m, const Block& k, Work<T>& w, Force<T> pose[2][7]) {
-  bool missing = false;
+FB_FN void touch_poses(const Model<T, P>& m, const Block& k, Work<T>& w, Force<T> pose[2][7]) {
   for (int e = 0; e < 7; ++e) {
     const TouchBar<T> unit{
         T(e == 0), {T(e == 1), T(e == 2), T(e == 3)}, {T(e == 4), T(e == 5), T(e == 6)}};
@@ -32,11 +31,10 @@ FB_FN bool touch_poses(const Model<T, P>& m, const Block& k, Work<T>& w, Force<T
     SlotBars<T> bars;
     bars.count = 0;
     add_slot(bars, k.side, unit);
-    missing = touch_adjoint(m, k, bars, w);
+    touch_adjoint(m, k, bars, w);
     pose[0][e] = a.pose;
     pose[1][e] = b.pose;
   }
-  return missing;
 }
 template <class T>
 FB_INLINE Force<T> combine(const Force<T>* pose, Vec3<T> x) {
@@ -201,24 +199,23 @@ FB_FN void joint_columns(const Model<T, P>& m, const Options<Real<T>>& o, int in
   w.w1 = rates;
 }
 
-// columns of one block; returns the lanes without a derivative
+// columns of one block
 template <class T, class P>
-FB_FN Mask<T> block_columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
-                            const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
+FB_FN void block_columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                         const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
   const Block& k = w.block[index];
-  Mask<T> missing(false);
   for (int r = k.row; r < k.row + k.rows; ++r)
     for (int c = 0; c < f.stride; ++c) f.row(r)[c] = T(0);
   BlockStiffness<T> H;
   Force<T> pose[2][7];
   if (k.kind == kBlockContact) {
-    missing = w.touch[index].on & Mask<T>(touch_poses(m, k, w, pose));
+    touch_poses(m, k, w, pose);
     contact_stiffness(m.s, k, w.touch[index], w, pose, H);
   } else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
     equality_stiffness(m, o, index, w, H);
   } else {
     joint_columns(m, o, index, x, w, f);
-    return missing;
+    return;
   }
   add_stiffness(m.s, k, H, T(m.theta.dt[0]), w, f);
   for (int i = 0; i < k.rows; ++i) {
@@ -228,7 +225,6 @@ FB_FN Mask<T> block_columns(const Model<T, P>& m, const Options<Real<T>>& o, int
       equality_row_bars(m, o, index, i, w);
     add_row_columns(m.s, k, k.row + i, w, f);
   }
-  return missing;
 }
 
 }  // namespace fb::FB_ISA

@@ -213,31 +213,24 @@ FB_INLINE Mask<T> idle_rows(const Block& k, const Work<T>& w) {
   return idle;
 }
 // the contacts of one pair, which follow each other from block i on; i moves past them.  Rows that
-// are all held at zero move nothing, with or without an adjoint
+// are all held at zero move nothing
 template <class T, class P>
-FB_FN Mask<T> pair_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int& i, Work<T>& w) {
+FB_FN void pair_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int& i, Work<T>& w) {
   const Block& first = w.block[i];
   SlotBars<T> bars;
   bars.count = 0;
-  Mask<T> live(false);
-  for (; i < w.nblock && w.block[i].kind == kBlockContact && w.block[i].source == first.source;
-       ++i) {
-    const Mask<T> idle = idle_rows(w.block[i], w);
-    live = live | !idle;
-    if (!all(idle)) contact_adjoint(m, o, i, w, bars);
-  }
-  const bool missing = bars.count > 0 && touch_adjoint(m, first, bars, w);
-  return live & Mask<T>(missing);
+  for (; i < w.nblock && w.block[i].kind == kBlockContact && w.block[i].source == first.source; ++i)
+    if (!all(idle_rows(w.block[i], w))) contact_adjoint(m, o, i, w, bars);
+  if (bars.count > 0) touch_adjoint(m, first, bars, w);
 }
-// all rows; returns the lanes in which one that moves something has no adjoint
+// all rows
 template <class T, class P>
-FB_FN Mask<T> row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                       Work<T>& w, T* q_tan) {
-  Mask<T> missing(false);
+FB_FN void row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                    Work<T>& w, T* q_tan) {
   for (int i = 0; i < w.nblock;) {
     const Block& k = w.block[i];
     if (k.kind == kBlockContact) {
-      missing = missing | pair_adjoint(m, o, i, w);
+      pair_adjoint(m, o, i, w);
       continue;
     }
     if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
@@ -249,7 +242,6 @@ FB_FN Mask<T> row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const St
     }
     ++i;
   }
-  return missing;
 }
 
 // (P.4)  one row of <E, dA>, E = A_bar + z lam' made symmetric: 2 dJ_r y - y' dMh Y with Y = Mh^-1
@@ -356,11 +348,10 @@ FB_FN void matrix_bars(const Model<T, P>& m, const Options<Real<T>>& o, const St
 }
 
 // (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to those of (q,
-// v, u) and, where w carries them, of the parameters.  Returns the lanes whose gradient is not to
-// be had because something in the step has no adjoint.
+// v, u) and, where w carries them, of the parameters.
 template <class T, class P>
-FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                           const StepBars<T>& bar, Work<T>& w) {
+FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                        const StepBars<T>& bar, Work<T>& w) {
   const Layout& s = m.s;
   const T h = T(m.theta.dt[0]);
   T *v1_bar = bar.scratch, *q_tan = v1_bar + s.nv, *tau_bar = q_tan + s.nv,
@@ -378,7 +369,7 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   FB_STAGE(adjoint_fields);
   field_bars(m, x, h, w);
   FB_STAGE(adjoint_contacts);
-  const Mask<T> missing = row_bars(m, o, x, w, q_tan);
+  row_bars(m, o, x, w, q_tan);
   FB_STAGE(adjoint_sweep);
   sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);
   if (w.derived_bar)
@@ -397,7 +388,6 @@ FB_FN Mask<T> step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   FB_STAGE(adjoint_actuation);
   actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, bar.v, bar.u);
   lift_tangent(s, x.q, q_tan, bar.q);
-  return missing;
 }
 
 }  // namespace fb::FB_ISA

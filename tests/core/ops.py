@@ -158,7 +158,7 @@ def state(model: fb.Model, rng: np.random.Generator, extra: int, rest: bool = Fa
     import mujoco
 
     q = np.array(model.keyframe(0)[0] if model.keyframe_names else model.q0)
-    # the Laikago stays on its feet: other shapes that touch have no adjoint
+    # the Laikago stays on its feet
     wide = 0.02 if model.keyframe_names else 0.1
     dq = rng.normal(size=model.nv) * (0.0 if rest else wide)
     dq[:3] *= 0.2

@@ -155,8 +155,8 @@ def test_frictionless_gradient_at_zero_slip() -> None:
         np.testing.assert_allclose(roll.vjp(v_bar=bar).v, [1, 0, 0, 0, 0, 0], atol=1e-12)
 
 
-def test_gradient_of_a_hovering_box_needs_no_contact_adjoint() -> None:
-    """Give the gradient where a row without an adjoint is there but carries nothing."""
+def test_gradient_of_a_hovering_box() -> None:
+    """Give the gradient where contact rows are there but carry nothing."""
     model = fb.models.box()
     q = np.array(model.q0)
     q[2] = 0.104

@@ -147,7 +147,7 @@ def pack_theta(
     return np.concatenate(columns, axis=1)
 
 
-# parameters the step reads but whose gradient is not written
+# parameters that have no gradient in the motion; outputs have those of sites
 NO_GRADIENT = {
     "body_invweight0": "it only sets the default compliance of rows",
     "dof_invweight0": "it only sets the default compliance of rows",
