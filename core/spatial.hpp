@@ -213,8 +213,8 @@ FB_SIX(Force)
 // power, v x m, v x* f
 template <class T>
 FB_INLINE T dot(Motion<T> v, Force<T> f) {
-  // two short sums side by side: recursions over links wait for this one
-  return dot(v.ang, f.ang) + dot(v.lin, f.lin);
+  return mul_add(v.ang.x, f.ang.x,
+                 mul_add(v.ang.y, f.ang.y, mul_add(v.ang.z, f.ang.z, dot(v.lin, f.lin))));
 }
 template <class T>
 FB_INLINE Motion<T> cross(Motion<T> v, Motion<T> m) {
