@@ -18,8 +18,11 @@ Row = dict[str, Any]
 Rows = list[Row]
 
 OURS = ("#1f6fb2", "#5aa0d8", "#12416b", "#7fb9e6")
-OTHERS = ("#c8553d", "#8a6d3b", "#7d5ba6", "#5a8f3d", "#777777")
-MARKS = "os^Dv"
+OTHERS = (
+    *("#c8553d", "#8a6d3b", "#7d5ba6", "#5a8f3d", "#777777"),
+    *("#d8a02f", "#c2569b", "#3aa6a0"),
+)
+MARKS = "os^Dv<>Ph"
 DPI = 100
 
 
@@ -272,6 +275,10 @@ def tables(rows: Rows, figure: Any) -> None:
     }
     for axes, (label, value) in zip(figure.subplots(1, 3), panels.items(), strict=True):
         draw(axes, [plain(rows, t, value, tool=t) for t in tools(rows)], ("", "steps", label))
+        axes.get_legend().remove()
+    # one for all: the lines lie where each of three would stand
+    names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*names, loc="outside lower center", ncols=5, fontsize=7.5)
 
 
 def save(call: Callable[[Rows, Any], None], rows: Rows, width: float, path: Path) -> Path:
