@@ -66,8 +66,9 @@ def _ratios(rows: list[dict[str, Any]]) -> list[str]:
         sums = [sum(row[k]["ms"] for k in ("forward", "backward")) for row in (theirs, mine)]
         times = [_value(theirs, k) / _value(mine, k) for k in ("forward", "backward")]
         share = 100.0 * mine["memory_mb"] / max(theirs["memory_mb"], 1e-3)
-        cells = [f"{x:.2g}x" if x < 100 else f"{x:.0f}x" for x in (*times, sums[0] / sums[1])]
-        lines.append(f"| {tool} | {max(both)} | {' | '.join(cells)} | {share:.2g} % |")
+        figures = [*times, sums[0] / sums[1], share]
+        cells = [f"{x:.2g}" if x < 100 else f"{x:.0f}" for x in figures]
+        lines.append(f"| {tool} | {max(both)} | {'x | '.join(cells)} % |")
     return [*lines, ""] if len(lines) > 2 else []
 
 
