@@ -275,8 +275,7 @@ class _Case:
         self.roll = self._rollout(inputs)
         self.gradient = self._vjp(self.steps)
         self.largest = max(
-            float(np.abs(a * self.sizes(name)).max(initial=0))
-            for name, a in self.gradient.items()
+            float(np.abs(a * self.sizes(name)).max(initial=0)) for name, a in self.gradient.items()
         )
 
     def sizes(self, name: str) -> Vector:
