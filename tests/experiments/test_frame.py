@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import sys
 from pathlib import Path
@@ -235,7 +236,12 @@ def test_the_command_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str])
     refusals = {
         ("thrw",): 'run: there is no experiment "thrw"; did you mean "throw"?',
         ("xyz",): f'run: there is no experiment "xyz"; there are: {", ".join(names())}.',
-        ("throw", "--seed", "-1"): "run throw: seed is -1; it must be a whole number >= 0.",
+        ("throw", "--seed", "-1"): (
+            "run throw: seed is -1; it must be a whole number from 0 to 2147483647."
+        ),
+        ("throw", "--seed", "2147483648"): (
+            "run throw: seed is 2147483648; it must be a whole number from 0 to 2147483647."
+        ),
         ("throw", "--seeds", "0"): "run throw: seeds is 0; it must be a whole number >= 1.",
         ("throw", "--seed", "1", "--seeds", "2"): (
             "run throw: --seed 1 and --seeds 2 are both given; pass one of them."
@@ -318,7 +324,15 @@ def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> No
         "not a whole archive of arrays; it was cut short or is another kind of file: delete it "
         "and start again."
     )
-    for damaged in (whole[: len(whole) // 2], b"", b"not an archive"):
+    bare = io.BytesIO()
+    np.save(bare, np.zeros(3))
+    # the first array's compressed bits stand behind a header of 30 bytes and its name
+    wrong = whole[:60] + bytes(255 - bit for bit in whole[60:70]) + whole[70:]
+    # in the list at the archive's end the ninth byte of an entry says that it is encrypted
+    flags = whole.index(b"PK\x01\x02") + 8
+    locked = whole[:flags] + b"\x01" + whole[flags + 1 :]
+    odd = (whole[: len(whole) // 2], b"", b"not an archive", bare.getvalue(), wrong, locked)
+    for damaged in odd:
         path.write_bytes(damaged)
         with pytest.raises(FeatherbackError) as caught:
             Motion.load(path)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import FeatherbackError
+
+# what NumPy and zipfile raise for bytes that are no archive, or are one with wrong bits
+DAMAGED = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
@@ -73,7 +90,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise FeatherbackError(f"{path}: there is no such file; check the name.") from None
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile):
+    except DAMAGED:
         raise FeatherbackError(
             f"{path}: not a whole archive of arrays; it was cut short or is another kind of file: "
             "delete it and start again."

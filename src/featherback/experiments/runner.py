@@ -18,6 +18,7 @@ from featherback.experiments.registry import Named, find
 from featherback.experiments.result import Result, write_json
 
 PACKAGES = ("numpy", "mujoco", "scipy", "cma", "torch", "matplotlib")
+MOST_SEED = 2**31 - 1  # what every generator takes, with a few added to it
 
 
 def versions() -> dict[str, str]:
@@ -50,7 +51,7 @@ def run(
 
     Args:
         name: name of the experiment.
-        seed: seed of its random numbers, at least 0.
+        seed: seed of its random numbers, 0 to 2^31 - 1.
         quick: a run of seconds: fewer iterations of the baseline; its claims are not judged.
         out: folder of its files; runs/NAME when None.
         resume: go on from what a stopped run saved in that folder.
@@ -64,8 +65,10 @@ def run(
         KeyboardInterrupt: after Ctrl-C, when what there is has been saved.
     """
     experiment = find(name)
-    if isinstance(seed, bool) or seed < 0:
-        raise ParameterError(f"run {name}: seed is {seed!r}; it must be a whole number >= 0.")
+    if isinstance(seed, bool) or not 0 <= seed <= MOST_SEED:
+        raise ParameterError(
+            f"run {name}: seed is {seed!r}; it must be a whole number from 0 to {MOST_SEED}."
+        )
     folder = Path("runs") / name if out is None else out
     context = Context(name, seed, quick, folder, resume=resume, show=show)
     begun = machine()
