@@ -151,7 +151,10 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.quick and given.docs:
         parser.error("--quick and --docs are both given; figures for docs/ need a whole run")
-    given.out.mkdir(parents=True, exist_ok=True)
+    try:
+        given.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"{given.out} cannot be made ({error.strerror}); name another with --out")
     names = given.only or list(SCRIPTS)
     # figures of an earlier run must not pass for those of a part that fails now
     for name in names:

@@ -31,7 +31,7 @@ PAGE = ROOT / "docs" / "speed.md"
 
 def put_into_docs(out: Path) -> None:
     """Store the figures of a JSON file, and put its table into the page."""
-    if out != STORED:
+    if out.resolve() != STORED:
         shutil.copyfile(out, STORED)
     text = budgets_text(json.loads(STORED.read_text()))
     PAGE.write_text(put_into(PAGE.read_text(), "bench/run.py", text))

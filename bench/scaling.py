@@ -62,7 +62,7 @@ def measure(names: list[str], quick: bool, out: Path) -> None:
 
 def put_into_docs(out: Path) -> None:
     """Store the figures of a JSON file, and put its tables and plots into the page."""
-    if out != STORED:
+    if out.resolve() != STORED:
         shutil.copyfile(out, STORED)
     saved = json.loads(STORED.read_text())
     plot_all(saved, PAGE.parent)

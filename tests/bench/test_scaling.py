@@ -71,6 +71,19 @@ def test_docs_need_a_saved_file(tmp_path: Path) -> None:
     )
 
 
+def test_docs_take_the_stored_file_itself(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renew a page from the stored figures, named by another path to the same file."""
+    module = load("run")
+    page = tmp_path / "speed.md"
+    page.write_text("before\n<!-- begin: bench/run.py -->\n<!-- end: bench/run.py -->\nafter\n")
+    monkeypatch.setattr(module, "PAGE", page)
+    monkeypatch.chdir(BENCH)
+    module.put_into_docs(Path("budgets.json"))
+    assert "| `single` | one Laikago, forward step" in page.read_text()
+
+
 @pytest.mark.parametrize("scene", ["balls", "rigid body", "legs"])
 def test_scene_has_the_contacts_it_names(load: Any, scene: str) -> None:
     """Have exactly as many contacts as asked for in the first step, and the same tree for all."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,24 @@ def test_quick_figures_do_not_go_into_docs(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == (
         "featherback: bench: --quick and --docs are both given; figures for docs/ need a whole "
         "run, so pass one of them.\n"
+    )
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Refuse a folder that cannot be made, in one sentence of each command."""
+    out = tmp_path / "file"
+    out.write_text("in the way")
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "--only", "count", "--out", str(out)])
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == (
+        f"featherback: bench: {out} cannot be made (File exists); name another folder with --out.\n"
+    )
+    command = (sys.executable, str(ROOT / "bench" / "full.py"), "--out", str(out))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"full.py: error: {out} cannot be made (File exists); name another with --out"
     )
 
 

@@ -47,6 +47,12 @@ def run_bench(*, quick: bool, only: list[str], out: Path, docs: bool) -> None:
             "bench: --quick and --docs are both given; figures for docs/ need a whole run, so pass "
             "one of them."
         )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FeatherbackError(
+            f"bench: {out} cannot be made ({error.strerror}); name another folder with --out."
+        ) from None
     command = [sys.executable, str(checkout() / "bench" / "full.py"), "--out", str(out)]
     command += [word for name in only for word in ("--only", name)]
     command += ["--quick"] if quick else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from featherback.errors import FeatherbackError
+from featherback.experiments.files import write_bytes
 from featherback.experiments.result import Trace
 
 COLOURS = ("#1f6fb2", "#c8553d", "#5a8f3d", "#7d5ba6", "#8a6d3b")
@@ -31,9 +33,9 @@ def new_figure(width: float = 10.0, height: float = 4.0) -> Any:
 
 def save_figure(figure: Any, path: Path) -> Path:
     """Save a figure as a PNG and return its path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    return write_bytes(path, picture.getvalue())
 
 
 def plot_losses(

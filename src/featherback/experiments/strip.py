@@ -6,6 +6,7 @@ one lamp and painted from back to front. Planes are the ground; height fields ar
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.errors import FeatherbackError
+from featherback.experiments.files import write_bytes
 
 if TYPE_CHECKING:
     import mujoco
@@ -275,6 +277,6 @@ def draw_strip(model: mujoco.MjModel, q: Array, times: Sequence[float], path: Pa
         axes.text(
             centre, bottom + 0.09 * height, f"{time:.2f} s", ha="center", color=INK, fontsize=13
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    return write_bytes(path, picture.getvalue())
