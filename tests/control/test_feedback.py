@@ -194,7 +194,13 @@ def test_gaps_that_do_not_close_are_said() -> None:
     with pytest.raises(ParameterError) as caught:
         multiple_shooting(problem, 7)
     assert str(caught.value) == (
-        "multiple_shooting(): segments is 7; it must be at least 2 and divide the 120 steps."
+        "multiple_shooting(): segments is 7; it must be a whole number >= 2 that divides the 120 "
+        "steps."
+    )
+    with pytest.raises(ParameterError) as caught:
+        multiple_shooting(problem, 6, penalty=-1.0)
+    assert str(caught.value) == (
+        "multiple_shooting(): penalty is -1.0; it must be a finite number above 0."
     )
 
 
@@ -229,7 +235,7 @@ def refusals() -> list[tuple[object, str]]:
         ),
         (
             lambda: ilqr(sim, [0], [0], np.zeros((5, 1)), cost, most=0),
-            "ilqr(): most is 0; it must be at least 1.",
+            "ilqr(): most is 0; it must be a whole number >= 1.",
         ),
         (
             lambda: ilqr(sim, [0, 0], [0], np.zeros((5, 1)), cost),

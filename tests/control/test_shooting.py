@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import featherback as fb
 from featherback.control import (
     Shooting,
+    Sum,
     bundle,
     clip_norm,
     final_place,
@@ -222,7 +224,10 @@ OPTIONS = [
         {"method": "newton"},
         "optimise(): method is 'newton'; it must be one of l-bfgs, projected-gradient, adam.",
     ),
-    ({"most": 0}, "optimise(): most is 0; it must be at least 1."),
+    ({"most": 0}, "optimise(): most is 0; it must be a whole number >= 1."),
+    ({"most": 2.5}, "optimise(): most is 2.5; it must be a whole number >= 1."),
+    ({"goal": np.nan}, "optimise(): goal is nan; it must be a number, or None."),
+    ({"start": "here"}, "optimise(): start is not an array of numbers; give one."),
     ({"rate": -1.0}, "optimise(): rate is -1.0; it must be a finite number above 0."),
     (
         {"clip": 1.0},
@@ -278,8 +283,36 @@ BOUNDS = [
         ParameterError,
         "make_controls(): free is [1]; it must name at least one actuator from 0 to 0.",
     ),
-    ({"hold": 9}, ParameterError, "make_controls(): hold is 9; it must be from 1 to 4."),
-    ({"active": 0}, ParameterError, "make_controls(): active is 0; it must be from 1 to 4."),
+    (
+        {"free": ["elbow"]},
+        ParameterError,
+        "make_controls(): free is ['elbow']; it must name at least one actuator from 0 to 0.",
+    ),
+    (
+        {"hold": 9},
+        ParameterError,
+        "make_controls(): hold is 9; it must be a whole number from 1 to 4.",
+    ),
+    (
+        {"hold": 1.5},
+        ParameterError,
+        "make_controls(): hold is 1.5; it must be a whole number from 1 to 4.",
+    ),
+    (
+        {"active": 0},
+        ParameterError,
+        "make_controls(): active is 0; it must be a whole number from 1 to 4.",
+    ),
+    (
+        {"upper": "high"},
+        ParameterError,
+        "make_controls(): upper is not an array of numbers; give one.",
+    ),
+    (
+        {"base": "still"},
+        ParameterError,
+        "make_controls(): base is not an array of numbers; give one.",
+    ),
     (
         {"unit": 0.0},
         ParameterError,
@@ -424,6 +457,37 @@ def test_the_zeroth_order_sees_a_jump() -> None:
     # the mean of a unit step under noise has the normal density as its slope
     slope = bundle(Step(1), np.zeros(1), order="zeroth", **options)
     assert abs(slope.gradient[0] - 1.0 / (0.5 * np.sqrt(2.0 * np.pi))) < 4 * slope.variance**0.5
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_that_fix_everything_end_at_the_start(method: str) -> None:
+    """Stay where nothing can move, and say why where the method knows."""
+    outcome = optimise(swing(limit=0.0), method=method, most=5)  # type: ignore[arg-type]
+    assert not outcome.x.any()
+    assert outcome.cost == outcome.costs[0]
+    if method == "l-bfgs":
+        assert outcome.reason == (
+            "l-bfgs: stopped at the cost 0.125 after 1 gradient evaluations, since the bounds "
+            "leave no unknown to move."
+        )
+
+
+def test_a_sum_of_nothing_and_an_odd_bundle_are_refused() -> None:
+    """Refuse a cost without parts, a target of words, and a point of another size."""
+    problem = swing()
+    empty = replace(problem, cost=Sum([]))
+    with pytest.raises(ParameterError) as caught:
+        optimise(empty)
+    assert str(caught.value) == "Sum(): there are no parts; give at least one cost."
+    ball = fb.models.ball()
+    with pytest.raises(ParameterError) as caught:
+        final_place(ball, ball.body_names[1], "there")
+    assert str(caught.value) == "final_place(): target is not an array of numbers; give one."
+    with pytest.raises(ShapeError) as shaped:
+        bundle(problem, np.zeros(2), sigma=0.1, samples=4, rng=np.random.default_rng(0))
+    assert str(shaped.value) == (
+        "bundle(): x has shape (2,); expected (60,), or what repeats to it."
+    )
 
 
 BUNDLES = [

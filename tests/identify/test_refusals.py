@@ -81,6 +81,11 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
     ),
     (
         ParameterError,
+        "identify(): window is 2.5; it must be a whole number >= 1.",
+        lambda: _identify(Log(Q, V, U), window=2.5),
+    ),
+    (
+        ParameterError,
         "identify(): log 0 has no v, and without it a prediction has no velocity to start from; "
         'give v, or pass starts="free" so that it is estimated.',
         lambda: _identify(Log(Q, u=U)),
@@ -122,6 +127,16 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
         ParameterError,
         "identify(): every is 1, 2; it must be the same whole number >= 1 in all logs.",
         lambda: _identify([Log(Q, V, U), Log(Q, V, U, every=2)]),
+    ),
+    (
+        ParameterError,
+        "identify(): every is 1.5; it must be the same whole number >= 1 in all logs.",
+        lambda: _identify(Log(Q, V, U, every=1.5)),  # type: ignore[arg-type]
+    ),
+    (
+        ShapeError,
+        "identify(): log 0: q_noise is not an array of numbers; give one.",
+        lambda: _identify(Log(Q, V, U, "small", 1.0)),  # type: ignore[arg-type]
     ),
     (
         ParameterError,

@@ -10,8 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
+from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
+
+
+def real_numbers(where: str, name: str, value: ArrayLike) -> Array:
+    """Return `value` as float64, or say that it is none."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{where}: {name} is not an array of numbers; give one.") from None
 
 
 def real_array(where: str, name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
@@ -19,9 +28,9 @@ def real_array(where: str, name: str, value: ArrayLike, shape: tuple[int, ...]) 
 
     Raises:
         ShapeError: if it does not fit.
-        ParameterError: if it holds a NaN.
+        ParameterError: if it holds a NaN, or no numbers.
     """
-    array = np.asarray(value, np.float64)
+    array = real_numbers(where, name, value)
     try:
         whole = np.broadcast_to(array, shape)
     except ValueError:
@@ -121,8 +130,10 @@ def make_controls(
     which = _actuators(where, model, free)
     acting = steps if active is None else active
     for name, value in (("hold", hold), ("active", acting)):
-        if not 1 <= value <= steps:
-            raise ParameterError(f"{where}: {name} is {value}; it must be from 1 to {steps}.")
+        if not (is_whole(value) and 1 <= value <= steps):
+            raise ParameterError(
+                f"{where}: {name} is {value!r}; it must be a whole number from 1 to {steps}."
+            )
     units = _units(where, unit, len(which))
     ends = control_range(model)
     low = real_array(where, "lower", ends[0] if lower is None else lower, array.shape)
@@ -145,7 +156,7 @@ def make_controls(
 
 def _base(where: str, model: Model, base: ArrayLike) -> Array:
     """Check the controls that the unknowns are added to."""
-    array = np.asarray(base, np.float64)
+    array = real_numbers(where, "base", base)
     if array.ndim != 2 or array.shape[1] != model.nu or not len(array):
         raise ShapeError(
             f"{where}: base has shape {array.shape}; expected (steps, {model.nu}) "
@@ -156,13 +167,13 @@ def _base(where: str, model: Model, base: ArrayLike) -> Array:
 
 def _actuators(where: str, model: Model, free: Sequence[int] | None) -> NDArray[np.intp]:
     """Check which actuators the unknowns act on."""
-    which = np.arange(model.nu) if free is None else np.asarray(free, np.intp)
-    if which.ndim != 1 or not len(which) or which.min() < 0 or which.max() >= model.nu:
+    asked = list(range(model.nu)) if free is None else list(free)
+    if not asked or not all(is_whole(i) and 0 <= i < model.nu for i in asked):
         raise ParameterError(
             f"{where}: free is {free!r}; it must name at least one actuator from 0 to "
             f"{model.nu - 1}."
         )
-    return which
+    return np.array(asked, np.intp)
 
 
 def _units(where: str, unit: ArrayLike, count: int) -> Array:

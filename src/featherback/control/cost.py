@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback.control.controls import real_numbers
 from featherback.errors import ParameterError
 from featherback.model import Model
 from featherback.sim import Simulator
@@ -178,6 +179,8 @@ class Sum:
 
     def __call__(self, q: Array, v: Array, u: Array) -> Value:
         """Return the sum of the costs and of their derivatives."""
+        if not self.parts:
+            raise ParameterError("Sum(): there are no parts; give at least one cost.")
         values = [part(q, v, u) for part in self.parts]
         return Value(
             np.sum([value.cost for value in values], axis=0),
@@ -189,7 +192,7 @@ class Sum:
 
 def _point(where: str, target: ArrayLike) -> Array:
     """Return a target as three finite numbers."""
-    goal = np.asarray(target, np.float64)
+    goal = real_numbers(where, "target", target)
     if goal.shape != (3,) or not np.all(np.isfinite(goal)):
         raise ParameterError(f"{where}: target is {target!r}; it must be three finite numbers [m].")
     return goal

@@ -16,12 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from featherback.control.controls import control_range, real_array, refuse_crossed
+from featherback.control.controls import (
+    control_range,
+    real_array,
+    real_numbers,
+    refuse_crossed,
+)
 from featherback.control.manifold import difference
 from featherback.control.outcome import optional
 from featherback.control.quadratic import Expansion, StageCost
 from featherback.errors import OptimisationError, ParameterError, WorldError
 from featherback.sim import Simulator, Status
+from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
 Told = Callable[[int, float], None]  # iteration, cost
@@ -109,8 +115,8 @@ def ilqr(
     """
     where = "ilqr()"
     model = sim.model
-    if most < 1:
-        raise ParameterError(f"{where}: most is {most}; it must be at least 1.")
+    if not is_whole(most) or most < 1:
+        raise ParameterError(f"{where}: most is {most!r}; it must be a whole number >= 1.")
     ends = control_range(model)
     limits = np.stack(
         [
@@ -119,7 +125,7 @@ def ilqr(
         ]
     )
     refuse_crossed(where, limits[0], limits[1])
-    given = np.asarray(u, np.float64)
+    given = real_numbers(where, "u", u)
     guess = real_array(where, "u", given, (*given.shape[:-1], model.nu))
     start = real_array(where, "q", q, (model.nq,)), real_array(where, "v", v, (model.nv,))
     problem = Problem(sim, *start, cost, limits)

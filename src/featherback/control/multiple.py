@@ -16,6 +16,7 @@ from featherback.control.controls import real_array
 from featherback.control.problem import Shooting
 from featherback.control.shooting import optimise
 from featherback.errors import OptimisationError, ParameterError
+from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
 GROWTH = 5.0  # of the penalty, where the gaps do not shrink fast enough
@@ -159,10 +160,13 @@ def multiple_shooting(
         ParameterError: for a number of segments that does not divide the steps, or a bad guess.
     """
     where, steps = "multiple_shooting()", len(problem.controls.base)
-    if segments < 2 or steps % segments:
+    if not is_whole(segments) or segments < 2 or steps % segments:
         raise ParameterError(
-            f"{where}: segments is {segments}; it must be at least 2 and divide the {steps} steps."
+            f"{where}: segments is {segments!r}; it must be a whole number >= 2 that divides the "
+            f"{steps} steps."
         )
+    if not (np.isfinite(penalty) and penalty > 0.0):
+        raise ParameterError(f"{where}: penalty is {penalty}; it must be a finite number above 0.")
     given = np.zeros(problem.size) if start is None else np.ravel(start)
     x = real_array(where, "start", given, (problem.size,)).clip(problem.lower, problem.upper)
     nodes = _nodes(where, problem, x, segments, states)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from featherback.control.controls import real_array, refuse_crossed
+from featherback.control.controls import real_array, real_numbers, refuse_crossed
 from featherback.errors import FeatherbackError, OptimisationError, ParameterError, WorldError
 
 Array = NDArray[np.float64]
@@ -205,7 +205,7 @@ def check_start(where: str, objective: Objective, start: ArrayLike | None) -> Ar
     refuse_crossed(where, lower, upper)
     if start is None:
         return np.clip(np.zeros(objective.size), lower, upper)
-    given = np.asarray(start, np.float64)
+    given = real_numbers(where, "start", start)
     x = real_array(where, "start", given.ravel(), (objective.size,))
     outside = (x < lower) | (x > upper)
     if np.any(outside):

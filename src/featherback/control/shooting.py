@@ -18,6 +18,7 @@ from featherback.control.outcome import (
 )
 from featherback.control.smoothing import clip_norm
 from featherback.errors import ParameterError
+from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
 Method = Literal["l-bfgs", "projected-gradient", "adam"]
@@ -64,6 +65,8 @@ def optimise(
     """
     where = "optimise()"
     _check_options(where, method, most, rate, clip)
+    if goal is not None and np.isnan(goal):
+        raise ParameterError(f"{where}: goal is {goal}; it must be a number, or None.")
     x = check_start(where, objective, start)
     watch = Watch(method, objective, most, goal, report, searches=method != "adam")
     try:
@@ -86,8 +89,8 @@ def _check_options(
         raise ParameterError(
             f"{where}: method is {method!r}; it must be one of {', '.join(METHODS)}."
         )
-    if most < 1:
-        raise ParameterError(f"{where}: most is {most}; it must be at least 1.")
+    if not is_whole(most) or most < 1:
+        raise ParameterError(f"{where}: most is {most!r}; it must be a whole number >= 1.")
     if rate is not None and not (np.isfinite(rate) and rate > 0.0):
         raise ParameterError(f"{where}: rate is {rate}; it must be a finite number above 0.")
     if clip is not None and method != "adam":
@@ -131,6 +134,8 @@ def _lbfgs_once(minimize: Any, watch: Watch, x: Array, step: float) -> tuple[str
     slope = float(np.abs(gradient).max())
     if slope == 0.0:
         return "the gradient is zero at the start", False
+    if np.array_equal(lower, upper):
+        return "the bounds leave no unknown to move", False
     # its first trial moves by one along the unit gradient; unknowns are scaled so that the
     # largest of them moves by `step`
     unit = step * float(np.linalg.norm(gradient)) / slope

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback.control.controls import real_array
 from featherback.errors import ParameterError
 
 Array = NDArray[np.float64]
@@ -101,6 +102,7 @@ def bundle(
     """
     where = "bundle()"
     _check_options(where, sigma, samples, order)
+    x = real_array(where, "x", x, (objective.size,))
     noise = rng.standard_normal((samples // 2, len(x)))
     points = np.concatenate([x + sigma * noise, x - sigma * noise])
     half = samples // 2

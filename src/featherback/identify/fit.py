@@ -16,6 +16,7 @@ from featherback.identify.log import Log, cut
 from featherback.identify.problem import Point, Problem, finite
 from featherback.identify.unknowns import Block
 from featherback.sim import Simulator
+from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
 # called after each iteration with its number, the cost and the predictions it took
@@ -168,7 +169,7 @@ def _check_options(unknowns: Sequence[Block], starts: str, most: int) -> bool:
         raise ParameterError(
             f"{WHERE}: starts is {starts!r}; it must be one of {', '.join(START_CHOICES)}."
         )
-    if isinstance(most, bool) or most < 1:
+    if not is_whole(most) or most < 1:
         raise ParameterError(f"{WHERE}: most is {most!r}; it must be a whole number >= 1.")
     return starts == "free"
 

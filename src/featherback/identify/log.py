@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from featherback.errors import ParameterError, ShapeError
 from featherback.identify.states import normalise, quaternion_columns
 from featherback.model import Model
+from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
 
@@ -103,8 +104,8 @@ def cut(
     """
     if not logs:
         raise ParameterError(f"{where}: there are no logs; give at least one.")
-    every = {int(log.every) for log in logs}
-    if len(every) > 1 or min(every) < 1:
+    every = {log.every for log in logs}
+    if len(every) > 1 or not all(is_whole(count) and count >= 1 for count in every):
         raise ParameterError(
             f"{where}: every is {', '.join(map(str, sorted(every)))}; it must be the same whole "
             "number >= 1 in all logs."
@@ -113,7 +114,7 @@ def cut(
         _check(f"{where}: log {i}", model, dt * min(every), log, free) for i, log in enumerate(logs)
     ]
     steps = min(len(c.q) for c in checked) - 1 if window is None else window
-    if isinstance(steps, bool) or steps < 1:
+    if not is_whole(steps) or steps < 1:
         raise ParameterError(f"{where}: window is {window!r}; it must be a whole number >= 1.")
     pieces: list[tuple[Array, ...]] = []
     for i, log in enumerate(checked):
@@ -205,7 +206,10 @@ def _weights(here: str, name: str, noise: ArrayLike | None, like: Array) -> Arra
     """Return one over the noise in the shape of `like`; ones where it is not known."""
     if noise is None:
         return np.ones_like(like)
-    sigma = np.asarray(noise, np.float64)
+    try:
+        sigma = np.asarray(noise, np.float64)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{here}: {name} is not an array of numbers; give one.") from None
     try:
         sigma = np.broadcast_to(sigma, like.shape)
     except ValueError:
