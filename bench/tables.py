@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from peer import best_setting
 from report import ROOT, provenance
 from scenes import laikago_scene
-from tables_text import put_into, tables
+from tables_text import merged, put_into, tables
 from timing import one_core, summarise
 
 import featherback as fb
@@ -212,7 +212,7 @@ def measure_length(
             again[tool] = tool not in gone and time.perf_counter() - start < LONG
     truth = bench.truth(steps)
     found = [_row(tool, steps, runs[tool], truth) for tool in tools]
-    return [{"robots": bench.robots, **row} for row in found]
+    return [{"robots": bench.robots, **row, "commit": provenance()["commit"]} for row in found]
 
 
 def measure(given: argparse.Namespace) -> None:
@@ -228,6 +228,11 @@ def measure(given: argparse.Namespace) -> None:
         result["smooth"] = smooth.measure(given.dt, 20 * given.rounds)
         print(json.dumps(result["smooth"]), flush=True)
     rows: list[dict[str, Any]] = []
+    # a part that is measured by itself replaces its rows alone
+    part = bool(given.only or given.steps or given.robots) and given.out.exists()
+    saved = json.loads(given.out.read_text()) if part else {**result, "rows": []}
+    result["smooth"] = result["smooth"] or saved["smooth"]
+    result["mujoco_setting"] |= saved["mujoco_setting"]
     for robots in given.robots or ROBOTS:
         here = [tool for tool in tools if robots == 1 or tool not in ONE_ROBOT]
         bench = Tables(ROOT / "build" / "autodiff", here, robots, given.dt)
@@ -239,7 +244,8 @@ def measure(given: argparse.Namespace) -> None:
             rows += new
             for row in new:
                 print(json.dumps(row), flush=True)
-            given.out.write_text(json.dumps({**result, "rows": rows}, indent=1) + "\n")
+            whole = {**result, "rows": merged(saved["rows"], rows, TOOLS)}
+            given.out.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 def main(arguments: list[str] | None = None) -> int:

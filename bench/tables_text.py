@@ -161,14 +161,31 @@ def _notes(result: dict[str, Any]) -> list[str]:
             "medians of the shortest fifth of their processor times."
         )
     libraries = "".join(f", {tool} {name}" for tool, name in result["libraries"].items())
+    commits = {
+        WORDS.get(row["robots"], row["robots"]): str(row["commit"])[:12]
+        for row in sorted(rows, key=lambda row: row["steps"])
+    }
+    named = ", ".join(f"{commit} ({robots})" for robots, commit in commits.items())
     out.append(
         f"- {facts['processor']}, {facts['cores']} cores, one of them used; featherback "
         f"{facts['featherback']} ({facts['isa']}), MuJoCo {facts['mujoco']}{libraries}; "
-        f"`dt` {result['dt']:g} s; commit {str(facts['commit'])[:12]}; at most "
+        f"`dt` {result['dt']:g} s; commits {named}; at most "
         f"{limits['rounds']} fresh processes of each; limits {limits['seconds']} s "
         f"and {limits['address_space_bytes'] / 2**30:.3g} GiB of address space."
     )
     return out
+
+
+def merged(
+    kept: list[dict[str, Any]], new: list[dict[str, Any]], tools: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Return saved rows with those that were measured anew in their places, in order."""
+
+    def place(row: dict[str, Any]) -> tuple[int, int, int]:
+        return row["robots"], row["steps"], tools.index(row["tool"])
+
+    rows = {place(row): row for row in kept} | {place(row): row for row in new}
+    return [rows[key] for key in sorted(rows)]
 
 
 def tables(result: dict[str, Any]) -> str:

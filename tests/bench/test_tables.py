@@ -30,7 +30,7 @@ def load(path: str) -> ModuleType:
 def figures(tool: str, ms: float, memory: float) -> dict[str, Any]:
     """Return one row as bench/tables.py saves it."""
     time = {"ms": ms, "low_ms": ms, "high_ms": ms, "samples": 4, "quiet": int(ms < 0.1)}
-    row = {"robots": 1, "tool": tool, "steps": 50, "forward": time}
+    row = {"robots": 1, "tool": tool, "steps": 50, "commit": "c" * 40, "forward": time}
     row["backward"] = {**time, "ms": 2 * ms}
     return {**row, "memory_mb": memory, "state_error": 2e-13, "gradient_error": 3e-15}
 
@@ -49,11 +49,12 @@ def result(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_tables_name_ratios_failures_and_the_load() -> None:
     """Write cells, ratios, what failed and why, what is missing, and that there was a load."""
-    failed = {"robots": 1, "tool": "MuJoCo", "steps": 50, "failed": "took over 900 s"}
+    failed = {"robots": 1, "tool": "MuJoCo", "steps": 50, "commit": "c" * 40}
+    failed["failed"] = "took over 900 s"
     compiled = {**figures("JAX", 0.3, 40.0), "compile_s": [33.75, 7.8], "finite": False}
     rows = [figures("featherback", 0.01, 1.0), figures("CppAD", 0.5, 200.0), failed, compiled]
     rows.append(figures("Ceres jets", 0.02, 0.5))
-    rows.append({**figures("featherback", 0.09, 2.0), "robots": 10})
+    rows.append({**figures("featherback", 0.09, 2.0), "robots": 10, "commit": "d" * 40})
     lines = load("tables_text.py").tables(result(rows)).splitlines()
     for line in (
         "| featherback | 0.01 |",
@@ -79,6 +80,18 @@ def test_tables_name_ratios_failures_and_the_load() -> None:
         line.startswith("- Taken on a loaded machine (load 9 on 2 cores): 4 of 10 times")
         for line in lines
     )
+    named = f"; commits {'c' * 12} (one robot), {'d' * 12} (ten robots); "
+    assert any(named in line for line in lines)
+
+
+def test_a_part_measured_by_itself_replaces_its_rows() -> None:
+    """Keep saved rows that were not measured anew, in the order of robots, steps and tools."""
+    tools = ("featherback", "CppAD")
+    old = [figures("featherback", 1.0, 1.0), figures("CppAD", 2.0, 2.0)]
+    late = {**figures("featherback", 3.0, 3.0), "robots": 10}
+    new = figures("featherback", 4.0, 4.0)
+    found = load("tables_text.py").merged([late, *old], [new], tools)
+    assert found == [new, old[1], late]
 
 
 @pytest.mark.parametrize(
