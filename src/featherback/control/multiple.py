@@ -160,13 +160,7 @@ def multiple_shooting(
         ParameterError: for a number of segments that does not divide the steps, or a bad guess.
     """
     where, steps = "multiple_shooting()", len(problem.controls.base)
-    if not is_whole(segments) or segments < 2 or steps % segments:
-        raise ParameterError(
-            f"{where}: segments is {segments!r}; it must be a whole number >= 2 that divides the "
-            f"{steps} steps."
-        )
-    if not (np.isfinite(penalty) and penalty > 0.0):
-        raise ParameterError(f"{where}: penalty is {penalty}; it must be a finite number above 0.")
+    _check_options(where, steps, segments, penalty)
     given = np.zeros(problem.size) if start is None else np.ravel(start)
     x = real_array(where, "start", given, (problem.size,)).clip(problem.lower, problem.upper)
     nodes = _nodes(where, problem, x, segments, states)
@@ -189,6 +183,17 @@ def multiple_shooting(
         f"{tolerance:g}), or the cost {last:.6g} still falls; allow more rounds or evaluations, or "
         "give a better first guess."
     )
+
+
+def _check_options(where: str, steps: int, segments: int, penalty: float) -> None:
+    """Refuse options that have no meaning."""
+    if not is_whole(segments) or segments < 2 or steps % segments:
+        raise ParameterError(
+            f"{where}: segments is {segments!r}; it must be a whole number >= 2 that divides the "
+            f"{steps} steps."
+        )
+    if not (np.isfinite(penalty) and penalty > 0.0):
+        raise ParameterError(f"{where}: penalty is {penalty}; it must be a finite number above 0.")
 
 
 def _closed(inner: _Lagrangian, x: Array, gap: float, rounds: int, spent: int) -> Segments:
