@@ -254,6 +254,19 @@ def test_the_command_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str])
         assert capsys.readouterr().err == f"featherback: {sentence}\n"
 
 
+def test_without_matplotlib_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Name the missing package before the work, not after it."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(FeatherbackError) as caught:
+        run("throw", out=tmp_path, show=False)
+    assert str(caught.value) == (
+        "run: matplotlib is not installed; plots need it: pip install 'featherback[plot]'."
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_experiment_is_listed_and_says_what_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

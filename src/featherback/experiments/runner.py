@@ -13,7 +13,7 @@ import numpy as np
 import featherback as fb
 from featherback.errors import ParameterError
 from featherback.experiments.context import Context
-from featherback.experiments.plots import plot_losses
+from featherback.experiments.plots import new_figure, plot_losses
 from featherback.experiments.registry import Named, find
 from featherback.experiments.result import Result, write_json
 
@@ -62,6 +62,7 @@ def run(
 
     Raises:
         ParameterError: for an unknown name, a bad seed, or nothing to resume.
+        FeatherbackError: matplotlib is not installed.
         KeyboardInterrupt: after Ctrl-C, when what there is has been saved.
     """
     experiment = find(name)
@@ -69,6 +70,8 @@ def run(
         raise ParameterError(
             f"run {name}: seed is {seed!r}; it must be a whole number from 0 to {MOST_SEED}."
         )
+    # a run whose plot cannot be drawn is not begun
+    new_figure()
     folder = Path("runs") / name if out is None else out
     context = Context(name, seed, quick, folder, resume=resume, show=show)
     begun = machine()
