@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import featherback as fb
+from featherback.errors import WorldError
 from featherback.sim.differences import LADDER
 from tests.property.modes import STATES, Modes, contact_modes
 from tests.property.random_models import Rng, Vector
@@ -138,7 +139,11 @@ def check_models(seeds: range, steps: int) -> Counter[str]:
         model, q, v, rng = draw(seed)
         start = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu))}
         sim = fb.Simulator(model, friction=law(seed), tolerance=1e-12)
-        check_line(Line(sim, start, rng), f"seed {seed}, {steps} steps", count)
+        try:
+            check_line(Line(sim, start, rng), f"seed {seed}, {steps} steps", count)
+        except WorldError:
+            count["models that leave the finite numbers"] += 1
+    assert count["models that leave the finite numbers"] <= 0.02 * len(seeds)
     print(f"seeds {seeds.start} to {seeds.stop - 1}, {steps} steps: {dict(count)}")
     return count
 
