@@ -20,8 +20,8 @@ Report = Callable[[int, float, int], None]
 DIVERGED = 1e6  # a cost this many times that of the start counts as divergence
 
 
-class Objective(Protocol):
-    """What the methods minimise."""
+class Bounded(Protocol):
+    """Unknowns with bounds."""
 
     @property
     def size(self) -> int:
@@ -37,6 +37,10 @@ class Objective(Protocol):
     def upper(self) -> Array:
         """Largest x."""
         ...
+
+
+class Objective(Bounded, Protocol):
+    """What the methods minimise."""
 
     def value(self, x: Array) -> float:
         """Return the cost at x; infinite where it has none."""

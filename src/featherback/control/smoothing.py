@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.control.controls import real_array
+from featherback.control.outcome import Bounded
 from featherback.errors import ParameterError
 
 Array = NDArray[np.float64]
@@ -16,23 +17,8 @@ Order = Literal["first", "zeroth", "mixed"]
 ORDERS = ("first", "zeroth", "mixed")
 
 
-class Batched(Protocol):
+class Batched(Bounded, Protocol):
     """An objective that evaluates many points at once, such as `Shooting`."""
-
-    @property
-    def size(self) -> int:
-        """Number of unknowns."""
-        ...
-
-    @property
-    def lower(self) -> Array:
-        """Least x."""
-        ...
-
-    @property
-    def upper(self) -> Array:
-        """Largest x."""
-        ...
 
     def values(self, x: Array) -> Array:
         """Return the costs of x[worlds, size]."""

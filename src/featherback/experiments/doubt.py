@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.control.controls import real_array
+from featherback.control.outcome import Bounded
 from featherback.errors import OptimisationError
 from featherback.experiments.context import Context
 from featherback.experiments.result import Trace
@@ -27,23 +28,8 @@ DISAGREE = 0.2  # relative difference of two columns above which an unknown is i
 DAMPING = 10.0 ** np.array([-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0])  # of the largest diagonal
 
 
-class Residuals(Protocol):
+class Residuals(Bounded, Protocol):
     """What is brought to zero."""
-
-    @property
-    def size(self) -> int:
-        """Number of unknowns."""
-        ...
-
-    @property
-    def lower(self) -> Array:
-        """Least x."""
-        ...
-
-    @property
-    def upper(self) -> Array:
-        """Largest x."""
-        ...
 
     def errors(self, x: Array) -> Array:
         """Return float64[worlds, errors] at x[worlds, size]; NaN where there are none."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback.control import Objective, Outcome, optimise
-from featherback.control.outcome import optional
+from featherback.control.outcome import Bounded, optional
 from featherback.control.shooting import Method
 from featherback.errors import ParameterError
 from featherback.experiments.context import Context
@@ -140,23 +140,8 @@ def run_gradients(
     return outcome, trace
 
 
-class Batch(Protocol):
+class Batch(Bounded, Protocol):
     """What CMA-ES needs: bounds and the costs of a population."""
-
-    @property
-    def size(self) -> int:
-        """Number of unknowns."""
-        ...
-
-    @property
-    def lower(self) -> Array:
-        """Least x."""
-        ...
-
-    @property
-    def upper(self) -> Array:
-        """Largest x."""
-        ...
 
     def values(self, x: Array) -> Array:
         """Return the costs of x[worlds, size]."""
