@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|^\s*\#[^\n]*)
-    |(?P<name>[A-Za-z_]\w*(?:<(?:const\s+)?(?:Real<)?[TPSR]>?(?:,\s*(?:const\s+)?[TPSR])*>)?)
+    |(?P<name>[A-Za-z_]\w*(?:<(?:const\s+)?(?:Real<)?[TPSR]>?(?:,\s*(?:const\s+)?[TPSR])*>|<[I\d]>)?)
     |(?P<number>\d[\w.]*(?:(?<=e)-\d+)?)
     |(?P<sign>->|::|\+\+|--|[-+*/&|<>=!]=|&&|\|\||.)""",
     re.VERBOSE | re.MULTILINE,

@@ -327,6 +327,9 @@ class Finder:
             return
         if token.text in WORDS or token.text in ("if", "else", "void", "T", "P", "int", "auto"):
             return
+        # marks of the profile do nothing
+        if token.text == "FB_STAGE":
+            return
         if self.tokens[i - 1].text == ")":
             head = self.tokens[self.partner[i - 1] - 1].text
             if head not in ("if", "for"):
