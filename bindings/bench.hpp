@@ -8,7 +8,7 @@ namespace fb::FB_ISA {
 namespace {
 
 template <class S, class P>
-struct Bench {
+struct WorldBlock {
   Model<S, P> m;
   Options<R> o;
   Work<S> w;
@@ -17,7 +17,7 @@ struct Bench {
   Theta<S> theta_bar;
   Derived<S> derived_bar;
   P *theta, *derived;  // the block's own parameters, where lanes differ
-  S* big;              // evaluation_numbers
+  S* big;              // evaluation_size
 
   size_t carve_all(const Layout& s, char* base) {
     Carver c{base, 0};
@@ -29,7 +29,7 @@ struct Bench {
     const int n = theta_size(s) + derived_size(s);
     param_bar = c.take<S>(n);
     lifted = c.take<S>(n);
-    big = c.take<S>(evaluation_numbers(s));
+    big = c.take<S>(evaluation_size(s));
     theta = derived = nullptr;
     if constexpr (sizeof(P) > sizeof(R)) {
       theta = c.take<P>(theta_size(s));
@@ -75,7 +75,7 @@ inline Mask<T> only_lane(int k) {
 
 // one step; when the rows of all lanes together exceed the capacity, each lane is stepped by itself
 template <class S, class P>
-void step_block(Bench<S, P>& b) {
+void step_block(WorldBlock<S, P>& b) {
   step(b.m, b.o, b.q, b.v, b.u, Mask<S>(true), b.q1, b.v1, b.w);
   if (W == 1 || !any(b.w.overflow)) return;
   Mask<S> overflow(false), unconverged(false), unrolled(false);
@@ -107,7 +107,7 @@ struct BackwardNotes {
 
 // the adjoint of the step that was just run; bars of the next state in q1_bar, v1_bar
 template <class S, class P>
-void adjoint_lanes(Bench<S, P>& b) {
+void adjoint_lanes(WorldBlock<S, P>& b) {
   const Layout& s = b.m.s;
   for (int i = 0; i < s.nq; ++i) b.q_bar[i] = S(0);
   for (int i = 0; i < s.nv; ++i) b.v_bar[i] = S(0);
@@ -120,13 +120,13 @@ void adjoint_lanes(Bench<S, P>& b) {
 template <class S>
 S pushing_contacts(const Work<S>& w) {
   S count(0);
-  for (int i = 0; i < w.nblock; ++i)
-    if (w.block[i].kind == kBlockContact)
-      count += one_where<S>(w.touch[i].on & (w.lam[w.block[i].row] > S(0)));
+  for (int i = 0; i < w.ngroup; ++i)
+    if (w.group[i].kind == kContactRows)
+      count += one_where<S>(w.geometry[i].active & (w.lam[w.group[i].row] > S(0)));
   return count;
 }
 template <class S, class P>
-BackwardNotes<S> noted_adjoint(Bench<S, P>& b) {
+BackwardNotes<S> noted_adjoint(WorldBlock<S, P>& b) {
   const StepPoint<S> at{b.q, b.v, b.u, b.v1};
   BackwardNotes<S> n;
   FB_STAGE(ties);
@@ -140,7 +140,7 @@ BackwardNotes<S> noted_adjoint(Bench<S, P>& b) {
 }
 // one step of the backward pass: recompute the step, then its adjoint
 template <class S, class P>
-BackwardNotes<S> adjoint_block(Bench<S, P>& b) {
+BackwardNotes<S> adjoint_block(WorldBlock<S, P>& b) {
   const Layout& s = b.m.s;
   step_velocity(b.m, b.o, b.q, b.v, b.u, Mask<S>(true), b.v1, b.w);
   if (W == 1 || !any(b.w.overflow)) return noted_adjoint(b);
@@ -171,7 +171,7 @@ BackwardNotes<S> adjoint_block(Bench<S, P>& b) {
 
 // the sums of the parameters' cotangents, once loaded into param_bar
 template <class S, class P>
-void bind_parameter_bars(Bench<S, P>& b) {
+void bind_parameter_bars(WorldBlock<S, P>& b) {
   const Layout& s = b.m.s;
   bind<S>(s, b.param_bar, b.theta_bar);
   bind<S>(s, b.param_bar + theta_size(s), b.derived_bar);
@@ -180,7 +180,7 @@ void bind_parameter_bars(Bench<S, P>& b) {
 }
 // from what is derived to the parameters themselves; shared ones are lifted into every lane
 template <class S, class P>
-void finish_parameter_bars(Bench<S, P>& b) {
+void parameter_adjoint(WorldBlock<S, P>& b) {
   const Layout& s = b.m.s;
   const int ntheta = theta_size(s), n = ntheta + derived_size(s);
   for (int i = 0; i < ntheta; ++i) b.lifted[i] = S(b.m.theta.dt[i]);

@@ -2,8 +2,8 @@
 // and how worlds get into lanes and back.
 #pragma once
 #include "bindings/kernel.hpp"
-#include "core/dual.hpp"
-#include "core/lane.hpp"
+#include "core/number/dual.hpp"
+#include "core/number/lane.hpp"
 #include "core/workspace.hpp"
 
 namespace fb::FB_ISA {
@@ -18,8 +18,8 @@ using T = Lane<R, FB_WIDTH>;
 constexpr int W = FB_WIDTH;
 
 inline Options<R> options_of(const EngineOptions& o) {
-  return {R(o.margin),  R(o.v_recover), R(o.v_rest),    R(o.tolerance), R(o.regularisation),
-          o.max_sweeps, o.box_friction, o.exact_finish, o.gradient};
+  return {R(o.margin),  R(o.v_recover), R(o.v_rest), R(o.tolerance), R(o.regularization),
+          o.max_sweeps, o.box_friction, o.newton,    o.gradient};
 }
 
 // world that lane k of a block stands for; the last block repeats the last world

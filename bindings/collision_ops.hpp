@@ -1,4 +1,4 @@
-// The pair functions of core/collision.hpp and their adjoints for the tests: scalars, lanes,
+// The pair functions of core/collision/pairs.hpp and their adjoints for the tests: scalars, lanes,
 // tangents. A shape is 15 numbers: position (3), rotation (9, row major), size (3).
 #pragma once
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "../core/collision.hpp"
+#include "../core/collision/pairs.hpp"
 
 namespace fb::ops {
 
@@ -59,16 +59,16 @@ std::vector<double> collide_worlds(int kind, const Table& a, const Table& b, con
   const size_t worlds = a.shape(0), slots = size_t(core::pair_slots(kind));
   const std::vector<core::Real<T>> hull(vert.data(), vert.data() + vert.size());
   std::vector<double> out(worlds * slots * kTouchNumbers);
-  core::Touch<T> touch[core::kMaxSlots];
+  core::ContactPoint<T> touch[core::kMaxSlots];
   for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
     core::collide(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull), touch);
     for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds; ++k)
       for (size_t j = 0; j < slots; ++j) {
-        const core::Touch<T>& t = touch[j];
+        const core::ContactPoint<T>& t = touch[j];
         const T numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
         double* row = &out[((first + k) * slots + j) * kTouchNumbers];
         for (int e = 0; e < 7; ++e) row[e] = double(core::lane(numbers[e], int(k)));
-        row[7] = core::mask_lane(t.on, int(k)) ? 1.0 : 0.0;
+        row[7] = core::mask_lane(t.active, int(k)) ? 1.0 : 0.0;
       }
   }
   return out;
@@ -103,7 +103,7 @@ inline Array collide_tangent(int kind, Table a, Table a_tan, Table b, Table b_ta
   check_tables(kind, a_tan, b_tan);
   const size_t worlds = a.shape(0), slots = size_t(core::pair_slots(kind));
   std::vector<double> out(worlds * slots * 7);
-  core::Touch<D> touch[core::kMaxSlots];
+  core::ContactPoint<D> touch[core::kMaxSlots];
   for (size_t w = 0; w < worlds; ++w) {
     D x[kShapeNumbers], y[kShapeNumbers];
     for (int e = 0; e < kShapeNumbers; ++e) {
@@ -114,7 +114,7 @@ inline Array collide_tangent(int kind, Table a, Table a_tan, Table b, Table b_ta
     core::collide(kind, make_shape<D>(x, vert.data(), nvert), make_shape<D>(y, vert.data(), nvert),
                   touch);
     for (size_t j = 0; j < slots; ++j) {
-      const core::Touch<D>& t = touch[j];
+      const core::ContactPoint<D>& t = touch[j];
       const D numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
       for (int e = 0; e < 7; ++e) out[(w * slots + j) * 7 + e] = numbers[e].d;
     }
@@ -124,7 +124,7 @@ inline Array collide_tangent(int kind, Table a, Table a_tan, Table b, Table b_ta
 
 // the cotangents of worlds first .. first + W - 1, the last world repeated beyond the end
 template <class T>
-core::TouchBar<T> load_touch_bars(const Table& table, size_t first) {
+core::ContactPointBar<T> load_touch_bars(const Table& table, size_t first) {
   T x[7];
   for (int e = 0; e < 7; ++e)
     for (int k = 0; k < core::kLanes<T>; ++k) {
@@ -158,7 +158,7 @@ void read_shape_bars(const core::ShapeBar<T>* bars, T* x) {
 
 template <class T>
 std::vector<double> adjoint_worlds(int kind, int slot, const Table& a, const Table& b,
-                                   const Table& vert, const Table& touch_bar, double start) {
+                                   const Table& vert, const Table& point_bar, double start) {
   using R = core::Real<T>;
   const size_t worlds = a.shape(0);
   const std::vector<core::Real<T>> hull(vert.data(), vert.data() + vert.size());
@@ -166,7 +166,7 @@ std::vector<double> adjoint_worlds(int kind, int slot, const Table& a, const Tab
   for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
     core::ShapeBar<T> bars[2] = {shape_bar<T>(R(start)), shape_bar<T>(R(start))};
     core::SlotBars<T> touch{};
-    core::add_slot(touch, slot, load_touch_bars<T>(touch_bar, first));
+    core::add_slot(touch, slot, load_touch_bars<T>(point_bar, first));
     core::collide_adjoint(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull),
                           touch, bars[0], bars[1]);
     T x[kBarNumbers];
@@ -178,21 +178,21 @@ std::vector<double> adjoint_worlds(int kind, int slot, const Table& a, const Tab
   return out;
 }
 
-inline void check_touch_bar(int kind, int slot, const Table& a, const Table& touch_bar) {
+inline void check_touch_bar(int kind, int slot, const Table& a, const Table& point_bar) {
   if (slot < 0 || slot >= core::pair_slots(kind))
     throw nb::value_error("collide_adjoint(): no such slot.");
-  if (touch_bar.shape(0) != a.shape(0) || touch_bar.shape(1) != 7)
-    throw nb::value_error("collide_adjoint(): touch_bar must be a table of (worlds, 7).");
+  if (point_bar.shape(0) != a.shape(0) || point_bar.shape(1) != 7)
+    throw nb::value_error("collide_adjoint(): point_bar must be a table of (worlds, 7).");
 }
 
-// touch_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; lanes: 1
+// point_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; lanes: 1
 // or 4 worlds in one number (8 in float32)
-inline Array collide_adjoint(int kind, int slot, Table a, Table b, Table vert, Table touch_bar,
+inline Array collide_adjoint(int kind, int slot, Table a, Table b, Table vert, Table point_bar,
                              int lanes, bool single, double start) {
   check_tables(kind, a, b);
-  check_touch_bar(kind, slot, a, touch_bar);
+  check_touch_bar(kind, slot, a, point_bar);
   const auto run = [&]<class T>(T) {
-    return adjoint_worlds<T>(kind, slot, a, b, vert, touch_bar, start);
+    return adjoint_worlds<T>(kind, slot, a, b, vert, point_bar, start);
   };
   std::vector<double> out;
   if (single)
@@ -204,11 +204,11 @@ inline Array collide_adjoint(int kind, int slot, Table a, Table b, Table vert, T
 
 // the tangents of the 18 numbers, for shapes that move and a cotangent that does not
 inline Array collide_adjoint_tangent(int kind, int slot, std::pair<Table, Table> a,
-                                     std::pair<Table, Table> b, Table vert, Table touch_bar) {
+                                     std::pair<Table, Table> b, Table vert, Table point_bar) {
   using D = core::Dual<double>;
   check_tables(kind, a.first, b.first);
   check_tables(kind, a.second, b.second);
-  check_touch_bar(kind, slot, a.first, touch_bar);
+  check_touch_bar(kind, slot, a.first, point_bar);
   const size_t worlds = a.first.shape(0);
   const int nvert = hull_count(vert.shape(0));
   std::vector<double> out(worlds * kBarNumbers);
@@ -218,7 +218,7 @@ inline Array collide_adjoint_tangent(int kind, int slot, std::pair<Table, Table>
       x[e] = {a.first(w, e), a.second(w, e)};
       y[e] = {b.first(w, e), b.second(w, e)};
     }
-    const double* t = &touch_bar(w, 0);
+    const double* t = &point_bar(w, 0);
     core::ShapeBar<D> bars[2] = {shape_bar<D>(0), shape_bar<D>(0)};
     core::SlotBars<D> touch{};
     core::add_slot<D>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
@@ -240,7 +240,7 @@ inline void register_collision_ops(nanobind::module_& m) {
   m.def("collide_tangent", &fb::ops::collide_tangent, "kind"_a, "a"_a, "a_tan"_a, "b"_a, "b_tan"_a,
         "vert"_a);
   m.def("collide_adjoint", &fb::ops::collide_adjoint, "kind"_a, "slot"_a, "a"_a, "b"_a, "vert"_a,
-        "touch_bar"_a, "lanes"_a = 1, "single"_a = false, "start"_a = 0.0);
+        "point_bar"_a, "lanes"_a = 1, "single"_a = false, "start"_a = 0.0);
   m.def("collide_adjoint_tangent", &fb::ops::collide_adjoint_tangent, "kind"_a, "slot"_a, "a"_a,
-        "b"_a, "vert"_a, "touch_bar"_a);
+        "b"_a, "vert"_a, "point_bar"_a);
 }

@@ -49,30 +49,30 @@ struct Rule {
   std::string sentence;
 };
 
-class Crew {
+class EnginePool {
  public:
   // an engine with the memory its calls need
-  struct Member {
-    explicit Member(const Engine& e) : engine(e) {}
+  struct PooledEngine {
+    explicit PooledEngine(const Engine& e) : engine(e) {}
     Engine engine;
     Scratch q, v, dq, dv, theta, theta_dot, status, status_step, unrolled, ties;
   };
   // a member for the length of one call
   class Lease {
    public:
-    explicit Lease(Crew& crew) : crew_(crew), member_(crew.take()) {}
+    explicit Lease(EnginePool& crew) : crew_(crew), member_(crew.take()) {}
     ~Lease() { crew_.give_back(std::move(member_)); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
-    Member* operator->() { return member_.get(); }
+    PooledEngine* operator->() { return member_.get(); }
 
    private:
-    Crew& crew_;
-    std::unique_ptr<Member> member_;
+    EnginePool& crew_;
+    std::unique_ptr<PooledEngine> member_;
   };
 
-  Crew(const Engine& engine, std::map<unsigned, std::string> sentences, std::vector<Bounds> bounds,
-       std::vector<Rule> rules)
+  EnginePool(const Engine& engine, std::map<unsigned, std::string> sentences,
+             std::vector<Bounds> bounds, std::vector<Rule> rules)
       : sentences(std::move(sentences)),
         bounds(std::move(bounds)),
         rules(std::move(rules)),
@@ -80,7 +80,7 @@ class Crew {
 
   const Layout& layout() const { return first_.layout(); }
   int real_bytes() const { return first_.real_bytes(); }
-  int theta_numbers() const { return first_.theta_numbers(); }
+  int theta_size() const { return first_.theta_size(); }
 
   // what a status bit means, and what parameters may be
   const std::map<unsigned, std::string> sentences;
@@ -88,18 +88,18 @@ class Crew {
   const std::vector<Rule> rules;
 
  private:
-  std::unique_ptr<Member> take() {
+  std::unique_ptr<PooledEngine> take() {
     {
       std::lock_guard<std::mutex> hold(mutex_);
       if (!idle_.empty()) {
-        std::unique_ptr<Member> m = std::move(idle_.back());
+        std::unique_ptr<PooledEngine> m = std::move(idle_.back());
         idle_.pop_back();
         return m;
       }
     }
-    return std::make_unique<Member>(first_);
+    return std::make_unique<PooledEngine>(first_);
   }
-  void give_back(std::unique_ptr<Member> m) {
+  void give_back(std::unique_ptr<PooledEngine> m) {
     for (Scratch* s : {&m->q, &m->v, &m->dq, &m->dv, &m->theta, &m->theta_dot}) s->trim();
     std::lock_guard<std::mutex> hold(mutex_);
     idle_.push_back(std::move(m));
@@ -107,7 +107,7 @@ class Crew {
 
   const Engine first_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Member>> idle_;
+  std::vector<std::unique_ptr<PooledEngine>> idle_;
 };
 
 }  // namespace fb

@@ -37,7 +37,7 @@ void store_part(const Task& t, long block, void* base, long stride, int n, const
 
 // P is R where all lanes share parameters without tangents, D elsewhere
 template <class P>
-struct Desk : Bench<D, P> {
+struct Desk : WorldBlock<D, P> {
   void open(const Task& t, long block, char* base) {
     this->open_shared(t, base);
     if constexpr (sizeof(P) > sizeof(R)) {
@@ -123,7 +123,7 @@ void run_hvp(const Task& t, long block, char* workspace) {
   if (t.first_step == 0) {
     add_cotangent(t, block, t.q_cot, t.q_cot_dot, 0, s.nq, b.q_bar);
     add_cotangent(t, block, t.v_cot, t.v_cot_dot, 0, s.nv, b.v_bar);
-    if (t.theta_bar) finish_parameter_bars(b);
+    if (t.theta_bar) parameter_adjoint(b);
   }
   for (const bool dot : {false, true}) {
     store_part(t, block, dot ? t.q_bar_dot : t.q_bar, s.nq, s.nq, b.q_bar, dot);

@@ -114,8 +114,8 @@ Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert,
   dual_ = wide ? set->double_dual : set->float_dual;
   options_ = {nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
               nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
-              nb::cast<double>(options["regularisation"]), nb::cast<int>(options["max_sweeps"]),
-              nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"]),
+              nb::cast<double>(options["regularization"]), nb::cast<int>(options["max_sweeps"]),
+              nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["newton"]),
               nb::cast<int>(options["gradient"])};
   ntheta_ = host::theta_size(layout_);
   if (long(theta.size()) != ntheta_) throw std::invalid_argument("theta has a wrong length");

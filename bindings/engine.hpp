@@ -39,12 +39,12 @@ class Engine {
 
   const Layout& layout() const { return layout_; }
   int real_bytes() const { return one_->real_bytes; }
-  int theta_numbers() const { return ntheta_; }
-  int derived_numbers() const { return host::derived_size(layout_); }
+  int theta_size() const { return ntheta_; }
+  int derived_size() const { return host::derived_size(layout_); }
   // of one thread, whatever the job
   size_t workspace_bytes() const;
-  // null where the arrays do not have the shapes and types of one world; the caller then takes the
-  // careful path
+  // null where the arrays do not have the shapes and types
+  // of one world; the caller then takes the careful path
   nb::object step_one(nb::handle q, nb::handle v, nb::handle u);
   nb::object linearize_one(nb::handle q, nb::handle v, nb::handle u);
   // rollouts and their derivatives: arrays by the names of the task's fields
@@ -77,7 +77,7 @@ class Engine {
   Task backward_task(nb::dict arrays);
   void backwards(Job job, Task& t);
   const Kernel* kernel_for(Job job, long worlds) const;
-  size_t derived_bytes() const { return size_t(derived_numbers()) * real_bytes(); }
+  size_t derived_bytes() const { return size_t(derived_size()) * real_bytes(); }
   char* workspace(int thread, size_t bytes);
   Pool& pool();
   class Use;

@@ -1,7 +1,7 @@
 // Outputs of a model, and their adjoints, over the worlds of one block.
 #pragma once
 #include "bindings/block.hpp"
-#include "core/outputs.hpp"
+#include "core/dynamics/outputs.hpp"
 
 namespace fb::FB_ISA {
 namespace {
@@ -22,7 +22,7 @@ inline Output output_of(Job job) {
 }
 
 // room for the largest output, and for the cotangent of its third input
-inline size_t evaluation_numbers(const Layout& s) {
+inline size_t evaluation_size(const Layout& s) {
   size_t most = 0;
   for (Output kind : {Output::poses, Output::center_of_mass, Output::mass_matrix,
                       Output::inverse_dynamics, Output::forward_dynamics}) {
@@ -32,7 +32,7 @@ inline size_t evaluation_numbers(const Layout& s) {
   return most + s.nv;
 }
 
-// B: an opened block whose third input lies in u; room: evaluation_numbers.  Where the task has a
+// B: an opened block whose third input lies in u; room: evaluation_size.  Where the task has a
 // q_bar, its y holds cotangents, and q_bar, v_bar and u_bar receive those of the inputs
 template <class B>
 void evaluate(Job job, const Task& t, long block, B& b, T* room) {

@@ -6,7 +6,7 @@ namespace {
 
 // opens a block of a task whose parameters are shared, or each world's own
 template <class P>
-struct Desk : Bench<T, P> {
+struct Desk : WorldBlock<T, P> {
   void open(const Task& t, long block, char* base) {
     this->open_shared(t, base);
     if constexpr (kLanes<P> > 1) {
@@ -74,7 +74,7 @@ void note_backward(const Task& t, long block, long k, const BackwardNotes<T>& n,
     t.unrolled[world] += mask_lane(n.unrolled, l);
     t.ties[world] += int32_t(lane(n.ties, l));
     if (!t.trace) continue;
-    R* row = static_cast<R*>(t.trace) + (world * t.steps + k) * kTraceNumbers;
+    R* row = static_cast<R*>(t.trace) + (world * t.steps + k) * kTraceSize;
     row[0] = lane(norm, l);
     row[1] = lane(n.contacts, l);
     row[2] = lane(n.residual, l);
@@ -126,7 +126,7 @@ void run_vjp(const Task& t, long block, char* workspace) {
   store(t, block, t.q_bar, s.nq, 0, s.nq, b.q_bar);
   store(t, block, t.v_bar, s.nv, 0, s.nv, b.v_bar);
   if (!t.theta_bar) return;
-  if (t.first_step == 0 && t.finish_params) finish_parameter_bars(b);
+  if (t.first_step == 0 && t.finish_params) parameter_adjoint(b);
   store(t, block, t.theta_bar, numbers, 0, numbers, b.param_bar);
 }
 
@@ -150,7 +150,7 @@ void run_evaluation(Job job, const Task& t, long block, char* workspace) {
   }
   evaluate(job, t, block, b, b.big);
   if (!t.theta_bar) return;
-  finish_parameter_bars(b);
+  parameter_adjoint(b);
   store(t, block, t.theta_bar, numbers, 0, numbers, b.param_bar);
 }
 
@@ -160,21 +160,21 @@ template <class P>
 void write_contacts(const Task& t, const Desk<P>& b, long world, int k) {
   const Layout& s = b.m.s;
   int32_t count = 0;
-  R* numbers = static_cast<R*>(t.contact_numbers) + world * s.max_contacts * kContactNumbers;
+  R* numbers = static_cast<R*>(t.contact_numbers) + world * s.max_contacts * kContactSize;
   int32_t* ids = t.contact_ids + world * s.max_contacts;
   const R h = lane(T(b.m.theta.dt[0]), k);
-  for (int i = 0; i < b.w.nblock; ++i) {
-    const Block& x = b.w.block[i];
-    const BlockWork<T>& c = b.w.touch[i];
-    if (x.kind != kBlockContact || !mask_lane(c.on, k)) continue;
+  for (int i = 0; i < b.w.ngroup; ++i) {
+    const RowGroup& x = b.w.group[i];
+    const RowGeometry<T>& c = b.w.geometry[i];
+    if (x.kind != kContactRows || !mask_lane(c.active, k)) continue;
     Vec3<T> t1, t2;
     tangents(c.n, t1, t2);
     Vec3<T> f = c.n * b.w.lam[x.row];
     if (x.rows == 3) f += t1 * b.w.lam[x.row + 1] + t2 * b.w.lam[x.row + 2];
     const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(x.linkA, x.linkB));
-    const T y[kContactNumbers] = {c.phi, p.x, p.y, p.z, c.n.x, c.n.y, c.n.z, f.x, f.y, f.z};
-    for (int e = 0; e < kContactNumbers; ++e)
-      numbers[count * kContactNumbers + e] = lane(y[e], k) / (e < 7 ? R(1) : h) + R(0);
+    const T y[kContactSize] = {c.phi, p.x, p.y, p.z, c.n.x, c.n.y, c.n.z, f.x, f.y, f.z};
+    for (int e = 0; e < kContactSize; ++e)
+      numbers[count * kContactSize + e] = lane(y[e], k) / (e < 7 ? R(1) : h) + R(0);
     ids[count++] = x.source;
   }
   t.contact_count[world] = count;

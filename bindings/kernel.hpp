@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/layout.hpp"
+#include "core/model/layout.hpp"
 
 namespace fb {
 
 struct EngineOptions {
-  double margin, v_recover, v_rest, tolerance, regularisation;
-  int max_sweeps, box_friction, exact_finish, gradient;
+  double margin, v_recover, v_rest, tolerance, regularization;
+  int max_sweeps, box_friction, newton, gradient;
 };
 
 // cotangents of the last `rows` states of a rollout, (worlds, rows, n); at is null for none
@@ -19,8 +19,8 @@ struct Cotangent {
   long rows;
 };
 
-// Arrays are the caller's, C-contiguous; `real` numbers behind void pointers.  Strides count
-// numbers.
+// Arrays are the caller's, C-contiguous; `real` numbers
+// behind void pointers.  Strides count numbers.
 struct Task {
   const Layout* layout;
   const EngineOptions* options;
@@ -47,7 +47,7 @@ struct Task {
   void* theta_bar;
   bool finish_params;
   int32_t *unrolled, *ties;  // (worlds), steps differentiated sweep by sweep, ties; added to
-  void* trace;               // (worlds, steps, kTraceNumbers) or null
+  void* trace;               // (worlds, steps, kTraceSize) or null
   // evaluations: input x, output y, one row per world; where q_bar is given, y holds cotangents,
   // and q_bar, v_bar, u_bar (of x) and theta_bar receive those of the inputs
   const void* x;
@@ -97,9 +97,9 @@ struct Kernel {
 
 // numbers per step in the trace of a vjp: length of the state's cotangent, contacts that push,
 // residual, whether unrolled, ties
-inline constexpr int kTraceNumbers = 5;
+inline constexpr int kTraceSize = 5;
 
 // numbers per contact in the contacts job: gap, point (3), normal (3), force on B (3)
-inline constexpr int kContactNumbers = 10;
+inline constexpr int kContactSize = 10;
 
 }  // namespace fb

@@ -1,7 +1,7 @@
 // Jacobians of one step for the worlds of a block.
 #pragma once
 #include "bindings/bench.hpp"
-#include "core/linearize.hpp"
+#include "core/linearize/step.hpp"
 
 namespace fb::FB_ISA {
 namespace {
@@ -23,8 +23,8 @@ void unrolled_rows(B& b, LinearWork<T>& f) {
   }
 }
 
-// numbers of one lane, a register at a time where they lie side by side; adding zero turns -0 into
-// 0
+// numbers of one lane, a register at a time where
+// they lie side by side; adding zero turns -0 into 0
 inline void store_columns(const T* x, int k, int n, R* out) {
   int c = 0;
   if constexpr (W == 1)

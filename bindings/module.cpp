@@ -1,5 +1,5 @@
-// featherback._core: the engine, the instruction sets, and the names that Python must spell as the
-// core does.
+// featherback._core: the engine, the instruction sets,
+// and the names that Python must spell as the core does.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -60,15 +60,15 @@ NB_MODULE(_core, m) {
   m.def(
       "parameter_names", [] { return names_of("parameters"); },
       "Physical parameters in the order in which they lie in a flat array.");
-  m.attr("CONTACT_NUMBERS") = fb::kContactNumbers;
-  m.attr("TRACE_NUMBERS") = fb::kTraceNumbers;
+  m.attr("CONTACT_NUMBERS") = fb::kContactSize;
+  m.attr("TRACE_NUMBERS") = fb::kTraceSize;
 
   nb::class_<fb::Engine>(m, "Engine", "One model compiled for stepping; see featherback.Simulator.")
       .def(nb::init<nb::dict, nb::dict, fb::ReadArray, fb::ReadArray, nb::dict, const std::string&,
                     int>(),
            "sizes"_a, "tables"_a, "theta"_a, "vert"_a, "options"_a, "isa"_a, "threads"_a)
-      .def_prop_ro("theta_numbers", &fb::Engine::theta_numbers)
-      .def_prop_ro("derived_numbers", &fb::Engine::derived_numbers)
+      .def_prop_ro("theta_size", &fb::Engine::theta_size)
+      .def_prop_ro("derived_size", &fb::Engine::derived_size)
       .def_prop_ro("workspace_bytes", &fb::Engine::workspace_bytes)
       .def("step_one", &fb::Engine::step_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
       .def("linearize_one", &fb::Engine::linearize_one, "q"_a.none(), "v"_a.none(), "u"_a.none())

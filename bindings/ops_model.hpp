@@ -1,5 +1,5 @@
-// Ops of a given model: dynamics, integration, actuation and the whole step, over x = (q, v, u or
-// a).
+// Ops of a given model: dynamics, integration, actuation
+// and the whole step, over x = (q, v, u or a).
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -63,8 +63,8 @@ struct ModelBox {
     const EngineOptions& o = options;
     // single precision cannot reach a tolerance meant for double
     const double tolerance = sizeof(R) == 4 && o.tolerance < 1e-4 ? 1e-4 : o.tolerance;
-    return {R(o.margin),  R(o.v_recover), R(o.v_rest),    R(tolerance), R(o.regularisation),
-            o.max_sweeps, o.box_friction, o.exact_finish, o.gradient};
+    return {R(o.margin),  R(o.v_recover), R(o.v_rest), R(tolerance), R(o.regularization),
+            o.max_sweeps, o.box_friction, o.newton,    o.gradient};
   }
 };
 
@@ -308,8 +308,8 @@ inline Box make_box(nb::dict sizes, nb::dict tables, const Numbers& theta, const
   box->options = {
       nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
       nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
-      nb::cast<double>(options["regularisation"]), nb::cast<int>(options["max_sweeps"]),
-      nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["exact_finish"]),
+      nb::cast<double>(options["regularization"]), nb::cast<int>(options["max_sweeps"]),
+      nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["newton"]),
       nb::cast<int>(options["gradient"])};
   return box;
 }
@@ -353,7 +353,7 @@ inline OpTable model_table(const Box& box) {
       "step solve_rows_unrolled applied_wrenches link_pose link_inertia actuator_force spring "
       "joint_force_limit collide";
   const char* step =
-      "step pair contact contact_seeds touch joint_seeds equality_seeds ball_limit joint_equality "
+      "step pair contact contact_data touch joint_row_data equality_data ball_limit joint_equality "
       "log "
       "actuation actuator integrate inverse_dynamics";
   const auto output = [&](core::Output kind, const char* adjoint_of) {

@@ -200,10 +200,10 @@ struct SolveRowsOp {
       p.spare = spare;
       p.order = order;
       p.tolerance = R(core::kIsDouble<T> ? 1e-13 : 1e-6);
-      p.reach = R(1);
+      p.step_scale = R(1);
       p.max_sweeps = 2000;
       p.box_friction = box;
-      p.exact_finish = plain_sweeps == 0;
+      p.newton = plain_sweeps == 0;
       p.gradient = core::kGradientAuto;
       if (plain_sweeps > 0) {
         p.max_sweeps = plain_sweeps;

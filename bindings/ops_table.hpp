@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/dual.hpp"
-#include "core/lane.hpp"
-#include "core/outputs.hpp"
+#include "core/dynamics/outputs.hpp"
+#include "core/number/dual.hpp"
+#include "core/number/lane.hpp"
 #include "core/step.hpp"
 
 namespace fb::ops {

@@ -34,17 +34,17 @@ class CrewHandle {
     std::lock_guard<std::mutex> hold(registry().mutex);
     crew_ = find_crew(key);
     if (crew_) return;
-    crew_ =
-        std::make_shared<Crew>(engine, std::move(sentences), std::move(alone), std::move(rules));
+    crew_ = std::make_shared<EnginePool>(engine, std::move(sentences), std::move(alone),
+                                         std::move(rules));
     std::erase_if(registry().crews, [](const auto& x) { return x.second.expired(); });
     registry().crews[key] = crew_;
   }
 
  private:
-  std::shared_ptr<Crew> crew_;
+  std::shared_ptr<EnginePool> crew_;
 };
 
-SeatOrError take_seat(int64_t key, bool single) { return seat_for(key, single, Job::rollout); }
+CallStateOrError take_seat(int64_t key, bool single) { return seat_for(key, single, Job::rollout); }
 
 // ---- the calls.  A single step has no axis of steps: q is (worlds, nq) before and after it.
 
@@ -55,12 +55,12 @@ struct Rows {
   Rows(const Call& c, bool single) : single(single), count(single ? 1 : c.steps + 1) {}
 };
 
-Call rollout_call(const Seat& seat, In first, In states) {
+Call rollout_call(const CallState& seat, In first, In states) {
   const ffi::Span<const int64_t> shape = states.dimensions();
   return Call(*seat.crew, first, seat.single, shape.size() == 3 ? long(shape[1]) : 0);
 }
 // states (worlds, rows, n) and controls of a rollout, for a job over all its steps
-Task state_task(const Call& c, Crew::Lease& m, Rows rows, In q, In v, In u, In theta) {
+Task state_task(const Call& c, EnginePool::Lease& m, Rows rows, In q, In v, In u, In theta) {
   Task t = c.task(m->engine, theta);
   t.q = q.untyped_data();
   t.v = v.untyped_data();
@@ -78,8 +78,9 @@ Task state_task(const Call& c, Crew::Lease& m, Rows rows, In q, In v, In u, In t
   return t;
 }
 
-ffi::Error rollout(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, Out q_out, Out v_out,
-                   ffi::ResultBuffer<ffi::U32> status, ffi::ResultBuffer<ffi::S32> status_step) {
+ffi::Error rollout(CallState* seat, ffi::Dictionary, In q, In v, In u, In theta, Out q_out,
+                   Out v_out, ffi::ResultBuffer<ffi::U32> status,
+                   ffi::ResultBuffer<ffi::S32> status_step) {
   return guarded([&] {
     const Call c = rollout_call(*seat, q, *q_out);
     const Rows rows(c, seat->single);
@@ -100,7 +101,7 @@ ffi::Error rollout(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, Out 
     copy_rows(c.worlds, c.nv, c.bytes, v.untyped_data(), c.nv, v_out->untyped_data(),
               rows.count * c.nv);
     if (c.worlds == 0 || c.steps == 0) return;
-    Crew::Lease m(*seat->crew);
+    EnginePool::Lease m(*seat->crew);
     Task t = state_task(c, m, rows, *q_out, *v_out, u, theta);
     t.q_out = q_out->untyped_data();
     t.v_out = v_out->untyped_data();
@@ -150,7 +151,7 @@ struct Backward {
   }
 };
 
-ffi::Error vjp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar, In v_bar,
+ffi::Error vjp(CallState* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar, In v_bar,
                Out q0_bar, Out v0_bar, Out u_bar, Out theta_bar) {
   return guarded([&] {
     const Call c = rollout_call(*seat, q, q);
@@ -159,9 +160,9 @@ ffi::Error vjp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar
     b.require(c, rows, "vjp()");
     b.clear();
     const long sums = c.theta_rows(*theta_bar);
-    Crew::Lease m(*seat->crew);
+    EnginePool::Lease m(*seat->crew);
     Task t = state_task(c, m, rows, q, v, u, theta);
-    const long numbers = c.ntheta + m->engine.derived_numbers();
+    const long numbers = c.ntheta + m->engine.derived_size();
     t.q_cot = {q_bar.untyped_data(), rows.count};
     t.v_cot = {v_bar.untyped_data(), rows.count};
     t.q_bar = q0_bar->untyped_data();
@@ -206,7 +207,7 @@ struct Direction {
     c.require_finite(where + ": dparams", dtheta);
   }
   // fill the tangents of all states, or of the state behind a single step, from those of the first
-  void run(const Call& c, Rows rows, Crew::Lease& m, const char* where, Task& t) const {
+  void run(const Call& c, Rows rows, EnginePool::Lease& m, const char* where, Task& t) const {
     set(c, t);
     copy_rows(c.worlds, c.nq, c.bytes, dq.untyped_data(), c.nq, t.q_dot, rows.count * c.nq);
     copy_rows(c.worlds, c.nv, c.bytes, dv.untyped_data(), c.nv, t.v_dot, rows.count * c.nv);
@@ -222,7 +223,7 @@ struct Direction {
   }
 };
 
-ffi::Error jvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In dq, In dv, In du,
+ffi::Error jvp(CallState* seat, ffi::Dictionary, In q, In v, In u, In theta, In dq, In dv, In du,
                In dtheta, Out q_dot, Out v_dot) {
   return guarded([&] {
     const Call c = rollout_call(*seat, q, q);
@@ -233,7 +234,7 @@ ffi::Error jvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In dq, I
     c.require(u, size_t(c.worlds) * c.steps * c.nu);
     c.require_theta(theta);
     d.require(c, "jvp()");
-    Crew::Lease m(*seat->crew);
+    EnginePool::Lease m(*seat->crew);
     Task t = state_task(c, m, rows, q, v, u, theta);
     t.q_dot = q_dot->untyped_data();
     t.v_dot = v_dot->untyped_data();
@@ -243,8 +244,8 @@ ffi::Error jvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In dq, I
 
 // the tangent of vjp along a direction in the rollout's start, controls and parameters, and along
 // one in the cotangents of its states
-ffi::Error hvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar, In v_bar, In dq,
-               In dv, In du, In dtheta, In q_bar_dot, In v_bar_dot, Out q0_dot, Out v0_dot,
+ffi::Error hvp(CallState* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar, In v_bar,
+               In dq, In dv, In du, In dtheta, In q_bar_dot, In v_bar_dot, Out q0_dot, Out v0_dot,
                Out u_dot, Out theta_dot) {
   return guarded([&] {
     const Call c = rollout_call(*seat, q, q);
@@ -257,9 +258,9 @@ ffi::Error hvp(Seat* seat, ffi::Dictionary, In q, In v, In u, In theta, In q_bar
     c.require(q_bar_dot, q_bar.element_count());
     c.require(v_bar_dot, v_bar.element_count());
     const long sums = c.theta_rows(*theta_dot);
-    Crew::Lease m(*seat->crew);
+    EnginePool::Lease m(*seat->crew);
     Task t = state_task(c, m, rows, q, v, u, theta);
-    const long numbers = c.ntheta + m->engine.derived_numbers();
+    const long numbers = c.ntheta + m->engine.derived_size();
     const size_t params = size_t(c.worlds) * numbers * c.bytes;
     // a single step needs the tangents before it only
     t.q_dot = m->dq.take(q.size_bytes());
@@ -310,7 +311,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_hvp, hvp, (bind_arrays<12, 4>()));
 
 void bind_xla(nb::module_& m) {
   using namespace nb::literals;
-  nb::class_<CrewHandle>(m, "Crew", "Engines of one model for XLA; see featherback.jax.")
+  nb::class_<CrewHandle>(m, "EnginePool", "Engines of one model for XLA; see featherback.jax.")
       .def(nb::init<const Engine&, int64_t, std::map<unsigned, std::string>,
                     const std::vector<BoundsRow>&, const std::vector<RuleRow>&>(),
            "engine"_a, "key"_a, "sentences"_a, "bounds"_a, "rules"_a);
@@ -337,9 +338,9 @@ void bind_xla(nb::module_& m) {
   m.def(
       "xla_state_type",
       [] {
-        static const ffi::TypeInfo info = ffi::MakeTypeInfo<Seat>();
+        static const ffi::TypeInfo info = ffi::MakeTypeInfo<CallState>();
         nb::dict d;
-        d["type_id"] = nb::capsule(static_cast<void*>(&Seat::id));
+        d["type_id"] = nb::capsule(static_cast<void*>(&CallState::id));
         d["type_info"] = nb::capsule(static_cast<const void*>(&info));
         return d;
       },

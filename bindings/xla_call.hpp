@@ -22,7 +22,7 @@ using Out = ffi::Result<ffi::AnyBuffer>;
 
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<int64_t, std::weak_ptr<Crew>> crews;
+  std::unordered_map<int64_t, std::weak_ptr<EnginePool>> crews;
 };
 // never destroyed: compiled functions may outlive everything static
 inline Registry& registry() {
@@ -31,28 +31,28 @@ inline Registry& registry() {
 }
 
 // the caller holds the registry
-inline std::shared_ptr<Crew> find_crew(int64_t key) {
+inline std::shared_ptr<EnginePool> find_crew(int64_t key) {
   const auto at = registry().crews.find(key);
   return at == registry().crews.end() ? nullptr : at->second.lock();
 }
 
 // what a compiled function holds
-struct Seat {
+struct CallState {
   static inline ffi::TypeId id = {};
-  std::shared_ptr<Crew> crew;
+  std::shared_ptr<EnginePool> crew;
   bool single = false;     // rollouts: a step, without an axis of steps
   Job job = Job::rollout;  // outputs: which
 };
-using SeatOrError = ffi::ErrorOr<std::unique_ptr<Seat>>;
+using CallStateOrError = ffi::ErrorOr<std::unique_ptr<CallState>>;
 
-inline SeatOrError seat_for(int64_t key, bool single, Job job) {
+inline CallStateOrError seat_for(int64_t key, bool single, Job job) {
   std::lock_guard<std::mutex> hold(registry().mutex);
-  std::shared_ptr<Crew> crew = find_crew(key);
+  std::shared_ptr<EnginePool> crew = find_crew(key);
   if (!crew)
     return ffi::Unexpected(ffi::Error::InvalidArgument(
         "featherback.jax: this compiled function was made for a Simulator that is not in this "
         "process; build an equal Simulator and call featherback.jax with it first."));
-  return std::make_unique<Seat>(Seat{std::move(crew), single, job});
+  return std::make_unique<CallState>(CallState{std::move(crew), single, job});
 }
 
 struct Refusal {
@@ -70,11 +70,11 @@ inline bool finite(const void* data, size_t n, int bytes) {
 
 // the sizes of one call
 struct Call {
-  const Crew& crew;
+  const EnginePool& crew;
   long worlds, steps;
   int bytes, nq, nv, nu, ntheta;
 
-  Call(const Crew& crew, In state, bool single, long rows)
+  Call(const EnginePool& crew, In state, bool single, long rows)
       : crew(crew),
         worlds(state.dimensions().size() < 2 ? -1 : long(state.dimensions()[0])),
         steps(single ? 1 : rows - 1),
@@ -82,7 +82,7 @@ struct Call {
         nq(crew.layout().nq),
         nv(crew.layout().nv),
         nu(crew.layout().nu),
-        ntheta(crew.theta_numbers()) {
+        ntheta(crew.theta_size()) {
     require(worlds >= 0 && steps >= 0);
   }
   // a guard against calls past featherback.jax, which checks shapes itself
@@ -116,8 +116,8 @@ struct Call {
 };
 
 // the sentence of featherback.sim.status: worlds that are not OK, at most ten of them
-inline void refuse_worlds(const Crew& crew, const char* where, long worlds, const uint32_t* status,
-                          const int32_t* step) {
+inline void refuse_worlds(const EnginePool& crew, const char* where, long worlds,
+                          const uint32_t* status, const int32_t* step) {
   long bad = 0;
   for (long w = 0; w < worlds; ++w) bad += status[w] != 0;
   if (bad == 0) return;
@@ -171,7 +171,7 @@ bool holds(const Rule& rule, const R* theta) {
 
 // one row of theta
 template <class R>
-void refuse_row(const Crew& crew, const char* where, const R* theta) {
+void refuse_row(const EnginePool& crew, const char* where, const R* theta) {
   size_t at = 0;
   for (const Bounds& b : crew.bounds)
     for (int i = 0; i < b.count; ++i, ++at) {
@@ -188,8 +188,8 @@ void refuse_row(const Crew& crew, const char* where, const R* theta) {
   for (const Rule& rule : crew.rules)
     if (!holds(rule, theta)) throw Refusal{where + (": " + rule.sentence)};
 }
-inline void refuse_values(const Crew& crew, const char* where, In theta) {
-  const size_t n = crew.theta_numbers();
+inline void refuse_values(const EnginePool& crew, const char* where, In theta) {
+  const size_t n = crew.theta_size();
   for (size_t at = 0; at < theta.element_count(); at += n) {
     if (crew.real_bytes() == 8)
       refuse_row(crew, where, static_cast<const double*>(theta.untyped_data()) + at);
@@ -252,7 +252,7 @@ inline void sum_theta(const Call& c, const char* from, long numbers, long rows, 
 }
 
 // every stage is given all attributes; what they say is in the seat
-inline auto bind_call() { return ffi::Ffi::Bind().Ctx<ffi::State<Seat>>().Attrs(); }
+inline auto bind_call() { return ffi::Ffi::Bind().Ctx<ffi::State<CallState>>().Attrs(); }
 // arrays in, and then at least one array out
 template <int Arguments, int Results, class B = decltype(bind_call())>
 auto bind_arrays(B&& binding = bind_call()) {

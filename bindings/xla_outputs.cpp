@@ -5,7 +5,7 @@
 namespace fb {
 namespace {
 
-SeatOrError take_seat(int64_t key, std::string_view output) {
+CallStateOrError take_seat(int64_t key, std::string_view output) {
   return seat_for(key, false, output_job(std::string(output)));
 }
 
@@ -22,7 +22,7 @@ void require_point(const Call& c, In q, In v, In x, In theta) {
   for (In a : {v, x}) c.require(a, a.element_count() ? size_t(c.worlds) * c.nv : 0);
   c.require_theta(theta);
 }
-Task open_task(const Call& c, Crew::Lease& m, In q, In v, In x, In theta) {
+Task open_task(const Call& c, EnginePool::Lease& m, In q, In v, In x, In theta) {
   Task t = c.task(m->engine, theta);
   t.q = q.untyped_data();
   t.v = v.element_count() ? v.untyped_data() : nullptr;
@@ -30,15 +30,15 @@ Task open_task(const Call& c, Crew::Lease& m, In q, In v, In x, In theta) {
   return t;
 }
 
-ffi::Error output(Seat* seat, ffi::Dictionary, In q, In v, In x, In theta, Out y) {
+ffi::Error output(CallState* seat, ffi::Dictionary, In q, In v, In x, In theta, Out y) {
   return guarded([&] {
-    Crew& crew = *seat->crew;
+    EnginePool& crew = *seat->crew;
     const Call c(crew, q, true, 0);
     require_point(c, q, v, x, theta);
     c.require(*y, c.worlds * output_numbers(crew.layout(), seat->job));
     refuse_values(crew, "featherback.jax", theta);
     if (c.worlds == 0) return;
-    Crew::Lease m(crew);
+    EnginePool::Lease m(crew);
     Task t = open_task(c, m, q, v, x, theta);
     t.y = y->untyped_data();
     m->engine.run(seat->job, t);
@@ -54,10 +54,10 @@ void refuse_nonfinite(const Call& c, const void* bars, long n, long stride) {
                     "its inputs."};
 }
 
-ffi::Error output_vjp(Seat* seat, ffi::Dictionary, In q, In v, In x, In theta, In y_bar, Out q_bar,
-                      Out v_bar, Out x_bar, Out theta_bar) {
+ffi::Error output_vjp(CallState* seat, ffi::Dictionary, In q, In v, In x, In theta, In y_bar,
+                      Out q_bar, Out v_bar, Out x_bar, Out theta_bar) {
   return guarded([&] {
-    Crew& crew = *seat->crew;
+    EnginePool& crew = *seat->crew;
     const Call c(crew, q, true, 0);
     require_point(c, q, v, x, theta);
     c.require(y_bar, c.worlds * output_numbers(crew.layout(), seat->job));
@@ -67,14 +67,14 @@ ffi::Error output_vjp(Seat* seat, ffi::Dictionary, In q, In v, In x, In theta, I
     const long rows = c.theta_rows(*theta_bar);
     c.require_finite("featherback.jax: the cotangent of an output", y_bar,
                      ", and zero where the loss does not depend on the output");
-    Crew::Lease m(crew);
+    EnginePool::Lease m(crew);
     Task t = open_task(c, m, q, v, x, theta);
     // the kernel reads cotangents where it writes the output; it does not change them
     t.y = const_cast<void*>(y_bar.untyped_data());
     t.q_bar = q_bar->untyped_data();
     t.v_bar = t.v ? v_bar->untyped_data() : nullptr;
     t.u_bar = t.x ? x_bar->untyped_data() : nullptr;
-    const long numbers = c.ntheta + m->engine.derived_numbers();
+    const long numbers = c.ntheta + m->engine.derived_size();
     if (rows > 0) t.theta_bar = cleared(m->theta, size_t(c.worlds) * numbers * c.bytes);
     if (c.worlds > 0) m->engine.run(seat->job, t);
     refuse_nonfinite(c, t.q_bar, c.nq, c.nq);

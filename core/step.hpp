@@ -1,9 +1,9 @@
 // One step on one page, and its adjoint on the next.  Proof: docs/derivations/step.md.
 #pragma once
-#include "actuation.hpp"
-#include "contact.hpp"
-#include "integrate.hpp"
-#include "solver_unrolled.hpp"
+#include "core/contact/contact.hpp"
+#include "core/dynamics/actuation.hpp"
+#include "core/dynamics/integrate.hpp"
+#include "core/solver/unrolled.hpp"
 
 namespace fb::FB_ISA {
 
@@ -18,12 +18,12 @@ FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u,
   articulated_body(m, w.tau, w);
   FB_STAGE(free_velocity);
   const T h = T(m.theta.dt[0]);
-  for (int d = 0; d < m.s.nv; ++d) w.vs[d] = mul_add(w.qdd[d], h, v[d]);
+  for (int d = 0; d < m.s.nv; ++d) w.v_free[d] = mul_add(w.qdd[d], h, v[d]);
   for (int l = 1; l < m.s.nlink; ++l) {
-    Motion<T> a = w.link[m.s.link_parent[l]].vs;
+    Motion<T> a = w.link[m.s.link_parent[l]].v_free;
     const int first = m.s.link_dof[l];
-    for (int d = first; d < first + m.s.link_ndof[l]; ++d) a = mul_add(w.dof[d].S, w.vs[d], a);
-    w.link[l].vs = a;
+    for (int d = first; d < first + m.s.link_ndof[l]; ++d) a = mul_add(w.dof[d].S, w.v_free[d], a);
+    w.link[l].v_free = a;
   }
 }
 
@@ -49,10 +49,10 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
   p.spare = w.z;
   p.order = w.order;
   p.tolerance = o.tolerance;
-  p.reach = Real<T>(1);
+  p.step_scale = Real<T>(1);
   p.max_sweeps = o.max_sweeps;
   p.box_friction = o.box_friction;
-  p.exact_finish = o.exact_finish;
+  p.newton = o.newton;
   p.gradient = o.gradient;
   p.sweeps = w.sweeps;
   return p;
@@ -66,7 +66,7 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   build_rows(m, o, q, alive, w);
   w.unconverged = w.unrolled = Mask<T>(false);
   w.residual = w.sweeps = T(0);
-  for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.vs[d];
+  for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
   if (w.nrow > 0) {
     RowProblem<T> p = row_problem(m, o, w);
     solve_rows(p, alive);
@@ -90,8 +90,8 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, con
 
 // bars of the wrenches of one side of a block: they move <lam, J w> - <z, J v+>
 template <class T>
-FB_INLINE void side_bars(const Block& k, const RowSeeds<T>& e, int side, Work<T>& w,
-                         Motion<T> F_bar[3]) {
+FB_INLINE void side_wrench_adjoint(const RowGroup& k, const RowData<T>& e, int side, Work<T>& w,
+                                   Motion<T> F_bar[3]) {
   LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
   for (int i = 0; i < k.rows; ++i) {
     const T lam = w.lam[k.row + i], z = w.z[k.row + i];
@@ -101,22 +101,22 @@ FB_INLINE void side_bars(const Block& k, const RowSeeds<T>& e, int side, Work<T>
   }
 }
 template <class T>
-FB_INLINE void wrench_bars(const Block& k, const RowSeeds<T>& e, Work<T>& w,
-                           Motion<T> F_bar[2][3]) {
-  for (int side = 0; side < 2; ++side) side_bars(k, e, side, w, F_bar[side]);
+FB_INLINE void wrench_adjoint(const RowGroup& k, const RowData<T>& e, Work<T>& w,
+                              Motion<T> F_bar[2][3]) {
+  for (int side = 0; side < 2; ++side) side_wrench_adjoint(k, e, side, w, F_bar[side]);
 }
 // one contact: wrenches, and the gap that moves -z beta; adds the cotangent of its touch
 template <class T, class P>
 FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index, Work<T>& w,
-                           SlotBars<T>& touch_bars) {
-  const Block& k = w.block[index];
+                           SlotBars<T>& point_bars) {
+  const RowGroup& k = w.group[index];
   ContactBars<T> bars;
-  if (k.linkA > 0) side_bars(k, w.seeds[index], 0, w, bars.F[0]);
-  if (k.linkB > 0) side_bars(k, w.seeds[index], 1, w, bars.F[1]);
+  if (k.linkA > 0) side_wrench_adjoint(k, w.data[index], 0, w, bars.F[0]);
+  if (k.linkB > 0) side_wrench_adjoint(k, w.data[index], 1, w, bars.F[1]);
   bars.beta = -w.z[k.row];
-  TouchBar<T> touch_bar{T(0), zero3<T>(), zero3<T>()};
-  contact_seeds_adjoint(m, o, k, w.touch[index], w, bars, touch_bar);
-  add_slot(touch_bars, k.side, touch_bar);
+  ContactPointBar<T> point_bar{T(0), zero3<T>(), zero3<T>()};
+  contact_data_adjoint(m, o, k, w.geometry[index], w, bars, point_bar);
+  add_slot(point_bars, k.side, point_bar);
 }
 
 // (P.3)  lanes whose solve is unrolled take z and the rest from the reversed sweeps; their A_bar
@@ -139,15 +139,15 @@ FB_FN void unrolled_rows(RowProblem<T>& p, const T* lam_bar, Work<T>& w) {
   }
 }
 
-// (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w1, z in w.z
+// (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w_rate, z in w.z
 template <class T, class P>
-FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T* v1_bar,
-                        Work<T>& w) {
-  reduce_force(m.s, w, v1_bar, w.w1, w.wrench);
-  if (w.nrow == 0) return expand_solution(m.s, w, w.w1, w.twist);
+FB_FN void velocity_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const T* v1_bar,
+                            Work<T>& w) {
+  reduce_force(m.s, w, v1_bar, w.w_rate, w.wrench);
+  if (w.nrow == 0) return expand_solution(m.s, w, w.w_rate, w.twist);
   FB_STAGE(adjoint_rows);
   T* lam_bar = w.R_bar;
-  row_answers(m.s, w, w.w1, lam_bar);
+  rows_times(m.s, w, w.w_rate, lam_bar);
   RowProblem<T> p = row_problem(m, o, w);
   for (int r = 0; r < w.nrow; ++r) w.mu_bar[r] = w.lo_bar[r] = w.hi_bar[r] = T(0);
   const bool bounds = w.theta_bar != nullptr;
@@ -161,12 +161,12 @@ FB_FN void paired_rates(const Model<T, P>& m, const Options<Real<T>>& o, const T
     w.R_bar[r] = -(w.z[r] * w.lam[r]);
     less[r] = -w.z[r];
   }
-  add_half_solved(m.s, w, less, w.w1);
-  expand_solution(m.s, w, w.w1, w.twist);
+  add_half_solved(m.s, w, less, w.w_rate);
+  expand_solution(m.s, w, w.w_rate, w.twist);
 }
 
-// where a step starts and what it gave; the cotangents of its results, and those it adds to (q:
-// ambient)
+// where a step starts and what it gave; the cotangents
+// of its results, and those it adds to (q: ambient)
 template <class T>
 struct StepPoint {
   const T *q, *v, *u, *v1;
@@ -178,10 +178,10 @@ struct StepBars {
   T* scratch;  // 4 nv numbers
 };
 
-// twists of the paired rates and of the new velocity, accelerations at the effective one, and their
-// own cotangents
+// twists of the paired rates and of the new velocity,
+// accelerations at the effective one, and their own cotangents
 template <class T, class P>
-FB_FN void field_bars(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>& w) {
+FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>& w) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) w.a_eff[d] = (x.v1[d] - x.v[d]) / h;
   w.bar[0].w = w.bar[0].y = zero_motion<T>();
@@ -190,23 +190,23 @@ FB_FN void field_bars(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>&
   for (int l = 1; l < s.nlink; ++l) {
     LinkWork<T>& k = w.link[l];
     LinkBar<T>& b = w.bar[l];
-    const int up = s.link_parent[l], first = s.link_dof[l];
-    b.w = w.bar[up].w;
-    b.y = w.bar[up].y;
-    k.a = w.link[up].a + k.c;
+    const int parent = s.link_parent[l], first = s.link_dof[l];
+    b.w = w.bar[parent].w;
+    b.y = w.bar[parent].y;
+    k.a = w.link[parent].a + k.c;
     for (int d = first; d < first + s.link_ndof[l]; ++d) {
       const Motion<T> S = w.dof[d].S;
-      b.w = mul_add(S, w.w1[d], b.w);
+      b.w = mul_add(S, w.w_rate[d], b.w);
       b.y = mul_add(S, x.v1[d], b.y);
       k.a = mul_add(S, w.a_eff[d], k.a);
     }
-    newton_euler_bars(m, l, -h, w);
+    newton_euler_adjoint(m, l, -h, w);
   }
   if (m.applied) applied_wrenches_adjoint(m, h, w);
 }
 // lanes in which no row of a contact carries an impulse or a cotangent
 template <class T>
-FB_INLINE Mask<T> idle_rows(const Block& k, const Work<T>& w) {
+FB_INLINE Mask<T> idle_rows(const RowGroup& k, const Work<T>& w) {
   Mask<T> idle = is_nothing(w.mu_bar[k.row]);
   for (int r = k.row; r < k.row + k.rows; ++r)
     idle = idle & is_nothing(w.lam[r]) & is_nothing(w.z[r]);
@@ -216,29 +216,29 @@ FB_INLINE Mask<T> idle_rows(const Block& k, const Work<T>& w) {
 // are all held at zero move nothing
 template <class T, class P>
 FB_FN void pair_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int& i, Work<T>& w) {
-  const Block& first = w.block[i];
+  const RowGroup& first = w.group[i];
   SlotBars<T> bars;
   bars.count = 0;
-  for (; i < w.nblock && w.block[i].kind == kBlockContact && w.block[i].source == first.source; ++i)
-    if (!all(idle_rows(w.block[i], w))) contact_adjoint(m, o, i, w, bars);
-  if (bars.count > 0) touch_adjoint(m, first, bars, w);
+  for (; i < w.ngroup && w.group[i].kind == kContactRows && w.group[i].source == first.source; ++i)
+    if (!all(idle_rows(w.group[i], w))) contact_adjoint(m, o, i, w, bars);
+  if (bars.count > 0) contact_point_adjoint(m, first, bars, w);
 }
 // all rows
 template <class T, class P>
-FB_FN void row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                    Work<T>& w, T* q_tan) {
-  for (int i = 0; i < w.nblock;) {
-    const Block& k = w.block[i];
-    if (k.kind == kBlockContact) {
+FB_FN void rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                        Work<T>& w, T* q_tan) {
+  for (int i = 0; i < w.ngroup;) {
+    const RowGroup& k = w.group[i];
+    if (k.kind == kContactRows) {
       pair_adjoint(m, o, i, w);
       continue;
     }
-    if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
+    if (k.kind == kConnectRows || k.kind == kWeldRotationRows) {
       Motion<T> F_bar[2][3];
-      wrench_bars(k, w.seeds[i], w, F_bar);
-      equality_seeds_adjoint(m, o, k, F_bar, w);
+      wrench_adjoint(k, w.data[i], w, F_bar);
+      equality_data_adjoint(m, o, k, F_bar, w);
     } else {
-      joint_seeds_adjoint(m, o, k, w.touch[i], x.q, x.v1, w, q_tan);
+      joint_row_data_adjoint(m, o, k, w.geometry[i], x.q, x.v1, w, q_tan);
     }
     ++i;
   }
@@ -247,15 +247,16 @@ FB_FN void row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepP
 // (P.4)  one row of <E, dA>, E = A_bar + z lam' made symmetric: 2 dJ_r y - y' dMh Y with Y = Mh^-1
 // J_r', y = sum_j E_rj Y_j. rows: E_r over all rows; unit: zeros, used as scratch
 template <class T, class P>
-FB_FN void matrix_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                           int index, int i, const T* rows, T* unit, Work<T>& w, T* q_tan) {
+FB_FN void delassus_row_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
+                                const StepPoint<T>& x, int index, int i, const T* rows, T* unit,
+                                Work<T>& w, T* q_tan) {
   const Layout& s = m.s;
-  const Block& k = w.block[index];
+  const RowGroup& k = w.group[index];
   unit[k.row + i] = T(1);
-  apply_impulses(s, w, unit, w.y1, w.twist2);
+  apply_impulses(s, w, unit, w.y_rate, w.twist2);
   unit[k.row + i] = T(0);
   apply_impulses(s, w, rows, w.dv, w.twist);
-  for (int d = 0; d < s.nv; ++d) w.hD_more[d] -= w.dv[d] * w.y1[d];
+  for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] -= w.dv[d] * w.y_rate[d];
   w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
   w.bar[0].w = w.bar[0].y = zero_motion<T>();
   for (int l = 1; l < s.nlink; ++l) {
@@ -272,15 +273,15 @@ FB_FN void matrix_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, cons
     add_pairing(I_bar, -b.w, w.twist2[l]);
     link_inertia_adjoint(m, l, I_bar, w);
   }
-  matrix_wrench_bars(m, o, x, index, i, w, q_tan);
-  sweep_still_bars(m, w.y1, w.dv, x.q, w, q_tan);
+  delassus_wrench_adjoint(m, o, x, index, i, w, q_tan);
+  still_tree_adjoint(m, w.y_rate, w.dv, x.q, w, q_tan);
 }
 // the wrench of that row meets the rates 2 y, and its geometry with it
 template <class T, class P>
-FB_FN void matrix_wrench_bars(const Model<T, P>& m, const Options<Real<T>>& o,
-                              const StepPoint<T>& x, int index, int i, Work<T>& w, T* q_tan) {
-  const Block& k = w.block[index];
-  const RowSeeds<T>& e = w.seeds[index];
+FB_FN void delassus_wrench_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
+                                   const StepPoint<T>& x, int index, int i, Work<T>& w, T* q_tan) {
+  const RowGroup& k = w.group[index];
+  const RowData<T>& e = w.data[index];
   // the adjoints of seeds read impulses and z from w: here the row's own are 2 and 0
   const T two = T(2), zero = T(0);
   T lam[3], z[3], R_bar = w.R_bar[k.row], mu_bar = w.mu_bar[k.row];
@@ -293,21 +294,21 @@ FB_FN void matrix_wrench_bars(const Model<T, P>& m, const Options<Real<T>>& o,
     w.z[k.row + r] = zero;
   }
   w.R_bar[k.row] = w.mu_bar[k.row] = zero;
-  T* rates = w.w1;
-  w.w1 = w.dv;
-  if (k.kind == kBlockContact) {
+  T* rates = w.w_rate;
+  w.w_rate = w.dv;
+  if (k.kind == kContactRows) {
     SlotBars<T> bars;
     bars.count = 0;
     contact_adjoint(m, o, index, w, bars);
-    touch_adjoint(m, k, bars, w);
-  } else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
+    contact_point_adjoint(m, k, bars, w);
+  } else if (k.kind == kConnectRows || k.kind == kWeldRotationRows) {
     Motion<T> F_bar[2][3];
-    wrench_bars(k, e, w, F_bar);
-    equality_seeds_adjoint(m, o, k, F_bar, w);
-  } else if (k.kind != kBlockFriction) {
-    joint_seeds_adjoint(m, o, k, w.touch[index], x.q, x.v1, w, q_tan);
+    wrench_adjoint(k, e, w, F_bar);
+    equality_data_adjoint(m, o, k, F_bar, w);
+  } else if (k.kind != kFrictionRows) {
+    joint_row_data_adjoint(m, o, k, w.geometry[index], x.q, x.v1, w, q_tan);
   }
-  w.w1 = rates;
+  w.w_rate = rates;
   for (int r = 0; r < k.rows; ++r) {
     w.lam[k.row + r] = lam[r];
     w.z[k.row + r] = z[r];
@@ -315,16 +316,16 @@ FB_FN void matrix_wrench_bars(const Model<T, P>& m, const Options<Real<T>>& o,
   w.R_bar[k.row] = R_bar;
   w.mu_bar[k.row] = mu_bar;
 }
-// (P.5)  all rows of <E, dA>, in the lanes of unrolled solves; hD_more takes the share of Mh's
-// diagonal
+// (P.5)  all rows of <E, dA>, in the lanes of unrolled
+// solves; hD_bar_extra takes the share of Mh's diagonal
 template <class T, class P>
-FB_FN void matrix_bars(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                       Work<T>& w, T* q_tan) {
+FB_FN void delassus_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                            Work<T>& w, T* q_tan) {
   const Real<T> half(0.5);
   T *rows = w.u_now, *unit = w.u_lam_bar;
   for (int r = 0; r < w.nrow; ++r) unit[r] = T(0);
-  for (int p = 0; p < w.nblock; ++p) {
-    const Block& k = w.block[w.sorted[p]];
+  for (int p = 0; p < w.ngroup; ++p) {
+    const RowGroup& k = w.group[w.sorted[p]];
     int island = 0, n = 0;
     const T* A = w.u_A;
     for (; w.island_row[island + 1] <= k.row; ++island) {
@@ -342,7 +343,7 @@ FB_FN void matrix_bars(const Model<T, P>& m, const Options<Real<T>>& o, const St
         rows[first + b] = select(w.unrolled, e * half, T(0));
       }
       w.R_bar[first + a] += rows[first + a];
-      matrix_row_bars(m, o, x, w.sorted[p], i, rows, unit, w, q_tan);
+      delassus_row_adjoint(m, o, x, w.sorted[p], i, rows, unit, w, q_tan);
     }
   }
 }
@@ -363,26 +364,26 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   }
   FB_STAGE(adjoint_solve);
   integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
-  paired_rates(m, o, v1_bar, w);
-  for (int d = 0; d < s.nv; ++d) w.hD_more[d] = T(0);
-  if (any(w.unrolled)) matrix_bars(m, o, x, w, q_tan);
+  velocity_adjoint(m, o, v1_bar, w);
+  for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] = T(0);
+  if (any(w.unrolled)) delassus_adjoint(m, o, x, w, q_tan);
   FB_STAGE(adjoint_fields);
-  field_bars(m, x, h, w);
+  motion_adjoint(m, x, h, w);
   FB_STAGE(adjoint_contacts);
-  row_bars(m, o, x, w, q_tan);
+  rows_adjoint(m, o, x, w, q_tan);
   FB_STAGE(adjoint_sweep);
-  sweep_bars(m, x.v, w.a_eff, w.w1, x.v1, w, q_tan, bar.v);
+  tree_adjoint(m, x.v, w.a_eff, w.w_rate, x.v1, w, q_tan, bar.v);
   if (w.derived_bar)
     for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
 
-  // v* = v + h a: v_bar += Mh w, with M w from the swept accelerations; h meets the free
-  // acceleration
+  // v* = v + h a: v_bar += Mh w, with M w from the
+  // swept accelerations; h meets the free acceleration
   for (int d = 0; d < s.nv; ++d) {
-    const T Mw = mul_add(w.hD[d], w.w1[d], -(dot(w.dof[d].S, w.bar[s.dof_link[d]].a_bar) / h));
+    const T Mw = mul_add(w.hD[d], w.w_rate[d], -(dot(w.dof[d].S, w.bar[s.dof_link[d]].a_bar) / h));
     bar.v[d] += Mw;
     h_bar += Mw * w.qdd[d];
-    tau_bar[d] = w.w1[d] * h;
-    hD_bar[d] = w.hD_more[d] - tau_bar[d] * w.a_eff[d];
+    tau_bar[d] = w.w_rate[d] * h;
+    hD_bar[d] = w.hD_bar_extra[d] - tau_bar[d] * w.a_eff[d];
   }
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
   FB_STAGE(adjoint_actuation);

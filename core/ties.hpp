@@ -1,7 +1,7 @@
 // Where a step stands exactly on the border between two modes, so that its derivative is a choice:
 // how many such places there are.  Read after a step; changes nothing.
 #pragma once
-#include "step.hpp"
+#include "core/step.hpp"
 
 namespace fb::FB_ISA {
 
@@ -56,9 +56,9 @@ FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoi
   T count = actuator_ties(m, x.q, x.v, x.u);
   if (w.nrow > 0) count += solver_ties(row_problem(m, o, w));
   const T deepest = -(T(m.theta.dt[0]) * o.v_recover);
-  for (int i = 0; i < w.nblock; ++i)
-    if (w.block[i].kind == kBlockContact)
-      count += one_where<T>(w.touch[i].on & (w.touch[i].phi == deepest));
+  for (int i = 0; i < w.ngroup; ++i)
+    if (w.group[i].kind == kContactRows)
+      count += one_where<T>(w.geometry[i].active & (w.geometry[i].phi == deepest));
   return count;
 }
 

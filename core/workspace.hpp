@@ -3,8 +3,8 @@
 #pragma once
 #include <initializer_list>
 
-#include "layout.hpp"
-#include "spatial.hpp"
+#include "core/dynamics/spatial.hpp"
+#include "core/model/layout.hpp"
 
 namespace fb::FB_ISA {
 
@@ -15,10 +15,10 @@ struct Options {
   R v_recover;       // largest speed of recovery from penetration [m/s]
   R v_rest;          // approach speed below which restitution is zero [m/s]
   R tolerance;       // solver residual, relative to the largest row velocity
-  R regularisation;  // default compliance, as a share of the inverse weights at the reference pose
+  R regularization;  // default compliance, as a share of the inverse weights at the reference pose
   int max_sweeps;
   int box_friction;  // 1: each tangent is bounded by itself
-  int exact_finish;  // 1: Newton steps on the active set finish the solve
+  int newton;        // 1: Newton steps on the active set finish the solve
   int gradient;      // GradientMode of the solver
 };
 
@@ -31,13 +31,13 @@ enum StatusBit : unsigned {
 
 template <class T>
 struct LinkWork {
-  Mat3<T> R;     // orientation in the world
-  Vec3<T> r;     // origin, relative to the tree's origin
-  Motion<T> v;   // twist
-  Motion<T> c;   // velocity-product acceleration
-  Motion<T> a;   // acceleration, gravity as an upward acceleration of the world
-  Motion<T> vs;  // twist after the free motion
-  Force<T> p;    // bias force of the articulated body
+  Mat3<T> R;         // orientation in the world
+  Vec3<T> r;         // origin, relative to the tree's origin
+  Motion<T> v;       // twist
+  Motion<T> c;       // velocity-product acceleration
+  Motion<T> a;       // acceleration, gravity as an upward acceleration of the world
+  Motion<T> v_free;  // twist after the free motion
+  Force<T> p;        // bias force of the articulated body
   Inertia<T> I;
   Sym6<T> IA;
 };
@@ -59,33 +59,33 @@ struct LinkBar {
 
 // one group of rows with a common structure: a contact (1 or 3), a limit, a dry friction, an
 // equality (3, 3 + 3 or 1)
-enum BlockKind : int {
-  kBlockContact,
-  kBlockLimit,
-  kBlockBallLimit,
-  kBlockFriction,
-  kBlockConnect,
-  kBlockWeldTurn,
-  kBlockJoint
+enum RowKind : int {
+  kContactRows,
+  kLimitRows,
+  kBallLimitRows,
+  kFrictionRows,
+  kConnectRows,
+  kWeldRotationRows,
+  kJointEqualityRows
 };
-struct Block {
+struct RowGroup {
   int kind, rows, row;    // row: first row in the solver's order
   int linkA, linkB;       // bodies of a contact or equality; for joint rows the joints' links
   int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
   int source, side;       // pair, joint or equality; slot of the pair, or -1 | +1 for a limit's end
 };
 template <class T>
-struct BlockWork {
+struct RowGeometry {
   T phi;  // gap
   Vec3<T> n,
       p;  // normal from A to B; point relative to the origin of B's tree (of A's when B is static)
-  Mask<T> on;
+  Mask<T> active;
 };
 
 // what a block hands over for its rows: wrenches on its two links or coefficients on single dofs,
 // and the row's data
 template <class T>
-struct RowSeeds {
+struct RowData {
   Force<T> F[2][3];
   T coef[3];
   int cdof[3], ncoef;
@@ -97,34 +97,34 @@ template <class T>
 struct Work {
   LinkWork<T>* link;
   DofWork<T>* dof;
-  Vec3<T>* origin;    // of each tree, in the world
-  Motion<T>* twist;   // scratch, one per link
-  Motion<T>* twist2;  // scratch, one per link
-  Force<T>* wrench;   // scratch, one per link
-  Force<T>* ext;      // applied to each link, about the tree's origin
-  int* fed;           // 1 where a link has received the articulated inertia of a link above it
-  LinkBar<T>* bar;    // adjoint only
+  Vec3<T>* origin;         // of each tree, in the world
+  Motion<T>* twist;        // scratch, one per link
+  Motion<T>* twist2;       // scratch, one per link
+  Force<T>* wrench;        // scratch, one per link
+  Force<T>* ext;           // applied to each link, about the tree's origin
+  int* has_child_inertia;  // 1 where a link has received the articulated inertia of a link above it
+  LinkBar<T>* bar;         // adjoint only
   // cotangents of the parameters and of what is derived from them; null where nobody asks
   Theta<T>* theta_bar;
   Derived<T>* derived_bar;
-  T *tau, *hD, *qdd, *vs, *dv;
-  T *w1, *y1, *a_eff, *hD_more;  // adjoint only
-  Block* block;
-  BlockWork<T>* touch;
-  RowSeeds<T>* seeds;  // of each block, for the adjoint
-  T* g;                // half-solved rows, per row two segments of the longest tree
+  T *tau, *hD, *qdd, *v_free, *dv;
+  T *w_rate, *y_rate, *a_eff, *hD_bar_extra;  // adjoint only
+  RowGroup* group;
+  RowGeometry<T>* geometry;
+  RowData<T>* data;  // of each group, for the adjoint
+  T* g;              // half-solved rows, per row two segments of the longest tree
   T *A, *b, *lo, *hi, *mu, *lam;
   T *n, *n0, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar, *R_bar;
   // unfinished solves only: cotangents and states of the reversed sweeps
   T *u_z, *u_mu, *u_lo, *u_hi, *u_D, *u_now, *u_lam_bar, *u_saved, *u_A, *u_history;
   int *tree_island, *island_row, *cone, *order, *sorted;
-  int nblock, nrow, nisland, max_block, max_row, max_tree;
+  int ngroup, nrow, nisland, max_group, max_row, max_tree;
   Mask<T> overflow, unconverged, unrolled;  // unrolled: differentiated sweep by sweep
   T residual, sweeps;
 };
 
 // rows and blocks a model can have at once
-FB_FN int block_capacity(const Layout& s) {
+FB_FN int group_capacity(const Layout& s) {
   int n = s.max_contacts + 2 * s.nlimit + s.nfriction;
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
   return n;
@@ -153,7 +153,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   Carver c{base, 0};
   w.theta_bar = nullptr;
   w.derived_bar = nullptr;
-  w.max_block = block_capacity(s);
+  w.max_group = group_capacity(s);
   w.max_row = row_capacity(s);
   w.max_tree = 1;
   for (int t = 0; t < s.ntree; ++t)
@@ -166,13 +166,13 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.twist2 = c.take<Motion<T>>(s.nlink);
   w.wrench = c.take<Force<T>>(s.nlink);
   w.ext = c.take<Force<T>>(s.nlink);
-  w.fed = c.take<int>(s.nlink);
+  w.has_child_inertia = c.take<int>(s.nlink);
   w.bar = c.take<LinkBar<T>>(s.nlink);
-  for (T** x : {&w.w1, &w.y1, &w.a_eff, &w.hD_more}) *x = c.take<T>(s.nv);
-  for (T** x : {&w.tau, &w.hD, &w.qdd, &w.vs, &w.dv}) *x = c.take<T>(s.nv);
-  w.block = c.take<Block>(w.max_block);
-  w.touch = c.take<BlockWork<T>>(w.max_block);
-  w.seeds = c.take<RowSeeds<T>>(w.max_block);
+  for (T** x : {&w.w_rate, &w.y_rate, &w.a_eff, &w.hD_bar_extra}) *x = c.take<T>(s.nv);
+  for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv}) *x = c.take<T>(s.nv);
+  w.group = c.take<RowGroup>(w.max_group);
+  w.geometry = c.take<RowGeometry<T>>(w.max_group);
+  w.data = c.take<RowData<T>>(w.max_group);
   for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.n0, &w.D, &w.rhs, &w.keep, &w.R, &w.z,
                 &w.mu_bar, &w.lo_bar, &w.hi_bar, &w.R_bar})
     *x = c.take<T>(rows);

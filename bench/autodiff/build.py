@@ -105,7 +105,7 @@ def write_scene(path: Path, sim: fb.Simulator, q: ArrayLike, v: ArrayLike, u: Ar
     limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
     sizes = {**structure.sizes, **limits}
     options = sim.options.core()
-    order = "margin v_recover v_rest tolerance regularisation max_sweeps box_friction exact_finish"
+    order = "margin v_recover v_rest tolerance regularization max_sweeps box_friction newton"
     parts = [_block(sizes[name], np.int32) for name in _names("FB_SIZES", SIZE)]
     parts += [_block(structure.tables[name], np.int32) for name in _names("FB_TABLES", TABLE)]
     theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])

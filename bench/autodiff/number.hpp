@@ -1,7 +1,7 @@
 // Foreign<A>: the number of an autodiff library as a number of the core.  It lives in the core's
 // namespace, so that the core's templates find its functions; every operation is the library's own.
 #pragma once
-#include "core/scalar.hpp"
+#include "core/number/scalar.hpp"
 
 namespace fb::FB_ISA {
 

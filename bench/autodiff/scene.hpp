@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/autodiff/number.hpp"
-#include "core/dual.hpp"
+#include "core/number/dual.hpp"
 #include "core/step.hpp"
 
 namespace fb::autodiff {

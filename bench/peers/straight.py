@@ -103,7 +103,7 @@ def _feet(sim: fb.Simulator) -> dict[str, NDArray[Any]]:
         "foot_pos": p["geom_pos"][ball],
         "foot_radius": p["geom_size"][ball, 0],
         "mu": np.maximum(p["geom_friction"][plane, 0], p["geom_friction"][ball, 0]),
-        "soft": np.diag(np.repeat(sim.options.regularisation * weight, 3)),
+        "soft": np.diag(np.repeat(sim.options.regularization * weight, 3)),
         "frame": np.stack([n, t1, np.cross(n, t1)]),
         "ground": p["geom_pos"][plane[0]],
     }

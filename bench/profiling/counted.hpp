@@ -1,6 +1,6 @@
 // Counted<S>: a number of the core that counts its floating-point operations, in every lane.
 #pragma once
-#include "core/collision.hpp"
+#include "core/collision/pairs.hpp"
 
 namespace fb::FB_ISA {
 

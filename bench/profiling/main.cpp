@@ -30,7 +30,7 @@ struct Job {
   autodiff::Scene scene;
   std::vector<R> theta, vert, derived;
   std::vector<char> buffer;
-  core::Bench<S, R> b;
+  core::WorldBlock<S, R> b;
   int groups;
 
   explicit Job(const char* path)
@@ -53,8 +53,8 @@ struct Job {
     core::bind<const R>(s, theta.data(), b.m.theta);
     core::bind<const R>(s, derived.data(), b.m.derived);
     const core::Options<double>& o = scene.options;
-    b.o = {R(o.margin),  R(o.v_recover), R(o.v_rest),    R(o.tolerance), R(o.regularisation),
-           o.max_sweeps, o.box_friction, o.exact_finish, o.gradient};
+    b.o = {R(o.margin),  R(o.v_recover), R(o.v_rest),    R(o.tolerance), R(o.regularization),
+           o.max_sweeps, o.box_friction, o.newton, o.gradient};
   }
   // W rows in a row are the lanes of one group
   void load(int group, const std::vector<double>& from, int n, S* to) const {

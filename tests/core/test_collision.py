@@ -1,4 +1,4 @@
-"""Pair functions of core/collision.hpp: gaps, normals, points, manifolds, tangents, lanes."""
+"""Pair functions of core/collision/pairs.hpp: gaps, normals, points, manifolds, tangents, lanes."""
 
 from __future__ import annotations
 

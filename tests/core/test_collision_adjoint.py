@@ -92,7 +92,7 @@ def core_distance(kind: str, a: Array, b: Array, phi: Array) -> Array:
 def pairing_errors(
     kind: str, a: Array, b: Array, vert: Array, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """Errors of <touch_bar, touch_tan> = <bars, seeds> over the sum of |terms|, on, distances."""
+    """Errors of <point_bar, touch_tan> = <bars, seeds> over the sum of |terms|, on, distances."""
     index, worlds = KINDS.index(kind), len(a)
     twists, sizes = rng.normal(size=(2, worlds, 6)), rng.normal(size=(2, worlds, 3))
     tans = [
@@ -367,6 +367,6 @@ def test_adjoint_refuses_wrong_tables() -> None:
     one = np.zeros((1, 15))
     with pytest.raises(ValueError, match=r"^collide_adjoint\(\): no such slot\.$"):
         _ops.collide_adjoint(0, 1, one, one, NO_MESH, np.zeros((1, 7)))
-    message = r"^collide_adjoint\(\): touch_bar must be a table of \(worlds, 7\)\.$"
+    message = r"^collide_adjoint\(\): point_bar must be a table of \(worlds, 7\)\.$"
     with pytest.raises(ValueError, match=message):
         _ops.collide_adjoint(0, 0, one, one, NO_MESH, np.zeros((1, 6)))

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
-from featherback._core import Crew, isa, xla_handlers, xla_state_type
+from featherback._core import EnginePool, isa, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
 from featherback.sim.inputs import (
@@ -54,7 +54,7 @@ class Engines:
     """
 
     key: int
-    crew: Crew
+    crew: EnginePool
     dtype: np.dtype[Any]
     nq: int
     nv: int
@@ -80,8 +80,8 @@ def engines_of(sim: Simulator) -> Engines:
         _register()
         m, key = sim.model, _key(sim)
         sentences = {int(k): text for k, text in SENTENCES.items()}
-        crew = Crew(sim.engine, key, sentences, _bounds(sim), _rules(sim))
-        sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, sim.engine.theta_numbers)
+        crew = EnginePool(sim.engine, key, sentences, _bounds(sim), _rules(sim))
+        sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, sim.engine.theta_size)
         _engines[sim] = Engines(key, crew, sim.dtype, *sizes)
     return _engines[sim]
 

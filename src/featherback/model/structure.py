@@ -2,7 +2,7 @@
 
 A link is one joint's moving frame; link 0 is the world. A body with k joints owns k links, of which
 the last carries it; a body without joints rides on its parent's link. The names of tables and
-parameters are the core's (`core/layout.hpp`), which says what each means.
+parameters are the core's (`core/model/layout.hpp`), which says what each means.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 # MuJoCo's geom types, in the order in which a pair names them
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
-# (type, type) -> (kind in core/collision_shape.hpp, touches it can give)
+# (type, type) -> (kind in core/collision/shape.hpp, touches it can give)
 PAIR_KINDS: dict[tuple[int, int], tuple[int, int]] = {
     (PLANE, SPHERE): (0, 1),
     (PLANE, CAPSULE): (1, 2),

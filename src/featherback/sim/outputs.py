@@ -286,12 +286,12 @@ class Outputs(Tangents):
         if own:
             bars["x"] = np.zeros((worlds, self.model.nv), self.dtype)
         if given:
-            numbers = self._engine.theta_numbers + self._engine.derived_numbers
+            numbers = self._engine.theta_size + self._engine.derived_size
             bars["theta"] = np.zeros((worlds, numbers), self.dtype)
         if worlds:
             third = named[own] if own else None
             self._engine.evaluate(job, named["q"], named.get("v"), third, y_bar, theta, bars)
-        numbers = self._engine.theta_numbers
+        numbers = self._engine.theta_size
         parts = {k: a[:, :numbers] if k == "theta" else a for k, a in bars.items()}
         _refuse_nonfinite(where, parts)
         shown = {k: a if batched else a[0] for k, a in bars.items() if k != "theta"}

@@ -75,7 +75,7 @@ class Replay:
         refuse_without_gradient(where, self.given)
         worlds, steps = len(self.q), self.schedule.steps
         nu = 0 if self.u is None else self.u.shape[-1]
-        numbers = self.engine.theta_numbers + self.engine.derived_numbers
+        numbers = self.engine.theta_size + self.engine.derived_size
         real = self.q.dtype
         bars = Bars(
             q=np.zeros((worlds, self.q.shape[-1]), real),
@@ -247,7 +247,7 @@ class Replay:
         refuse_without_gradient(where, self.given)
         worlds, steps = len(self.q), self.schedule.steps
         nu = 0 if self.u is None else self.u.shape[-1]
-        numbers = self.engine.theta_numbers + self.engine.derived_numbers
+        numbers = self.engine.theta_size + self.engine.derived_size
         real = self.q.dtype
         q, v = (np.zeros((2, worlds, a.shape[-1]), real) for a in (self.q, self.v))
         u = np.zeros((worlds, steps, nu), real)

@@ -32,7 +32,7 @@ from featherback.sim.schedule import Checkpoint, Schedule, plan
 Real = NDArray[np.floating]
 Params = dict[str, ArrayLike]
 
-REGULARISATION = {"float64": 1e-6, "float32": 1e-4}
+REGULARIZATION = {"float64": 1e-6, "float32": 1e-4}
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 # in the core's order
 GRADIENTS = ("auto", "implicit", "unrolled")
@@ -54,7 +54,7 @@ class Options:
         solver: "newton" (sweeps, then Newton steps on the active set) or "pgs" (sweeps only).
         gradient: "auto" (implicit where the solve finished, unrolled elsewhere), "implicit" (the
             solution is differentiated) or "unrolled" (the sweeps are).
-        regularisation: default compliance, as a share of the bodies' inverse weights.
+        regularization: default compliance, as a share of the bodies' inverse weights.
     """
 
     margin: float
@@ -66,7 +66,7 @@ class Options:
     friction: str
     solver: str
     gradient: str
-    regularisation: float
+    regularization: float
 
     def core(self) -> dict[str, float | int]:
         """Return the options in the core's terms."""
@@ -76,7 +76,7 @@ class Options:
             if f.name not in ("friction", "solver", "gradient", "max_contacts")
         }
         values["box_friction"] = int(self.friction == "box")
-        values["exact_finish"] = int(self.solver == "newton")
+        values["newton"] = int(self.solver == "newton")
         values["gradient"] = GRADIENTS.index(self.gradient)
         return values
 
@@ -141,7 +141,7 @@ class Simulator(Raw, Outputs):
             friction=friction,
             solver=solver,
             gradient=gradient,
-            regularisation=REGULARISATION[dtype],
+            regularization=REGULARIZATION[dtype],
         )
         self.model = model
         self.dtype = np.dtype(dtype)

@@ -1,7 +1,7 @@
-// A capsule against a box: three touches, in the frame of the box.  Branch-free.  Proof:
-// docs/derivations/collision.md.
+// A capsule against a box: three touches, in the frame of the
+// box.  Branch-free.  Proof: docs/derivations/collision.md.
 #pragma once
-#include "collision_round.hpp"
+#include "core/collision/round.hpp"
 
 namespace fb::FB_ISA {
 
@@ -41,8 +41,8 @@ FB_INLINE Slab<T> slab_of(const BoxSegment<T>& seg, int i) {
   return {seg.c.z, seg.u.z, seg.half.z, seg.h};
 }
 
-// the stretch with |c + s u| <= half in one coordinate; a coordinate that does not move keeps all
-// or nothing
+// the stretch with |c + s u| <= half in one coordinate;
+// a coordinate that does not move keeps all or nothing
 template <class T>
 FB_INLINE Stretch<T> stretch_in_slab(const Slab<T>& x) {
   const T h = x.h, beyond = h + T(1);
@@ -53,8 +53,8 @@ FB_INLINE Stretch<T> stretch_in_slab(const Slab<T>& x) {
           select(moves, min(max(t0, t1), h), select(inside, h, -beyond))};
 }
 
-// (C.36)  given out_bar, add to x_bar: an end is a crossing of a face plane or an end of the
-// segment
+// (C.36)  given out_bar, add to x_bar: an end is a
+// crossing of a face plane or an end of the segment
 template <class T>
 FB_INLINE void stretch_in_slab_adjoint(const Slab<T>& x, const Stretch<T>& out_bar,
                                        Slab<T>& x_bar) {
@@ -218,8 +218,8 @@ FB_INLINE BoxExit<T> exit_of_segment(const BoxSegment<T>& seg) {
     const T square = dot(x, x), side = dot(x, seg.c);
     const Mask<T> crossed = square > T(R(kAlongBox));
     const Vec3<T> n = x * (select(side < o, -e, e) / sqrt(select(crossed, square, e)));
-    const T reach = abs(n.x) * half[0] + abs(n.y) * half[1] + abs(n.z) * half[2];
-    const T overlap = reach - dot(n, seg.c);
+    const T step_scale = abs(n.x) * half[0] + abs(n.y) * half[1] + abs(n.z) * half[2];
+    const T overlap = step_scale - dot(n, seg.c);
     const Mask<T> better = crossed & (overlap < least);
     best.n = select(better, n, best.n);
     best.edge = select(better, unit[i], best.edge);
@@ -229,8 +229,8 @@ FB_INLINE BoxExit<T> exit_of_segment(const BoxSegment<T>& seg) {
   return best;
 }
 
-// (C.39)  given n_bar, add to seg_bar: the normal on an edge turns with the segment, that of a face
-// stands still
+// (C.39)  given n_bar, add to seg_bar: the normal on an
+// edge turns with the segment, that of a face stands still
 template <class T>
 FB_INLINE void exit_of_segment_adjoint(const BoxSegment<T>& seg, const BoxExit<T>& exit,
                                        Vec3<T> n_bar, BoxSegment<T>& seg_bar) {
@@ -284,8 +284,8 @@ FB_INLINE void stretch_over_face_adjoint(const BoxSegment<T>& seg, const Stretch
   slab_bar[2].hi += select(on_z, o, j_bar.hi);
 }
 
-// (C.14)  where the segment passes the box edge that carries the contact, and the signed distance
-// there
+// (C.14)  where the segment passes the box edge that
+// carries the contact, and the signed distance there
 template <class T>
 FB_INLINE T pass_of_edge(const BoxSegment<T>& seg, const BoxExit<T>& exit, T& distance) {
   const T o = T(0);
@@ -358,7 +358,7 @@ template <class T>
 struct BoxSlot {
   T s;
   BoxPoint<T> at;
-  Mask<T> on;
+  Mask<T> active;
 };
 
 // slot 0: the closest point where the stretch does not already hold it, or the passage of an edge
@@ -441,18 +441,18 @@ FB_INLINE BoxSlot<T> box_slot(const BoxApproach<T>& x, T radius, int slot) {
 
 // (C.12)-(C.14)  three balls along the segment
 template <class T>
-FB_INLINE void capsule_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void capsule_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const BoxApproach<T> x = box_approach(a, b);
   for (int k = 0; k < 3; ++k) {
     const BoxSlot<T> slot = box_slot(x, a.size.x, k);
-    ball_on_box(b, a.p + column(a.R, 2) * slot.s, a.size.x, slot.at, slot.on, out[k]);
+    ball_on_box(b, a.p + column(a.R, 2) * slot.s, a.size.x, slot.at, slot.active, out[k]);
   }
 }
 
 // (C.42)  given out_bar, add to a_bar, b_bar: A's wrench in the box frame, then B's by (C.20)
 template <class T>
 FB_INLINE void capsule_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                   const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                   const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                    ShapeBar<T>& b_bar) {
   const T o = T(0), r = a.size.x;
   const Vec3<T> none = zero3<T>(), axis = column(a.R, 2);
@@ -475,8 +475,8 @@ FB_INLINE void capsule_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slo
 
   const Vec3<T> c_bar = mul(b.R, seg_bar.c + Vec3<T>{bar[0].c, bar[1].c, bar[2].c});
   const Vec3<T> u_bar = mul(b.R, seg_bar.u + Vec3<T>{bar[0].u, bar[1].u, bar[2].u});
-  Touch<T> touch;
-  ball_on_box(b, a.p + axis * here.s, r, here.at, here.on, touch);
+  ContactPoint<T> touch;
+  ball_on_box(b, a.p + axis * here.s, r, here.at, here.active, touch);
   share_wrench(touch, out_bar, Force<T>{cross(a.p, c_bar) + cross(axis, u_bar), c_bar}, a_bar,
                b_bar);
 }

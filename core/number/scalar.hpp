@@ -19,8 +19,8 @@
 #define FB_FN inline
 #endif
 
-// FB_STAGE(name): here a stage of the step begins.  Nothing, but in bench/profiling, which measures
-// every stage
+// FB_STAGE(name): here a stage of the step begins.  Nothing,
+// but in bench/profiling, which measures every stage
 #ifndef FB_STAGE
 #define FB_STAGE(name)
 #endif
@@ -55,9 +55,9 @@ FB_INLINE bool select(bool m, bool a, bool b) { return m ? a : b; }
 FB_INLINE double sqrt(double a) { return __builtin_sqrt(a); }
 FB_INLINE float sqrt(float a) { return __builtin_sqrtf(a); }
 
-// a b + c and c - a b in one rounding where the processor has it.  Contraction by the compiler is
-// off: which of two products it would fuse differs between scalar and vector code, and with it the
-// last bit.
+// a b + c and c - a b in one rounding where the processor has it.
+// Contraction by the compiler is off: which of two products it would
+// fuse differs between scalar and vector code, and with it the last bit.
 #if defined(__FMA__) || defined(__aarch64__) || defined(__CUDACC__)
 #define FB_FUSED 1
 FB_INLINE double mul_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -77,17 +77,17 @@ FB_INLINE Mask<T> is_nothing(T x) {
 }
 // x . y of three numbers each, the last product first
 template <class T, class P>
-FB_INLINE T dot3(T x0, T x1, T x2, P y0, P y1, P y2) {
-  return mul_add(x0, T(y0), mul_add(x1, T(y1), x2 * T(y2)));
+FB_INLINE T dot3(T x0, T x1, T x2, P y0, P y_rate, P y2) {
+  return mul_add(x0, T(y0), mul_add(x1, T(y_rate), x2 * T(y2)));
 }
-// x0 y0 + x1 y1 and x0 y0 - x1 y1
+// x0 y0 + x1 y_rate and x0 y0 - x1 y_rate
 template <class T>
-FB_INLINE T dot2(T x0, T y0, T x1, T y1) {
-  return mul_add(x0, y0, x1 * y1);
+FB_INLINE T dot2(T x0, T y0, T x1, T y_rate) {
+  return mul_add(x0, y0, x1 * y_rate);
 }
 template <class T>
-FB_INLINE T det2(T x0, T y0, T x1, T y1) {
-  return sub_mul(x0 * y0, x1, y1);
+FB_INLINE T det2(T x0, T y0, T x1, T y_rate) {
+  return sub_mul(x0 * y0, x1, y_rate);
 }
 
 // lane k of a number, as the machine number
@@ -129,8 +129,8 @@ FB_INLINE T round_near(T a) {
   return (a + magic) - magic;
 }
 
-// sin and cos on [-pi/4, pi/4] as polynomials in r (coefficients: minimax, double; shorter set,
-// float)
+// sin and cos on [-pi/4, pi/4] as polynomials in r
+// (coefficients: minimax, double; shorter set, float)
 template <class T>
 FB_INLINE void sincos_kernel(T r, T& s, T& c) {
   using R = Real<T>;

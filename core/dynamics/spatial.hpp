@@ -2,7 +2,7 @@
 // world-aligned axes about one origin. A is the wider of two number types in mixed products (T with
 // a parameter type P).
 #pragma once
-#include "scalar.hpp"
+#include "core/number/scalar.hpp"
 
 namespace fb::FB_ISA {
 

@@ -1,7 +1,7 @@
 // The adjoint of a solve by its sweeps, reversed one by one: exact for what was executed, converged
 // or not. Proof: docs/derivations/solver.md.
 #pragma once
-#include "solver_newton.hpp"
+#include "core/solver/newton.hpp"
 
 namespace fb::FB_ISA {
 
@@ -78,8 +78,8 @@ FB_FN void tangent_step_adjoint(const RowProblem<T>& p, const T* A, int first, i
   lam_bar[r + 2] += keep;
 }
 
-// (U.4)  one sweep of one island backwards; `old` are the impulses before it, `now` those after it
-// on entry
+// (U.4)  one sweep of one island backwards; `old` are
+// the impulses before it, `now` those after it on entry
 template <class T>
 FB_FN void sweep_rows_adjoint(const RowProblem<T>& p, const T* A, int first, int n, const T* old,
                               T* lam_bar, T* A_bar, const UnrolledBars<T>& bars) {

@@ -1,8 +1,8 @@
 // What a model tells besides its motion: poses, centre of mass, joint inertia, dynamics; and their
 // adjoints.  Proof: docs/derivations/outputs.md.
 #pragma once
-#include "dynamics.hpp"
-#include "integrate.hpp"
+#include "core/dynamics/dynamics.hpp"
+#include "core/dynamics/integrate.hpp"
 
 namespace fb::FB_ISA {
 
@@ -69,10 +69,10 @@ template <class T>
 FB_INLINE void clear_pose_bars(const Layout& s, Work<T>& w) {
   for (int l = 0; l < s.nlink; ++l) w.bar[l].pose = zero_force<T>();
 }
-// (O.3)  leaves to root: a wrench on a link's place acts on its joints, its placement, and the link
-// below
+// (O.3)  leaves to root: a wrench on a link's place
+// acts on its joints, its placement, and the link below
 template <class T, class P>
-FB_FN void sweep_pose_bars(const Model<T, P>& m, const T* q, Work<T>& w, T* q_bar) {
+FB_FN void pose_tree_adjoint(const Model<T, P>& m, const T* q, Work<T>& w, T* q_bar) {
   const Layout& s = m.s;
   for (int l = s.nlink - 1; l > 0; --l) {
     const int first = s.link_dof[l];
@@ -96,7 +96,7 @@ FB_FN void poses_adjoint(const Model<T, P>& m, const T* q, const T* y_bar, Work<
     placed_pose_adjoint(s.site_link[i], m.derived.site_R + 9 * i, m.derived.site_p + 3 * i,
                         y_bar + 12 * (s.nbody + i), w, out ? out->site_R + 9 * i : nullptr,
                         out ? out->site_p + 3 * i : nullptr);
-  sweep_pose_bars(m, q, w, q_bar);
+  pose_tree_adjoint(m, q, w, q_bar);
 }
 
 // mass of all bodies but the world; one where there is none
@@ -133,7 +133,7 @@ FB_FN void center_of_mass_adjoint(const Model<T, P>& m, const T* q, const T* y_b
     if (w.theta_bar)
       w.theta_bar->body_mass[b] += dot(share, origin_of(s, w, s.body_link[b]) + x - c);
   }
-  sweep_pose_bars(m, q, w, q_bar);
+  pose_tree_adjoint(m, q, w, q_bar);
 }
 
 // (O.6)  <M_bar, M> is a sum over columns j of M_bar_j' M e_j: the equation of motion of bodies at
@@ -143,7 +143,7 @@ template <class T, class P>
 FB_FN void mass_matrix_adjoint(const Model<T, P>& m, const T* q, const T* M_bar, Work<T>& w,
                                T* q_bar) {
   const Layout& s = m.s;
-  T *column = w.w1, *unit = w.y1;
+  T *column = w.w_rate, *unit = w.y_rate;
   for (int j = 0; j < s.nv; ++j) {
     for (int d = 0; d < s.nv; ++d) {
       column[d] = M_bar[d * s.nv + j];
@@ -161,15 +161,15 @@ FB_FN void mass_matrix_adjoint(const Model<T, P>& m, const T* q, const T* M_bar,
       add_pairing(I_bar, w.twist[l], w.twist2[l]);
       link_inertia_adjoint(m, l, I_bar, w);
     }
-    sweep_still_bars(m, unit, column, q, w, q_bar);
+    still_tree_adjoint(m, unit, column, q, w, q_bar);
     if (w.theta_bar) w.theta_bar->dof_armature[j] += M_bar[j * s.nv + j];
   }
 }
 
 // what the adjoint of inverse dynamics leaves to its caller: placements of links and armature
 template <class T, class P>
-FB_FN void motion_parameter_bars(const Model<T, P>& m, const T* q, const T* a, const T* tau_bar,
-                                 Work<T>& w) {
+FB_FN void motion_parameter_adjoint(const Model<T, P>& m, const T* q, const T* a, const T* tau_bar,
+                                    Work<T>& w) {
   if (!w.theta_bar) return;
   for (int l = 1; l < m.s.nlink; ++l) link_pose_adjoint(m, l, q, w);
   for (int d = 0; d < m.s.nv; ++d) w.theta_bar->dof_armature[d] += tau_bar[d] * a[d];
@@ -200,14 +200,14 @@ template <class T, class P>
 FB_FN void forward_dynamics_adjoint(const Model<T, P>& m, const OutputPoint<T>& at, const T* a_bar,
                                     const OutputBars<T>& bars, Work<T>& w, T* q_bar) {
   const Layout& s = m.s;
-  solve_inertia(s, w, a_bar, w.w1, w.wrench, w.twist);
+  solve_inertia(s, w, a_bar, w.w_rate, w.wrench, w.twist);
   for (int d = 0; d < s.nv; ++d) {
-    bars.x[d] += w.w1[d];
-    w.w1[d] = -w.w1[d];
+    bars.x[d] += w.w_rate[d];
+    w.w_rate[d] = -w.w_rate[d];
     w.a_eff[d] = T(0);
   }
-  inverse_dynamics_adjoint(m, at.v, w.qdd, w.w1, w, q_bar, bars.v, w.a_eff);
-  motion_parameter_bars(m, at.q, w.qdd, w.w1, w);
+  inverse_dynamics_adjoint(m, at.v, w.qdd, w.w_rate, w, q_bar, bars.v, w.a_eff);
+  motion_parameter_adjoint(m, at.q, w.qdd, w.w_rate, w);
 }
 
 // any output; leaves in w what its adjoint reads
@@ -246,7 +246,7 @@ FB_FN void output_adjoint(const Model<T, P>& m, Output kind, const OutputPoint<T
       break;
     case Output::inverse_dynamics:
       inverse_dynamics_adjoint(m, at.v, at.x, y_bar, w, q_bar, bars.v, bars.x);
-      motion_parameter_bars(m, at.q, at.x, y_bar, w);
+      motion_parameter_adjoint(m, at.q, at.x, y_bar, w);
       break;
     case Output::forward_dynamics:
       forward_dynamics_adjoint(m, at, y_bar, bars, w, q_bar);

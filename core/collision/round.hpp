@@ -1,20 +1,20 @@
-// Spheres and capsules against each other, and a point against a box.  Branch-free.  Proof:
-// docs/derivations/collision.md.
+// Spheres and capsules against each other, and a point against
+// a box.  Branch-free.  Proof: docs/derivations/collision.md.
 #pragma once
-#include "collision_shape.hpp"
+#include "core/collision/shape.hpp"
 
 namespace fb::FB_ISA {
 
 // (C.8)  concentric spheres part along A's local z
 template <class T>
-FB_INLINE void sphere_sphere(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void sphere_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   out[0] = touch_of_balls(a.p, a.size.x, b.p, b.size.x, column(a.R, 2));
 }
 
 // given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void sphere_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                     const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                     const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                      ShapeBar<T>& b_bar) {
   const Vec3<T> fallback = column(a.R, 2);
   BallsBar<T> balls = zero_balls_bar<T>();
@@ -29,7 +29,7 @@ FB_INLINE void sphere_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
 // (C.9)  the ball around the nearest point of the segment; a centre on the segment parts along the
 // capsule's local x
 template <class T>
-FB_INLINE void sphere_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void sphere_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Vec3<T> axis = column(b.R, 2);
   const T t = hold_within(dot(axis, a.p - b.p), b.size.y);
   out[0] = touch_of_balls(a.p, a.size.x, b.p + axis * t, b.size.x, column(b.R, 0));
@@ -38,7 +38,7 @@ FB_INLINE void sphere_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* ou
 // (C.28)  given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void sphere_capsule_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                      const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                      const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                       ShapeBar<T>& b_bar) {
   const Vec3<T> axis = column(b.R, 2), side = column(b.R, 0), arm = a.p - b.p;
   const T along = dot(axis, arm), t = hold_within(along, b.size.y);
@@ -121,9 +121,9 @@ FB_INLINE void closest_on_segments_adjoint(const SegmentPair<T>& x, T out_bar,
   x_bar.sine_squared -= free * over;
 }
 
-// (C.10)  A's coordinates s of both slots, and whether the second is on.  Crossed: the closest
-// pair. Parallel: the ends of the stretch of A beside B, into which the closest pair splits
-// continuously
+// (C.10)  A's coordinates s of both slots, and whether the second is
+// on.  Crossed: the closest pair. Parallel: the ends of the stretch
+// of A beside B, into which the closest pair splits continuously
 template <class T>
 struct CapsulePlaces {
   T s[2];
@@ -132,8 +132,8 @@ struct CapsulePlaces {
 template <class T>
 FB_INLINE CapsulePlaces<T> capsule_places(const SegmentPair<T>& x) {
   const T closest = closest_on_segments(x), w = parallel_weight(x.sine_squared);
-  const T reach = abs(x.b) * x.hb, common = closest * (T(1) - w);
-  const T lo = hold_within(-x.c - reach, x.ha), hi = hold_within(-x.c + reach, x.ha);
+  const T step_scale = abs(x.b) * x.hb, common = closest * (T(1) - w);
+  const T lo = hold_within(-x.c - step_scale, x.ha), hi = hold_within(-x.c + step_scale, x.ha);
   return {{common + lo * w, common + hi * w}, Mask<T>((w > T(0)) & (hi > lo))};
 }
 
@@ -156,7 +156,7 @@ FB_INLINE void capsule_places_adjoint(const SegmentPair<T>& x, int slot, T out_b
 // (C.10)  two balls at s and the point of B nearest to it.  Axes that meet part along their cross
 // product, or along A's local x if they are parallel.
 template <class T>
-FB_INLINE void capsule_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void capsule_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Vec3<T> ua = column(a.R, 2), ub = column(b.R, 2), arm = a.p - b.p;
   const Vec3<T> fallback = direction(cross(ua, ub), column(a.R, 0)).u;
   const CapsulePlaces<T> places = capsule_places(segment_pair(a, b));
@@ -164,19 +164,19 @@ FB_INLINE void capsule_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* o
     const T s = places.s[k], t = hold_within(dot(ub, arm + ua * s), b.size.y);
     out[k] = touch_of_balls(a.p + ua * s, a.size.x, b.p + ub * t, b.size.x, fallback);
   }
-  out[1].on = places.split;
+  out[1].active = places.split;
 }
 
 // (C.32)  given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void capsule_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                       const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                       const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                        ShapeBar<T>& b_bar) {
   const Vec3<T> ua = column(a.R, 2), ub = column(b.R, 2), arm = a.p - b.p, x = cross(ua, ub);
   const SegmentPair<T> pair = segment_pair(a, b);
   const T s = capsule_places(pair).s[slot];
-  const Vec3<T> reach = arm + ua * s;
-  const T beside = dot(ub, reach), t = hold_within(beside, b.size.y), o = T(0);
+  const Vec3<T> step_scale = arm + ua * s;
+  const T beside = dot(ub, step_scale), t = hold_within(beside, b.size.y), o = T(0);
   BallsBar<T> balls = zero_balls_bar<T>();
   touch_of_balls_adjoint(a.p + ua * s, a.size.x, b.p + ub * t, b.size.x,
                          direction(x, column(a.R, 0)).u, out_bar, balls);
@@ -193,7 +193,8 @@ FB_INLINE void capsule_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int
   direction_adjoint(x, {balls.fallback, o}, x_bar, side_bar);
   const Vec3<T> arm_bar = reach_bar + ua * pair_bar.c + ub * pair_bar.f;
   const Vec3<T> ua_bar = point_bar * s + ub * pair_bar.b + arm * pair_bar.c + cross(ub, x_bar);
-  const Vec3<T> ub_bar = balls.cb * t + reach * beside_bar + ua * pair_bar.b + arm * pair_bar.f;
+  const Vec3<T> ub_bar =
+      balls.cb * t + step_scale * beside_bar + ua * pair_bar.b + arm * pair_bar.f;
   add_point(a_bar, a.p, balls.ca + arm_bar);
   add_direction(a_bar, ua, ua_bar);
   add_direction(a_bar, column(a.R, 0), side_bar);
@@ -250,7 +251,7 @@ FB_INLINE void point_box_adjoint(Vec3<T> x, Vec3<T> half, const BoxPoint<T>& out
 // there in the box frame
 template <class T>
 FB_INLINE void ball_on_box(const Shape<T>& b, Vec3<T> x, T r, const BoxPoint<T>& at, Mask<T> on,
-                           Touch<T>& out) {
+                           ContactPoint<T>& out) {
   const Vec3<T> n = -mul(b.R, at.n);
   const T phi = at.distance - r;
   out = {phi, n, x + n * (r + phi * Real<T>(0.5)), on};
@@ -259,35 +260,36 @@ FB_INLINE void ball_on_box(const Shape<T>& b, Vec3<T> x, T r, const BoxPoint<T>&
 // (C.34)  the box held still: given out_bar, add to x_bar (in the box frame), r_bar, at_bar
 template <class T>
 FB_INLINE void ball_on_box_adjoint(const Shape<T>& b, T r, const BoxPoint<T>& at,
-                                   const TouchBar<T>& out_bar, Vec3<T>& x_bar, T& r_bar,
+                                   const ContactPointBar<T>& out_bar, Vec3<T>& x_bar, T& r_bar,
                                    BoxPoint<T>& at_bar) {
   const Vec3<T> p_bar = mul_transposed(b.R, out_bar.p), n_bar = mul_transposed(b.R, out_bar.n);
-  const T along = -dot(p_bar, at.n), reach = (at.distance + r) * Real<T>(0.5);
+  const T along = -dot(p_bar, at.n), step_scale = (at.distance + r) * Real<T>(0.5);
   const T distance_bar = mul_add(along, T(Real<T>(0.5)), out_bar.phi);
   x_bar += p_bar;
   r_bar += along - distance_bar;
   at_bar.distance += distance_bar;
-  at_bar.n -= mul_add(p_bar, reach, n_bar);
+  at_bar.n -= mul_add(p_bar, step_scale, n_bar);
 }
 
 // (C.11)  the ball around the sphere's centre
 template <class T>
-FB_INLINE void sphere_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void sphere_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const BoxPoint<T> at = point_box(mul_transposed(b.R, a.p - b.p), b.size);
   ball_on_box(b, a.p, a.size.x, at, Mask<T>(true), out[0]);
 }
 
 // (C.35)  given out_bar, add to a_bar, b_bar: A's wrench in the box frame, then B's by (C.20)
 template <class T>
-FB_INLINE void sphere_box_adjoint(const Shape<T>& a, const Shape<T>& b, const TouchBar<T>& out_bar,
-                                  ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+FB_INLINE void sphere_box_adjoint(const Shape<T>& a, const Shape<T>& b,
+                                  const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                  ShapeBar<T>& b_bar) {
   const Vec3<T> x = mul_transposed(b.R, a.p - b.p);
   const BoxPoint<T> at = point_box(x, b.size);
   BoxPoint<T> at_bar{T(0), zero3<T>()};
   Vec3<T> x_bar = zero3<T>();
   ball_on_box_adjoint(b, a.size.x, at, out_bar, x_bar, a_bar.size.x, at_bar);
   point_box_adjoint(x, b.size, at_bar, x_bar, b_bar.size);
-  Touch<T> touch;
+  ContactPoint<T> touch;
   ball_on_box(b, a.p, a.size.x, at, Mask<T>(true), touch);
   const Vec3<T> p_bar = mul(b.R, x_bar);
   share_wrench(touch, out_bar, Force<T>{cross(a.p, p_bar), p_bar}, a_bar, b_bar);

@@ -2,16 +2,16 @@
 // Where to start: collision_shape.hpp says what goes in and out.  Proof:
 // docs/derivations/collision.md.
 #pragma once
-#include "collision_box_box.hpp"
-#include "collision_capsule_box.hpp"
-#include "collision_plane.hpp"
+#include "core/collision/box_box.hpp"
+#include "core/collision/capsule_box.hpp"
+#include "core/collision/plane.hpp"
 
 namespace fb::FB_ISA {
 
-// writes pair_slots(kind) touches; A comes first in MuJoCo's order of shapes (plane, sphere,
-// capsule, box)
+// writes pair_slots(kind) touches; A comes first in
+// MuJoCo's order of shapes (plane, sphere, capsule, box)
 template <class T>
-FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   switch (kind) {
     case kPlaneSphere:
       return plane_sphere(a, b, out[0]);
@@ -45,7 +45,8 @@ FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, Touch<T>
 // one slot of all pairs but boxes
 template <class T>
 FB_INLINE void slot_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, int slot,
-                            const TouchBar<T>& out_bar, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+                            const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
+                            ShapeBar<T>& b_bar) {
   switch (kind) {
     case kPlaneSphere:
       return plane_sphere_adjoint(a, b, out_bar, a_bar, b_bar);
@@ -73,8 +74,8 @@ FB_INLINE void slot_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, int 
       return;
   }
 }
-// given the cotangents of some touches of a pair, add to a_bar, b_bar; a cotangent of zero adds
-// exactly zero
+// given the cotangents of some touches of a pair, add to
+// a_bar, b_bar; a cotangent of zero adds exactly zero
 template <class T>
 FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b,
                                 const SlotBars<T>& bars, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {

@@ -1,8 +1,8 @@
 // Constraint rows in joint space: half solves along the chains of dofs, A = J Mh^-1 J' over common
 // ancestors, and islands. Proof: docs/derivations/rows.md.
 #pragma once
-#include "dynamics.hpp"
-#include "solver.hpp"
+#include "core/dynamics/dynamics.hpp"
+#include "core/solver/pgs.hpp"
 
 namespace fb::FB_ISA {
 
@@ -17,7 +17,7 @@ FB_INLINE int common_dof(const Layout& s, int a, int b) {
   return a;
 }
 
-FB_INLINE void set_chains(const Layout& s, Block& k, int dofA, int dofB) {
+FB_INLINE void set_chains(const Layout& s, RowGroup& k, int dofA, int dofB) {
   k.start[0] = dofA;
   k.start[1] = dofB;
   k.tree[0] = dofA < 0 ? -1 : s.dof_tree[dofA];
@@ -26,15 +26,15 @@ FB_INLINE void set_chains(const Layout& s, Block& k, int dofA, int dofB) {
 
 // segment of half-solved row r that belongs to side e; both sides of one tree share a segment
 template <class T>
-FB_INLINE T* row_segment(const Layout& s, const Work<T>& w, const Block& k, int r, int side) {
+FB_INLINE T* row_segment(const Layout& s, const Work<T>& w, const RowGroup& k, int r, int side) {
   const int seg = side == 1 && k.tree[0] == k.tree[1] ? 0 : side;
   return w.g + (size_t(2 * r + seg) * w.max_tree) - s.tree_dof[k.tree[side]];
 }
 
 // one dof of a half solve: g = S'F + coefficient, F -= U g / D
 template <class T>
-FB_INLINE void half_solve_dof(const Layout& s, Work<T>& w, const Block& k, int d, int side,
-                              const RowSeeds<T>& e, Force<T>* F) {
+FB_INLINE void half_solve_dof(const Layout& s, Work<T>& w, const RowGroup& k, int d, int side,
+                              const RowData<T>& e, Force<T>* F) {
   const DofWork<T>& f = w.dof[d];
   for (int i = 0; i < k.rows; ++i) {
     T g = dot(f.S, F[i]);
@@ -57,7 +57,7 @@ FB_INLINE void half_solve_axis(const DofWork<T>& f, int d, T* const* out, Force<
 }
 // one chain, no coefficients: the wrenches stay in registers
 template <int N, class T>
-FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const Block& k, int side,
+FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, int side,
                                 const Force<T>* seed) {
   Force<T> F[N];
   T* out[N];
@@ -85,10 +85,10 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const Block& k, int
   half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
   half_solve_axis<0, N>(w.dof[first], first, out, F);
 }
-// (R.1)  g = L^-1 J' for the rows of a block: walk both chains towards the root, joined where they
-// meet
+// (R.1)  g = L^-1 J' for the rows of a block: walk
+// both chains towards the root, joined where they meet
 template <class T>
-FB_FN void half_solve(const Layout& s, Work<T>& w, const Block& k, const RowSeeds<T>& e) {
+FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowData<T>& e) {
   int a = k.start[0], b = k.start[1];
   if (e.ncoef == 0 && k.rows == 3 && a < 0) return half_solve_chain<3>(s, w, k, 1, e.F[1]);
   Force<T> F[2][3];
@@ -111,11 +111,11 @@ FB_FN void half_solve(const Layout& s, Work<T>& w, const Block& k, const RowSeed
 
 // J v* for a row of a block, from the links' twists and the joint rates; the world does not move
 template <class T>
-FB_INLINE T free_row_velocity(const Work<T>& w, const Block& k, const RowSeeds<T>& e, int i) {
-  const T* x = w.vs;
+FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i) {
+  const T* x = w.v_free;
   T y = T(0);
-  if (k.linkA > 0) y += dot(w.link[k.linkA].vs, e.F[0][i]);
-  if (k.linkB > 0) y += dot(w.link[k.linkB].vs, e.F[1][i]);
+  if (k.linkA > 0) y += dot(w.link[k.linkA].v_free, e.F[0][i]);
+  if (k.linkB > 0) y += dot(w.link[k.linkB].v_free, e.F[1][i]);
   for (int c = 0; c < e.ncoef; ++c) y = mul_add(e.coef[c], x[e.cdof[c]], y);
   return y;
 }
@@ -172,8 +172,8 @@ FB_INLINE void delassus_paths(const Layout& s, const Work<T>& w, int* at, int n,
     for (int j = 0; j < NY; ++j) acc[i][j] = sum[i][j];
 }
 template <class T>
-FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const Block& x, const Block& y,
-                             int tree, T acc[3][3]) {
+FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const RowGroup& x,
+                             const RowGroup& y, int tree, T acc[3][3]) {
   int at[4], n = 0;
   const T *gx[3], *gy[3];
   for (int a = 0; a < 2; ++a)
@@ -189,14 +189,14 @@ FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const Block& x, 
   delassus_paths<1, 1>(s, w, at, n, gx, gy, acc);
 }
 
-// (R.2)  A = J Mh^-1 J' of one island, dense; rows of blocks [from, to) in sorted order start at
-// row `first`
+// (R.2)  A = J Mh^-1 J' of one island, dense; rows of
+// blocks [from, to) in sorted order start at row `first`
 template <class T>
 FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int first, int n, T* A) {
   for (int p = from; p < to; ++p) {
-    const Block& x = w.block[w.sorted[p]];
+    const RowGroup& x = w.group[w.sorted[p]];
     for (int q = from; q <= p; ++q) {
-      const Block& y = w.block[w.sorted[q]];
+      const RowGroup& y = w.group[w.sorted[q]];
       T acc[3][3];
       for (auto& row : acc)
         for (T& e : row) e = T(0);
@@ -216,7 +216,7 @@ FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int fi
 
 // visit(d, side) for the dofs that move a block, those nearer to the root later
 template <class F>
-FB_INLINE void for_block_dofs(const Layout& s, const Block& k, F&& visit) {
+FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
   int a = k.start[0], b = k.start[1];
   while (a >= 0 && b >= 0) {
     const int side = a >= b ? 0 : 1, d = side ? b : a;
@@ -229,12 +229,12 @@ FB_INLINE void for_block_dofs(const Layout& s, const Block& k, F&& visit) {
 }
 // the half-solved rows of a block by side, each from dof zero on
 template <int N, class T>
-struct BlockRows {
+struct GroupRows {
   const T* g[2][N];
 };
 template <int N, class T>
-FB_INLINE BlockRows<N, T> block_rows(const Layout& s, const Work<T>& w, const Block& k) {
-  BlockRows<N, T> x;
+FB_INLINE GroupRows<N, T> group_rows(const Layout& s, const Work<T>& w, const RowGroup& k) {
+  GroupRows<N, T> x;
 #pragma GCC unroll 3
   for (int side = 0; side < 2; ++side)
 #pragma GCC unroll 3
@@ -245,13 +245,13 @@ FB_INLINE BlockRows<N, T> block_rows(const Layout& s, const Work<T>& w, const Bl
 
 // x += L^-1 J' lam of a block of N rows
 template <int N, class T>
-FB_INLINE void add_block_rows(const Layout& s, const Work<T>& w, const Block& k, const T* lam,
+FB_INLINE void add_group_rows(const Layout& s, const Work<T>& w, const RowGroup& k, const T* lam,
                               T* x) {
-  const BlockRows<N, T> rows = block_rows<N>(s, w, k);
+  const GroupRows<N, T> rows = group_rows<N>(s, w, k);
   T l[N];
 #pragma GCC unroll 3
   for (int i = 0; i < N; ++i) l[i] = lam[k.row + i];
-  for_block_dofs(s, k, [&](int d, int side) {
+  for_group_dofs(s, k, [&](int d, int side) {
     T sum = x[d];
 #pragma GCC unroll 3
     for (int i = 0; i < N; ++i) sum = mul_add(rows.g[side][i][d], l[i], sum);
@@ -260,12 +260,12 @@ FB_INLINE void add_block_rows(const Layout& s, const Work<T>& w, const Block& k,
 }
 template <class T>
 FB_FN void add_half_solved(const Layout& s, const Work<T>& w, const T* lam, T* x) {
-  for (int p = 0; p < w.nblock; ++p) {
-    const Block& k = w.block[w.sorted[p]];
+  for (int p = 0; p < w.ngroup; ++p) {
+    const RowGroup& k = w.group[w.sorted[p]];
     if (k.rows == 3)
-      add_block_rows<3>(s, w, k, lam, x);
+      add_group_rows<3>(s, w, k, lam, x);
     else
-      add_block_rows<1>(s, w, k, lam, x);
+      add_group_rows<1>(s, w, k, lam, x);
   }
 }
 // (R.3)  Mh^-1 J' lam into dv: sum the half-solved rows, then one sweep to the leaves
@@ -278,13 +278,13 @@ FB_FN void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Moti
 
 // (R.4)  J Mh^-1 f of a block of N rows, from x = L^-1 f
 template <int N, class T>
-FB_INLINE void block_answers(const Layout& s, const Work<T>& w, const Block& k, const T* x,
-                             T* out) {
-  const BlockRows<N, T> rows = block_rows<N>(s, w, k);
+FB_INLINE void group_times(const Layout& s, const Work<T>& w, const RowGroup& k, const T* x,
+                           T* out) {
+  const GroupRows<N, T> rows = group_rows<N>(s, w, k);
   T sum[N];
 #pragma GCC unroll 3
   for (int i = 0; i < N; ++i) sum[i] = T(0);
-  for_block_dofs(s, k, [&](int d, int side) {
+  for_group_dofs(s, k, [&](int d, int side) {
     const T y = x[d] * w.dof[d].Dinv;
 #pragma GCC unroll 3
     for (int i = 0; i < N; ++i) sum[i] = mul_add(rows.g[side][i][d], y, sum[i]);
@@ -293,13 +293,13 @@ FB_INLINE void block_answers(const Layout& s, const Work<T>& w, const Block& k, 
   for (int i = 0; i < N; ++i) out[k.row + i] = sum[i];
 }
 template <class T>
-FB_FN void row_answers(const Layout& s, const Work<T>& w, const T* x, T* out) {
-  for (int p = 0; p < w.nblock; ++p) {
-    const Block& k = w.block[p];
+FB_FN void rows_times(const Layout& s, const Work<T>& w, const T* x, T* out) {
+  for (int p = 0; p < w.ngroup; ++p) {
+    const RowGroup& k = w.group[p];
     if (k.rows == 3)
-      block_answers<3>(s, w, k, x, out);
+      group_times<3>(s, w, k, x, out);
     else
-      block_answers<1>(s, w, k, x, out);
+      group_times<1>(s, w, k, x, out);
   }
 }
 
@@ -312,8 +312,8 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     while (root[t] != t) t = root[t];
     return t;
   };
-  for (int p = 0; p < w.nblock; ++p) {
-    const Block& k = w.block[p];
+  for (int p = 0; p < w.ngroup; ++p) {
+    const RowGroup& k = w.group[p];
     if (k.tree[0] < 0 || k.tree[1] < 0) continue;
     const int a = find(k.tree[0]), b = find(k.tree[1]);
     // the smaller tree leads, so that every root precedes its members
@@ -322,11 +322,11 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
   w.nrow = 0;
   w.nisland = 0;
   int placed = 0;
-  for (int t = 0; t < s.ntree && placed < w.nblock; ++t) {
+  for (int t = 0; t < s.ntree && placed < w.ngroup; ++t) {
     if (root[t] != t) continue;
     const int before = placed;
-    for (int p = 0; p < w.nblock; ++p) {
-      Block& k = w.block[p];
+    for (int p = 0; p < w.ngroup; ++p) {
+      RowGroup& k = w.group[p];
       if (find(k.tree[0] >= 0 ? k.tree[0] : k.tree[1]) != t) continue;
       if (placed == before) w.island_row[w.nisland++] = w.nrow;
       k.row = w.nrow;

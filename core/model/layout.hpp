@@ -4,7 +4,7 @@
 // it; a body without joints rides on the link of its parent.  A tree is one root link and all
 // below.
 #pragma once
-#include "scalar.hpp"
+#include "core/number/scalar.hpp"
 
 namespace fb {
 
@@ -36,8 +36,8 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
   X(act_forcelimited, nu)
 
-// physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
-// contact_compliance, body_inertia_products)
+// physical parameters, named and shaped as MuJoCo's fields (ours:
+// dt, geom_restitution, contact_compliance, body_inertia_products)
 #define FB_PARAMETERS(X)                                                                           \
   X(dt, 1) X(gravity, 3)                                                                           \
   X(body_pos, 3 * s.nbody) X(body_quat, 4 * s.nbody) X(body_mass, s.nbody)                         \
@@ -55,8 +55,8 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(eq_data, 11 * s.neq) X(actuator_gainprm, 3 * s.nu) X(actuator_biasprm, 3 * s.nu)               \
   X(actuator_gear, 6 * s.nu) X(actuator_ctrlrange, 2 * s.nu) X(actuator_forcerange, 2 * s.nu)
 
-// what the step reads instead: placements and inertias in link frames, pair coefficients (model.hpp
-// derives them)
+// what the step reads instead: placements and inertias in
+// link frames, pair coefficients (model.hpp derives them)
 #define FB_DERIVED(X)                                                                              \
   X(link_R, 9 * s.nlink) X(link_p, 3 * s.nlink) X(link_mass, s.nlink) X(link_com, 3 * s.nlink)     \
   X(link_I, 6 * s.nlink) X(body_R, 9 * s.nbody) X(body_p, 3 * s.nbody)                             \
@@ -129,8 +129,8 @@ FB_INLINE int derived_size(const Layout& s) {
   return at;
 }
 
-// everything a step reads: structure, parameters and what is derived from them, hull vertices,
-// numerical options
+// everything a step reads: structure, parameters and what
+// is derived from them, hull vertices, numerical options
 template <class T, class P>
 struct Model {
   Layout s;

@@ -1,7 +1,7 @@
-// Articulated-body dynamics one degree of freedom at a time, inverse dynamics, and their adjoints.
-// Proof: docs/derivations/dynamics.md.
+// Articulated-body dynamics one degree of freedom at a time, inverse
+// dynamics, and their adjoints. Proof: docs/derivations/dynamics.md.
 #pragma once
-#include "kinematics.hpp"
+#include "core/dynamics/kinematics.hpp"
 
 namespace fb::FB_ISA {
 
@@ -63,8 +63,8 @@ FB_FN void body_centre_adjoint(const Model<T, P>& m, int body, Vec3<T> c, Vec3<T
       w.theta_bar->body_ipos[3 * body + e] += g[r] * R[3 * r + e];
     }
 }
-// (D.14)  wrenches applied to bodies (force, torque at the centre of mass, in the world) summed on
-// their links
+// (D.14)  wrenches applied to bodies (force, torque at
+// the centre of mass, in the world) summed on their links
 template <class T, class P>
 FB_FN void applied_wrenches(const Model<T, P>& m, Work<T>& w) {
   const Layout& s = m.s;
@@ -125,14 +125,14 @@ template <class T, class P>
 FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T>& w) {
   const Layout& s = m.s;
   LinkWork<T>& k = w.link[l];
-  const int up = s.link_parent[l], first = s.link_dof[l];
+  const int parent = s.link_parent[l], first = s.link_dof[l];
   const bool free = s.link_type[l] == kFree;
   link_inertia(m, l, w);
   Force<T> p = cross(k.v, k.I * k.v);
   Sym6<T> IA = dense(k.I);
   if (m.applied) p -= w.ext[l];
   // what the links above have handed down
-  if (w.fed[l]) {
+  if (w.has_child_inertia[l]) {
     add(IA, k.IA);
     p += k.p;
   }
@@ -144,23 +144,23 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
     const Force<T> K = e.U * e.Dinv;
     p = mul_add(K, w.qdd[d], p);
     // a root on the world leaves nothing to pass on after its first dof
-    if (d > first || up > 0) subtract_outer(IA, e.U, K);
+    if (d > first || parent > 0) subtract_outer(IA, e.U, K);
   }
   if (free) {
     articulate_axis<2>(first + 2, tau, IA.M, p.lin, w);
     articulate_axis<1>(first + 1, tau, IA.M, p.lin, w);
     articulate_axis<0>(first, tau, IA.M, p.lin, w);
   }
-  if (up == 0) return;
-  LinkWork<T>& j = w.link[up];
+  if (parent == 0) return;
+  LinkWork<T>& j = w.link[parent];
   p += IA * k.c;
-  if (w.fed[up]) {
+  if (w.has_child_inertia[parent]) {
     j.p += p;
     add(j.IA, IA);
   } else {
     j.p = p;
     j.IA = IA;
-    w.fed[up] = 1;
+    w.has_child_inertia[parent] = 1;
   }
 }
 
@@ -192,7 +192,7 @@ FB_INLINE void expand_link(const Layout& s, const Work<T>& w, int l, T* x, Motio
 template <class T, class P>
 FB_FN void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
   if (m.applied) applied_wrenches(m, w);
-  for (int l = 0; l < m.s.nlink; ++l) w.fed[l] = 0;
+  for (int l = 0; l < m.s.nlink; ++l) w.has_child_inertia[l] = 0;
   for (int l = m.s.nlink - 1; l > 0; --l) articulate_link(m, l, tau, w);
   // (D.4)  root to leaves: qdd = (u - U'a) / D, a += S qdd
   w.link[0].a = gravity_acceleration<T>(m);
@@ -203,8 +203,8 @@ FB_FN void articulated_body(const Model<T, P>& m, const T* tau, Work<T>& w) {
   }
 }
 
-// (D.5)  Mh x = f with the factorisation: force sweep down, motion sweep up; f and x may be the
-// same array
+// (D.5)  Mh x = f with the factorisation: force sweep
+// down, motion sweep up; f and x may be the same array
 template <class T>
 FB_FN void solve_inertia(const Layout& s, const Work<T>& w, const T* f, T* x, Force<T>* F,
                          Motion<T>* V) {
@@ -294,7 +294,7 @@ FB_INLINE Force<T> inertia_pose_bar(const LinkWork<T>& k, Motion<T> w, Force<T> 
 
 // own bars of one link from scale * <w, RNEA>: sets w_bar, v_bar, a_bar, pose; y_bar becomes zero
 template <class T, class P>
-FB_INLINE void newton_euler_bars(const Model<T, P>& m, int l, T scale, Work<T>& w) {
+FB_INLINE void newton_euler_adjoint(const Model<T, P>& m, int l, T scale, Work<T>& w) {
   const LinkWork<T>& k = w.link[l];
   LinkBar<T>& b = w.bar[l];
   const Motion<T> f_bar = b.w * scale;
@@ -313,8 +313,8 @@ FB_INLINE void newton_euler_bars(const Model<T, P>& m, int l, T scale, Work<T>& 
 
 // (D.11)  one dof: S carries w, y, v and a; it moves with its link unless it is a world axis
 template <class T>
-FB_INLINE void dof_bars(const DofWork<T>& d, LinkBar<T>& b, T w, T y, T v, T a, Force<T> joint_bar,
-                        bool moves, T& v_bar) {
+FB_INLINE void dof_adjoint(const DofWork<T>& d, LinkBar<T>& b, T w, T y, T v, T a,
+                           Force<T> joint_bar, bool moves, T& v_bar) {
   v_bar += dot(d.S, joint_bar);
   if (!moves) return;
   const Force<T> S_bar =
@@ -325,13 +325,13 @@ FB_INLINE void dof_bars(const DofWork<T>& d, LinkBar<T>& b, T w, T y, T v, T a, 
 // (D.12)  leaves to root: bars of the fields through w_l = w_p + S w and so on; adds to q_bar
 // (tangent, nv) and v_bar
 template <class T, class P>
-FB_FN void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rate_w,
-                      const T* rate_y, Work<T>& w, T* q_bar, T* v_bar) {
+FB_FN void tree_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* rate_w,
+                        const T* rate_y, Work<T>& w, T* q_bar, T* v_bar) {
   const Layout& s = m.s;
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
-    const int first = s.link_dof[l], n = s.link_ndof[l], up = s.link_parent[l];
-    const Motion<T> vp = w.link[up].v;
+    const int first = s.link_dof[l], n = s.link_ndof[l], parent = s.link_parent[l];
+    const Motion<T> vp = w.link[parent].v;
     Force<T> lin_bar = b.v_bar, ang_bar = b.v_bar, up_bar = b.v_bar;
     const bool free = s.link_type[l] == kFree;
     if (free) {
@@ -347,14 +347,14 @@ FB_FN void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rat
     for (int i = 0; i < n; ++i) {
       const int d = first + i;
       const bool fixed = free && i < 3;
-      dof_bars(w.dof[d], b, rate_w[d], rate_y ? rate_y[d] : T(0), v[d], a[d],
-               fixed ? lin_bar : ang_bar, !fixed, v_bar[d]);
+      dof_adjoint(w.dof[d], b, rate_w[d], rate_y ? rate_y[d] : T(0), v[d], a[d],
+                  fixed ? lin_bar : ang_bar, !fixed, v_bar[d]);
     }
     for (int d = first; d < first + n; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
     // the world accelerates by -gravity
-    if (w.theta_bar && up == 0) add3(-b.a_bar.lin, w.theta_bar->gravity);
-    if (up == 0) continue;
-    LinkBar<T>& p = w.bar[up];
+    if (w.theta_bar && parent == 0) add3(-b.a_bar.lin, w.theta_bar->gravity);
+    if (parent == 0) continue;
+    LinkBar<T>& p = w.bar[parent];
     p.w_bar += b.w_bar;
     p.y_bar += b.y_bar;
     p.v_bar += up_bar;
@@ -366,20 +366,20 @@ FB_FN void sweep_bars(const Model<T, P>& m, const T* v, const T* a, const T* rat
 // (D.13)  the same sweep for bodies at rest without gravity, whose fields are w (rates rate_w) and
 // a (rates a)
 template <class T, class P>
-FB_FN void sweep_still_bars(const Model<T, P>& m, const T* a, const T* rate_w, const T* q,
-                            Work<T>& w, T* q_bar) {
+FB_FN void still_tree_adjoint(const Model<T, P>& m, const T* a, const T* rate_w, const T* q,
+                              Work<T>& w, T* q_bar) {
   const Layout& s = m.s;
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
-    const int first = s.link_dof[l], last = first + s.link_ndof[l], up = s.link_parent[l];
+    const int first = s.link_dof[l], last = first + s.link_ndof[l], parent = s.link_parent[l];
     for (int d = first + (s.link_type[l] == kFree ? 3 : 0); d < last; ++d)
       b.pose += cross(w.dof[d].S, mul_add(b.w_bar, rate_w[d], b.a_bar * a[d]));
     for (int d = first; d < last; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
     if (w.derived_bar) link_pose_adjoint(m, l, q, w);
-    if (up == 0) continue;
-    w.bar[up].w_bar += b.w_bar;
-    w.bar[up].a_bar += b.a_bar;
-    w.bar[up].pose += b.pose;
+    if (parent == 0) continue;
+    w.bar[parent].w_bar += b.w_bar;
+    w.bar[parent].a_bar += b.a_bar;
+    w.bar[parent].pose += b.pose;
   }
 }
 
@@ -391,9 +391,9 @@ FB_FN void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* a
   link_twists(m.s, w, tau_bar, w.twist);
   for (int l = 1; l < m.s.nlink; ++l) {
     w.bar[l].w = w.twist[l];
-    newton_euler_bars(m, l, T(1), w);
+    newton_euler_adjoint(m, l, T(1), w);
   }
-  sweep_bars<T, P>(m, v, a, tau_bar, nullptr, w, q_bar, v_bar);
+  tree_adjoint<T, P>(m, v, a, tau_bar, nullptr, w, q_bar, v_bar);
   // after the sweep the bars of a link hold those of its whole subtree
   for (int d = 0; d < m.s.nv; ++d) {
     a_bar[d] += dot(w.dof[d].S, w.bar[m.s.dof_link[d]].a_bar);

@@ -1,16 +1,16 @@
-// Contact rows: broad phase, touches, the speculative law with restitution, tangents.  Proof:
-// docs/derivations/contact.md.
+// Contact rows: broad phase, touches, the speculative law with
+// restitution, tangents.  Proof: docs/derivations/contact.md.
 #pragma once
-#include "collision.hpp"
-#include "constraint.hpp"
+#include "core/collision/pairs.hpp"
+#include "core/contact/constraint.hpp"
 
 namespace fb::FB_ISA {
 
 // link whose tree origin a contact is expressed about: the moving one, B before A
 FB_INLINE int reference_link(int la, int lb) { return lb > 0 ? lb : la; }
 
-// centre and axes of a geom relative to its tree's origin; the world's own link neither turns nor
-// moves
+// centre and axes of a geom relative to its tree's
+// origin; the world's own link neither turns nor moves
 template <class T, class P>
 FB_INLINE Vec3<T> geom_centre(const Model<T, P>& m, int g, const Work<T>& w) {
   const int l = m.s.geom_link[g];
@@ -44,7 +44,7 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
   const LinkWork<T>&A = w.link[s.geom_link[ga]], &B = w.link[s.geom_link[gb]];
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
-  T reach = geom_speed(B.vs, cB, rb);
+  T step_scale = geom_speed(B.v_free, cB, rb);
   const Vec3<T> d = cB - cA - shift;
   if (s.pair_kind[pair] <= kPlaneMesh) {
     const P* G = m.derived.geom_R + 9 * ga;
@@ -52,12 +52,12 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
     // a moving plane is as fast as its point nearest to B
     if (s.geom_link[ga] > 0) {
       n = mul(A.R, n);
-      reach += geom_speed(A.vs, cB - shift, rb);
+      step_scale += geom_speed(A.v_free, cB - shift, rb);
     }
-    return dot(n, d) - T(rb) < max(T(o.margin), reach * m.theta.dt[0]);
+    return dot(n, d) - T(rb) < max(T(o.margin), step_scale * m.theta.dt[0]);
   }
-  if (s.geom_link[ga] > 0) reach += geom_speed(A.vs, cA, ra);
-  const T far = max(T(o.margin), reach * m.theta.dt[0]) + T(ra) + T(rb);
+  if (s.geom_link[ga] > 0) step_scale += geom_speed(A.v_free, cA, ra);
+  const T far = max(T(o.margin), step_scale * m.theta.dt[0]) + T(ra) + T(rb);
   return dot(d, d) < far * far;
 }
 
@@ -128,23 +128,23 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   const Mask<T> near = alive & broad_phase(m, o, pair, w, cA, cB, OA - OB);
   if (!any(near)) return;
-  Touch<T> touch[kMaxSlots];
+  ContactPoint<T> touch[kMaxSlots];
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
           place_shape(m, gb, w, cB + (OB - Oref)), touch);
   for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
-    const Touch<T>& x = touch[k];
-    const T rate = dot(w.link[lb].vs, point_force(x.p + (Oref - OB), x.n)) -
-                   dot(w.link[la].vs, point_force(x.p + (Oref - OA), x.n));
+    const ContactPoint<T>& x = touch[k];
+    const T rate = dot(w.link[lb].v_free, point_force(x.p + (Oref - OB), x.n)) -
+                   dot(w.link[la].v_free, point_force(x.p + (Oref - OA), x.n));
     const Mask<T> on =
-        near & x.on & ((x.phi < T(o.margin)) | (x.phi + rate * m.theta.dt[0] < T(0)));
+        near & x.active & ((x.phi < T(o.margin)) | (x.phi + rate * m.theta.dt[0] < T(0)));
     if (!any(on)) continue;
     if (contacts == s.max_contacts) {
       w.overflow = w.overflow | on;
       continue;
     }
     ++contacts;
-    Block& b = push_block(w, kBlockContact, s.pair_condim[pair] == 1 ? 1 : 3, pair);
-    w.touch[w.nblock - 1] = {x.phi, x.n, x.p, on};
+    RowGroup& b = push_group(w, kContactRows, s.pair_condim[pair] == 1 ? 1 : 3, pair);
+    w.geometry[w.ngroup - 1] = {x.phi, x.n, x.p, on};
     b.linkA = la;
     b.linkB = lb;
     b.side = k;
@@ -175,8 +175,8 @@ FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>
 // (T.3)  b_n = J v* + beta, beta = max(phi / h, -v_recover); a hit with restitution replaces the
 // gap: beta = min(beta, e J v)
 template <class T, class P>
-FB_FN void contact_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                         const BlockWork<T>& x, const Work<T>& w, RowSeeds<T>& e) {
+FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                        const RowGeometry<T>& x, const Work<T>& w, RowData<T>& e) {
   const Layout& s = m.s;
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
@@ -200,11 +200,11 @@ FB_FN void contact_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const 
   T before = T(0), after = T(0);
   if (movesA) {
     before += dot(A.v, e.F[0][0]);
-    after += dot(A.vs, e.F[0][0]);
+    after += dot(A.v_free, e.F[0][0]);
   }
   if (movesB) {
     before += dot(B.v, e.F[1][0]);
-    after += dot(B.vs, e.F[1][0]);
+    after += dot(B.v_free, e.F[1][0]);
   }
   const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
   e.b[0] = normal_term(m, o, k.source, x.phi, before, after).beta;
@@ -222,11 +222,11 @@ struct ContactBars {
 };
 
 // (T.6)  from rows to the touch and to the velocity before the step; given bars of seeds, add to
-// touch_bar and to v_bar of both links
+// point_bar and to v_bar of both links
 template <class T, class P>
-FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                                 const BlockWork<T>& x, Work<T>& w, ContactBars<T> bars,
-                                 TouchBar<T>& touch_bar) {
+FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                                const RowGeometry<T>& x, Work<T>& w, ContactBars<T> bars,
+                                ContactPointBar<T>& point_bar) {
   const Layout& s = m.s;
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
@@ -242,10 +242,10 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   for (int q = 0; q < 2; ++q) {
     if (at[q] == 0) continue;
     before += dot(w.link[at[q]].v, point_force(p[q], d[0])) * sign[q];
-    after += dot(w.link[at[q]].vs, point_force(p[q], d[0])) * sign[q];
+    after += dot(w.link[at[q]].v_free, point_force(p[q], d[0])) * sign[q];
   }
   const NormalTerm<T> term = normal_term(m, o, k.source, x.phi, before, after);
-  touch_bar.phi += select(term.follows_gap, bars.beta / T(h), T(0));
+  point_bar.phi += select(term.follows_gap, bars.beta / T(h), T(0));
   const T rate_bar = select(term.bounces, bars.beta * e, T(0));
   if (w.theta_bar) {
     w.theta_bar->dt[0] -= select(term.follows_gap, bars.beta * x.phi / T(h * h), T(0));
@@ -265,18 +265,18 @@ FB_FN void contact_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
     bars.F[q][0] += w.link[at[q]].v * rate_bar;
     for (int i = 0; i < k.rows; ++i) {
       const Motion<T> f = bars.F[q][i] * T(sign[q]);
-      touch_bar.p += cross(d[i], f.ang);
+      point_bar.p += cross(d[i], f.ang);
       d_bar[i] += cross(f.ang, p[q]) + f.lin;
     }
   }
-  touch_bar.n += d_bar[0];
-  if (k.rows == 3) tangents_adjoint(x.n, frame, d_bar[1], d_bar[2], touch_bar.n);
+  point_bar.n += d_bar[0];
+  if (k.rows == 3) tangents_adjoint(x.n, frame, d_bar[1], d_bar[2], point_bar.n);
 }
 
 // (T.7)  from touches of one pair to the places of its two links; k is any block of the pair
 template <class T, class P>
-FB_FN void touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>& touch_bars,
-                         Work<T>& w) {
+FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
+                                 const SlotBars<T>& point_bars, Work<T>& w) {
   const Layout& s = m.s;
   const int g[2] = {s.pair_geom1[k.source], s.pair_geom2[k.source]}, link[2] = {k.linkA, k.linkB};
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
@@ -287,7 +287,7 @@ FB_FN void touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>
     shape[q] = place_shape(m, g[q], w, c + (origin_of(s, w, link[q]) - Oref));
     bar[q] = {zero_force<T>(), zero3<T>()};
   }
-  collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], touch_bars, bar[0], bar[1]);
+  collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], point_bars, bar[0], bar[1]);
   // the pose's wrench, moved from the common origin to each tree's
   for (int q = 0; q < 2; ++q) {
     const Force<T> f = bar[q].pose;
@@ -312,29 +312,30 @@ FB_FN void touch_adjoint(const Model<T, P>& m, const Block& k, const SlotBars<T>
 
 // seeds of any block; rows that are off in a lane become zero rows held at zero
 template <class T, class P>
-FB_FN void block_seeds(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T* q,
-                       const Work<T>& w, RowSeeds<T>& e) {
-  const Block& k = w.block[index];
-  const BlockWork<T>& x = w.touch[index];
+FB_FN void group_data(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T* q,
+                      const Work<T>& w, RowData<T>& e) {
+  const RowGroup& k = w.group[index];
+  const RowGeometry<T>& x = w.geometry[index];
   e.ncoef = 0;
   for (int i = 0; i < 3; ++i) e.F[0][i] = e.F[1][i] = zero_force<T>();
   e.mu = T(0);
-  if (k.kind == kBlockContact)
-    contact_seeds(m, o, k, x, w, e);
-  else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn)
-    equality_seeds(m, o, k, w, e);
+  if (k.kind == kContactRows)
+    contact_data(m, o, k, x, w, e);
+  else if (k.kind == kConnectRows || k.kind == kWeldRotationRows)
+    equality_data(m, o, k, w, e);
   else
-    joint_seeds(m, o, k, x, q, e);
-  if (all(x.on)) return;
+    joint_row_data(m, o, k, x, q, e);
+  if (all(x.active)) return;
   const T zero = T(0);
   for (int i = 0; i < k.rows; ++i) {
-    for (int side = 0; side < 2; ++side) e.F[side][i] = select(x.on, e.F[side][i], zero_force<T>());
-    e.b[i] = select(x.on, e.b[i], zero);
-    e.lo[i] = select(x.on, e.lo[i], zero);
-    e.hi[i] = select(x.on, e.hi[i], zero);
+    for (int side = 0; side < 2; ++side)
+      e.F[side][i] = select(x.active, e.F[side][i], zero_force<T>());
+    e.b[i] = select(x.active, e.b[i], zero);
+    e.lo[i] = select(x.active, e.lo[i], zero);
+    e.hi[i] = select(x.active, e.hi[i], zero);
   }
-  for (int c = 0; c < e.ncoef; ++c) e.coef[c] = select(x.on, e.coef[c], zero);
-  e.mu = select(x.on, e.mu, zero);
+  for (int c = 0; c < e.ncoef; ++c) e.coef[c] = select(x.active, e.coef[c], zero);
+  e.mu = select(x.active, e.mu, zero);
 }
 
 // (T.4)  all rows of the step: collect, order, half solve, assemble
@@ -343,7 +344,7 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
                       Work<T>& w) {
   const Layout& s = m.s;
   FB_STAGE(collision);
-  w.nblock = 0;
+  w.ngroup = 0;
   w.overflow = Mask<T>(false);
   collect_equalities(m, alive, w);
   collect_limits(m, o, q, alive, w);
@@ -351,10 +352,10 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
   for (int pair = 0; pair < s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
   FB_STAGE(rows);
   order_rows(s, w);
-  for (int p = 0; p < w.nblock; ++p) {
-    const Block& k = w.block[w.sorted[p]];
-    RowSeeds<T>& e = w.seeds[w.sorted[p]];
-    block_seeds(m, o, w.sorted[p], q, w, e);
+  for (int p = 0; p < w.ngroup; ++p) {
+    const RowGroup& k = w.group[w.sorted[p]];
+    RowData<T>& e = w.data[w.sorted[p]];
+    group_data(m, o, w.sorted[p], q, w, e);
     for (int i = 0; i < k.rows; ++i) {
       const int r = k.row + i;
       w.b[r] = e.b[i] + free_row_velocity(w, k, e, i);
@@ -364,7 +365,7 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
       w.mu[r] = e.mu;
       w.cone[r] = 0;
     }
-    if (k.kind == kBlockContact && k.rows == 3) w.cone[k.row] = 1;
+    if (k.kind == kContactRows && k.rows == 3) w.cone[k.row] = 1;
     half_solve(s, w, k, e);
   }
   FB_STAGE(assembly);
@@ -372,7 +373,7 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
   for (int i = 0, from = 0; i < w.nisland; ++i) {
     const int first = w.island_row[i], n = w.island_row[i + 1] - first;
     int to = from;
-    while (to < w.nblock && w.block[w.sorted[to]].row < first + n) ++to;
+    while (to < w.ngroup && w.group[w.sorted[to]].row < first + n) ++to;
     assemble_island(s, w, from, to, first, n, A);
     A += n * n;
     from = to;

@@ -1,7 +1,7 @@
 // The equation of motion differentiated column by column: inverse dynamics by composite bodies, and
 // the forces of joints.  Proof: docs/derivations/linearize.md.
 #pragma once
-#include "step.hpp"
+#include "core/step.hpp"
 
 namespace fb::FB_ISA {
 
@@ -106,16 +106,16 @@ FB_INLINE void open_subtree(const LinkWork<T>& k, Subtree<T>& b) {
   }
 }
 template <class T>
-FB_INLINE void add_subtree(const Subtree<T>& b, Subtree<T>& up) {
-  up.mass += b.mass;
-  up.mc += b.mc;
-  up.p += b.p;
-  add(up.Io, b.Io);
-  up.F += b.F;
-  for (int i = 0; i < 9; ++i) up.D.a[i] += b.D.a[i];
+FB_INLINE void add_subtree(const Subtree<T>& b, Subtree<T>& parent) {
+  parent.mass += b.mass;
+  parent.mc += b.mc;
+  parent.p += b.p;
+  add(parent.Io, b.Io);
+  parent.F += b.F;
+  for (int i = 0; i < 9; ++i) parent.D.a[i] += b.D.a[i];
   if (!b.loaded) return;
-  load_subtree(up);
-  for (int i = 0; i < 36; ++i) up.H[i] += b.H[i];
+  load_subtree(parent);
+  for (int i = 0; i < 36; ++i) parent.H[i] += b.H[i];
 }
 
 // (J.2)  fields of all links at the effective acceleration, and how each dof moves them
@@ -128,9 +128,9 @@ FB_FN void open_fields(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, 
   w.bar[0].y = zero_motion<T>();
   for (int l = 1; l < s.nlink; ++l) {
     LinkWork<T>& k = w.link[l];
-    const int up = s.link_parent[l], first = s.link_dof[l], last = first + s.link_ndof[l];
+    const int parent = s.link_parent[l], first = s.link_dof[l], last = first + s.link_ndof[l];
     const bool free = s.link_type[l] == kFree;
-    Motion<T> vp = w.link[up].v, ap = w.link[up].a, yp = w.bar[up].y;
+    Motion<T> vp = w.link[parent].v, ap = w.link[parent].a, yp = w.bar[parent].y;
     // the world axes of a free joint belong to what carries its turn
     for (int d = first; d < first + (free ? 3 : 0); ++d) {
       f.move[d] = {zero_motion<T>(), zero_motion<T>(), zero_motion<T>(), zero_motion<T>()};

@@ -1,7 +1,7 @@
 // A plane against everything.  Branch-free: all lanes run together.  Proof:
 // docs/derivations/collision.md.
 #pragma once
-#include "collision_shape.hpp"
+#include "core/collision/shape.hpp"
 
 namespace fb::FB_ISA {
 
@@ -16,15 +16,16 @@ FB_INLINE Plane<T> plane_of(const Shape<T>& a) {
 
 // (C.1)  n = R_A e_z, d = n . (c - o), phi = d - r, p = c - n (d + r) / 2
 template <class T>
-FB_INLINE void plane_ball(const Plane<T>& a, Vec3<T> c, T r, Mask<T> on, Touch<T>& out) {
+FB_INLINE void plane_ball(const Plane<T>& a, Vec3<T> c, T r, Mask<T> on, ContactPoint<T>& out) {
   const T d = dot(a.n, c - a.o);
   out = {d - r, a.n, c - a.n * ((d + r) * Real<T>(0.5)), on};
 }
 
 // (C.2)  given out_bar, add to a_bar, c_bar, r_bar
 template <class T>
-FB_INLINE void plane_ball_adjoint(const Plane<T>& a, Vec3<T> c, T r, const TouchBar<T>& out_bar,
-                                  ShapeBar<T>& a_bar, Vec3<T>& c_bar, T& r_bar) {
+FB_INLINE void plane_ball_adjoint(const Plane<T>& a, Vec3<T> c, T r,
+                                  const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                  Vec3<T>& c_bar, T& r_bar) {
   const Vec3<T> n = a.n, arm = c - a.o;
   const T half = (dot(n, arm) + r) * Real<T>(0.5);
   const T half_bar = dot(out_bar.p, n) * Real<T>(-0.5);
@@ -39,14 +40,14 @@ FB_INLINE void plane_ball_adjoint(const Plane<T>& a, Vec3<T> c, T r, const Touch
 
 // a point is a ball with r = 0
 template <class T>
-FB_INLINE void plane_point(const Plane<T>& a, Vec3<T> x, Mask<T> on, Touch<T>& out) {
+FB_INLINE void plane_point(const Plane<T>& a, Vec3<T> x, Mask<T> on, ContactPoint<T>& out) {
   const T d = dot(a.n, x - a.o);
   out = {d, a.n, x - a.n * (d * Real<T>(0.5)), on};
 }
 
 // given out_bar, add to a_bar, x_bar
 template <class T>
-FB_INLINE void plane_point_adjoint(const Plane<T>& a, Vec3<T> x, const TouchBar<T>& out_bar,
+FB_INLINE void plane_point_adjoint(const Plane<T>& a, Vec3<T> x, const ContactPointBar<T>& out_bar,
                                    ShapeBar<T>& a_bar, Vec3<T>& x_bar) {
   T r_bar = T(0);
   plane_ball_adjoint(a, x, T(0), out_bar, a_bar, x_bar, r_bar);
@@ -54,14 +55,14 @@ FB_INLINE void plane_point_adjoint(const Plane<T>& a, Vec3<T> x, const TouchBar<
 
 // the sphere is its ball
 template <class T>
-FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, Touch<T>& out) {
+FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>& out) {
   plane_ball(plane_of(a), b.p, b.size.x, Mask<T>(true), out);
 }
 
 // given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                    const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                    const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                     ShapeBar<T>& b_bar) {
   Vec3<T> c_bar = zero3<T>();
   plane_ball_adjoint(plane_of(a), b.p, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
@@ -70,7 +71,7 @@ FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
 
 // (C.3)  the two end balls; the second is a duplicate when the capsule has no length
 template <class T>
-FB_INLINE void plane_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void plane_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Vec3<T> n = column(a.R, 2), end = column(b.R, 2) * b.size.y;
   const T d = dot(n, b.p - a.p), rise = dot(n, end), r = b.size.x;
   const T high = d + rise, low = d - rise;
@@ -81,19 +82,19 @@ FB_INLINE void plane_capsule(const Shape<T>& a, const Shape<T>& b, Touch<T>* out
 // (C.22)  the end ball of a slot moves with B, and along B's axis with the half length
 template <class T>
 FB_INLINE void plane_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                     const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                     const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                      ShapeBar<T>& b_bar) {
-  const Vec3<T> axis = column(b.R, 2), up = slot == 0 ? axis : -axis;
-  const Vec3<T> c = mul_add(up, b.size.y, b.p);
+  const Vec3<T> axis = column(b.R, 2), parent = slot == 0 ? axis : -axis;
+  const Vec3<T> c = mul_add(parent, b.size.y, b.p);
   Vec3<T> c_bar = zero3<T>();
   plane_ball_adjoint(plane_of(a), c, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, c, c_bar);
-  b_bar.size.y += dot(up, c_bar);
+  b_bar.size.y += dot(parent, c_bar);
 }
 
 // (C.4)  the eight corners
 template <class T>
-FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Plane<T> plane = plane_of(a);
   const Shape<T> box = b;
   for (int k = 0; k < 8; ++k) plane_point(plane, box_corner(box, k), Mask<T>(true), out[k]);
@@ -102,15 +103,15 @@ FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
 // given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                 const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                 const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                  ShapeBar<T>& b_bar) {
   Vec3<T> x_bar = zero3<T>();
   plane_point_adjoint(plane_of(a), box_corner(b, slot), out_bar, a_bar, x_bar);
   box_corner_adjoint(b, slot, x_bar, b_bar);
 }
 
-// below this sine of the tilt a standing cylinder keeps its support points fixed in its own frame
-// (smoothly)
+// below this sine of the tilt a standing cylinder keeps
+// its support points fixed in its own frame (smoothly)
 inline constexpr double kStandingTilt = 1e-3;
 
 // (C.5)  unit direction in the cap's plane towards the deepest rim point: the projection w of -n,
@@ -166,7 +167,7 @@ FB_INLINE RimPlace<T> rim_place(int slot, T cosine) {
 // (C.5)  lying: the deepest rim points of both caps; standing: two more on the lower cap, 120
 // degrees to either side
 template <class T>
-FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Plane<T> plane = plane_of(a);
   const Vec3<T> c = b.p, axis = column(b.R, 2);
   const Vec3<T> rim = rim_direction(b, plane.n, axis), side = cross(axis, rim);
@@ -181,7 +182,7 @@ FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, Touch<T>* ou
 // (C.25)  given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                      const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                      const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                       ShapeBar<T>& b_bar) {
   const Vec3<T> n = column(a.R, 2), axis = column(b.R, 2);
   const Vec3<T> rim = rim_direction(b, n, axis), side = cross(axis, rim);
@@ -207,7 +208,7 @@ FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, int 
 
 // (C.6)  with m = S R_B' n: phi = n . (c - o) - |m|, deepest point c - R_B S m / |m|
 template <class T>
-FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
   const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
@@ -217,7 +218,7 @@ FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, Touch<T>* o
 // (C.26)  given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                       const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                       const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                        ShapeBar<T>& b_bar) {
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
   const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
@@ -287,7 +288,7 @@ FB_INLINE HullPoint<T> hull_point(const Shape<T>& b, const MeshMap<T>& map, Vec3
 
 // (C.7)  four hull vertices; a vertex found twice is on once
 template <class T>
-FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
   const MeshMap<T> map = hull_map(b);
   HullPoint<T> found[4];
@@ -299,11 +300,11 @@ FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
   }
 }
 
-// (C.27)  given out_bar, add to a_bar, b_bar: the vertex moves with B, and in B's frame with the
-// stretch
+// (C.27)  given out_bar, add to a_bar, b_bar: the vertex
+// moves with B, and in B's frame with the stretch
 template <class T>
 FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                  const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                  const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                   ShapeBar<T>& b_bar) {
   const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
   if (b.nvert == 0) return;

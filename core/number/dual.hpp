@@ -1,7 +1,7 @@
 // Dual<S>: a value and its tangent, for forward mode and as the oracle of every adjoint.  S is
 // double, float or a Lane.
 #pragma once
-#include "scalar.hpp"
+#include "core/number/scalar.hpp"
 
 namespace fb::FB_ISA {
 

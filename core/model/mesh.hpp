@@ -1,7 +1,7 @@
 // Hull vertices of a mesh under a change of its scale.  Proof: docs/derivations/mesh.md.
 #pragma once
-#include "dual.hpp"
-#include "spatial.hpp"
+#include "core/dynamics/spatial.hpp"
+#include "core/number/dual.hpp"
 
 namespace fb::FB_ISA {
 
@@ -23,14 +23,14 @@ template <class T>
 struct MeshMap {
   Mat3<T> A;
   Vec3<T> b;
-  bool on;
+  bool active;
 };
 template <class T>
 FB_INLINE MeshMap<T> mesh_map(const Real<T>* mesh, Vec3<T> f) {
   const T o = T(0);
   MeshMap<T> map{{{o, o, o, o, o, o, o, o, o}}, {o, o, o}, false};
-  map.on = kTangent<T> || any(!((f.x == o) & (f.y == o) & (f.z == o)));
-  if (!map.on) return map;
+  map.active = kTangent<T> || any(!((f.x == o) & (f.y == o) & (f.z == o)));
+  if (!map.active) return map;
   const Real<T>*R = mesh, *p = mesh + 9;
   const T g[3] = {f.x, f.y, f.z};
   T b[3];
@@ -46,7 +46,7 @@ FB_INLINE MeshMap<T> mesh_map(const Real<T>* mesh, Vec3<T> f) {
 template <class T>
 FB_INLINE Vec3<T> mesh_vertex(const Real<T>* mesh, const MeshMap<T>& map, int k) {
   const Vec3<T> v = lift3<T>(mesh + kMeshFrame + 3 * k);
-  return map.on ? v + mul_add(map.A, v, map.b) : v;
+  return map.active ? v + mul_add(map.A, v, map.b) : v;
 }
 // (H.3)  given the cotangent of a vertex x, add to that of f: R x_bar times the place in the file
 // before the stretch, (R x + p) / (1 + f)

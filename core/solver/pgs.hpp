@@ -2,7 +2,7 @@
 // Projected Gauss-Seidel sweeps find the active set, Newton steps on it finish.  Pure algebra; rows
 // of one island are dense among themselves and zero elsewhere. Proof: docs/derivations/solver.md.
 #pragma once
-#include "scalar.hpp"
+#include "core/number/scalar.hpp"
 
 namespace fb::FB_ISA {
 
@@ -21,8 +21,8 @@ struct RowProblem {
   T* n0;                  // n where lam is zero
   T *lu, *rhs, *keep, *spare;
   int* order;
-  Real<T> tolerance, reach;  // reach: the Newton step looks at lam + reach n
-  int max_sweeps, box_friction, exact_finish, gradient;
+  Real<T> tolerance, step_scale;  // reach: the Newton step looks at lam + reach n
+  int max_sweeps, box_friction, newton, gradient;
   T residual, sweeps;
   Mask<T> unconverged, unrolled;  // unrolled: its derivative is that of the sweeps
 };

@@ -1,7 +1,7 @@
 // The face of one box cut to the face of another, and the adjoint of the cuts, for one world at a
 // time.  Proof: docs/derivations/collision.md.
 #pragma once
-#include "collision_round.hpp"
+#include "core/collision/round.hpp"
 
 namespace fb::FB_ISA {
 
@@ -23,8 +23,8 @@ template <class T>
 FB_INLINE T sign_of(T x) {
   return select(x < T(0), T(-1), T(1));
 }
-// a candidate axis: separation [m] along the unit vector n from A to B; i, j: axes of A and B (-1:
-// not involved)
+// a candidate axis: separation [m] along the unit vector
+// n from A to B; i, j: axes of A and B (-1: not involved)
 template <class T>
 struct BoxAxis {
   T sep;
@@ -66,8 +66,8 @@ FB_INLINE void cut_polygon(FacePolygon<T>& poly, const FaceSide<T>& side) {
   }
 }
 
-// (C.44)  from the cut polygon's bars to those of the polygon before (`old`), and to the half
-// extent
+// (C.44)  from the cut polygon's bars to those of
+// the polygon before (`old`), and to the half extent
 template <class T>
 FB_INLINE void cut_polygon_adjoint(const FacePolygon<T>& old, const FaceSide<T>& side,
                                    FacePolygon<T>& bar, T& half_bar) {
@@ -188,11 +188,11 @@ FB_INLINE Vec3<T> face_point(const BoxFrame<T>& ref, const FaceView<T>& view, Ve
   return ref.p + view.u * x.x + view.v * x.y + view.n * (ref.half[view.k] + x.z * Real<T>(0.5));
 }
 
-// (C.16)  the incident face cut to the reference face, one touch per corner; the number of slots
-// written
+// (C.16)  the incident face cut to the reference face,
+// one touch per corner; the number of slots written
 template <class T>
 FB_INLINE int face_touches(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
-                           Touch<T>* out) {
+                           ContactPoint<T>* out) {
   const FaceView<T> view = face_view(a, b, at);
   const BoxFrame<T>&ref = view.on_a ? a : b, &inc = view.on_a ? b : a;
   const T same = (view.side[0].half + view.side[2].half) * Real<T>(1e-4);
@@ -202,7 +202,7 @@ FB_INLINE int face_touches(const BoxFrame<T>& a, const BoxFrame<T>& b, const Box
     const Vec3<T> x = poly.x[c];
     bool fresh = true;
     for (int j = 0; j < c; ++j)
-      fresh = fresh && !(out[j].on && dot(poly.x[j] - x, poly.x[j] - x) < same * same);
+      fresh = fresh && !(out[j].active && dot(poly.x[j] - x, poly.x[j] - x) < same * same);
     out[c] = {x.z, at.n, face_point(ref, view, x), fresh};
   }
   return poly.n;
@@ -212,7 +212,7 @@ FB_INLINE int face_touches(const BoxFrame<T>& a, const BoxFrame<T>& b, const Box
 // the incident box, (C.20) that of the other
 template <class T>
 FB_FN void face_touches_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
-                                int slot, const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                int slot, const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                 ShapeBar<T>& b_bar) {
   const FaceView<T> view = face_view(a, b, at);
   const BoxFrame<T>&ref = view.on_a ? a : b, &inc = view.on_a ? b : a;
@@ -223,12 +223,12 @@ FB_FN void face_touches_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, cons
   if (slot >= poly[4].n) return;
 
   // p = o + u x + v y + n (half + z / 2), phi = z
-  const T up = dot(view.n, out_bar.p), u_bar = dot(view.u, out_bar.p),
+  const T parent = dot(view.n, out_bar.p), u_bar = dot(view.u, out_bar.p),
           v_bar = dot(view.v, out_bar.p);
   FacePolygon<T> bar;
   for (int k = 0; k < 8; ++k) bar.x[k] = zero3<T>();
-  bar.x[slot] = {u_bar, v_bar, mul_add(up, T(Real<T>(0.5)), out_bar.phi)};
-  add_half(ref_bar, view.k, up);
+  bar.x[slot] = {u_bar, v_bar, mul_add(parent, T(Real<T>(0.5)), out_bar.phi)};
+  add_half(ref_bar, view.k, parent);
   for (int c = 3; c >= 0; --c) {
     T half_bar = T(0);
     cut_polygon_adjoint(poly[c], view.side[c], bar, half_bar);
@@ -243,7 +243,7 @@ FB_FN void face_touches_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, cons
   ShapeBar<T> moved{zero_force<T>(), zero3<T>()};
   opposed_corners_adjoint(inc, view.n, corner_bar, moved);
   inc_bar.size += moved.size;
-  const Touch<T> touch{T(0), at.n, face_point(ref, view, poly[4].x[slot]), true};
+  const ContactPoint<T> touch{T(0), at.n, face_point(ref, view, poly[4].x[slot]), true};
   share_wrench(touch, out_bar, moved.pose, inc_bar, ref_bar);
 }
 

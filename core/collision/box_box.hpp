@@ -1,7 +1,7 @@
 // A box against a box, for one world at a time: separating axes, then a clipped face, an edge pair
 // or a vertex. Proof: docs/derivations/collision.md.
 #pragma once
-#include "collision_box_face.hpp"
+#include "core/collision/box_face.hpp"
 
 namespace fb::FB_ISA {
 
@@ -75,8 +75,8 @@ FB_INLINE void edge_point_adjoint(const BoxFrame<T>& f, int i, Vec3<T> n, T side
 // (C.17)  the two edges that face each other along an edge axis; false if their lines come closest
 // beyond an end
 template <class T>
-FB_INLINE bool edge_touch(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
-                          Touch<T>& out) {
+FB_INLINE bool edge_point(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
+                          ContactPoint<T>& out) {
   if (at.i < 0) return false;
   Vec3<T> xa = edge_point(a, at.i, at.n, T(1)), xb = edge_point(b, at.j, at.n, T(-1));
   const Vec3<T> ua = a.axis[at.i], ub = b.axis[at.j], arm = xa - xb, x = cross(ua, ub);
@@ -91,8 +91,9 @@ FB_INLINE bool edge_touch(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxA
 
 // (C.43)  given out_bar, add to a_bar, b_bar; n = +- (ua x ub) / |ua x ub|
 template <class T>
-FB_FN void edge_touch_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
-                              const TouchBar<T>& out_bar, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+FB_FN void edge_point_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
+                              const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
+                              ShapeBar<T>& b_bar) {
   const Vec3<T> n = at.n, ua = a.axis[at.i], ub = b.axis[at.j], x = cross(ua, ub);
   const Vec3<T> xa = edge_point(a, at.i, n, T(1)), xb = edge_point(b, at.j, n, T(-1));
   const Vec3<T> arm = xa - xb;
@@ -122,8 +123,8 @@ FB_FN void edge_touch_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const 
 // (C.18)  the vertex of either box closest to the other box (deepest in it, if inside), and its
 // number: eight of A, then eight of B
 template <class T>
-FB_INLINE Touch<T> vertex_touch(const Shape<T>& a, const Shape<T>& b, int& vertex) {
-  Touch<T> best{T(Real<T>(1e30)), column(a.R, 2), a.p, true};
+FB_INLINE ContactPoint<T> vertex_touch(const Shape<T>& a, const Shape<T>& b, int& vertex) {
+  ContactPoint<T> best{T(Real<T>(1e30)), column(a.R, 2), a.p, true};
   vertex = 0;
   for (int c = 0; c < 16; ++c) {
     const bool of_a = c < 8;
@@ -144,29 +145,29 @@ FB_INLINE Touch<T> vertex_touch(const Shape<T>& a, const Shape<T>& b, int& verte
 // reversed if it is A
 template <class T>
 FB_FN void vertex_touch_adjoint(const Shape<T>& a, const Shape<T>& b, int vertex,
-                                const TouchBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
                                 ShapeBar<T>& b_bar) {
   const bool of_a = vertex < 8;
   const Shape<T>&from = of_a ? a : b, &to = of_a ? b : a;
   ShapeBar<T>&from_bar = of_a ? a_bar : b_bar, &to_bar = of_a ? b_bar : a_bar;
   const Vec3<T> corner = box_corner(from, vertex), x = mul_transposed(to.R, corner - to.p);
   const BoxPoint<T> at = point_box(x, to.size);
-  const TouchBar<T> touch_bar{out_bar.phi, of_a ? out_bar.n : -out_bar.n, out_bar.p};
+  const ContactPointBar<T> point_bar{out_bar.phi, of_a ? out_bar.n : -out_bar.n, out_bar.p};
   Vec3<T> x_bar = zero3<T>();
   BoxPoint<T> at_bar{T(0), zero3<T>()};
   T r_bar = T(0);
-  ball_on_box_adjoint(to, T(0), at, touch_bar, x_bar, r_bar, at_bar);
+  ball_on_box_adjoint(to, T(0), at, point_bar, x_bar, r_bar, at_bar);
   point_box_adjoint(x, to.size, at_bar, x_bar, to_bar.size);
   ShapeBar<T> moved{zero_force<T>(), zero3<T>()};
   box_corner_adjoint(from, vertex, mul(to.R, x_bar), moved);
   from_bar.size += moved.size;
-  Touch<T> touch;
+  ContactPoint<T> touch;
   ball_on_box(to, corner, T(0), at, true, touch);
-  share_wrench(touch, touch_bar, moved.pose, from_bar, to_bar);
+  share_wrench(touch, point_bar, moved.pose, from_bar, to_bar);
 }
 
 template <class T>
-FB_INLINE void clear_touches(const Shape<T>& a, Touch<T>* out) {
+FB_INLINE void clear_touches(const Shape<T>& a, ContactPoint<T>* out) {
   for (int k = 0; k < pair_slots(kBoxBox); ++k) out[k] = {T(0), column(a.R, 2), a.p, false};
 }
 
@@ -186,7 +187,7 @@ struct BoxFeature {
 // (C.15)-(C.18)  one world: an edge pair, a clipped face, or, where boxes are apart and the face
 // misses the closest point, one touch
 template <class T>
-FB_OUTLINE BoxFeature<T> box_box_one(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_OUTLINE BoxFeature<T> box_box_one(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   using R = Real<T>;
   using Feature = BoxFeature<T>;
   const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
@@ -198,7 +199,7 @@ FB_OUTLINE BoxFeature<T> box_box_one(const Shape<T>& a, const Shape<T>& b, Touch
   const BoxAxis<T> face = best_face_axis(fa, fb, small * R(1e-4)), edge = best_edge_axis(fa, fb);
   const bool prefer_edge = edge.sep > face.sep + abs(face.sep) * R(0.05) + small * R(1e-3);
   const bool apart = max(face.sep, edge.sep) > T(0);
-  if (prefer_edge && edge_touch(fa, fb, edge, out[0])) return {Feature::kEdges, edge, 0};
+  if (prefer_edge && edge_point(fa, fb, edge, out[0])) return {Feature::kEdges, edge, 0};
 
   // a face that reaches down to the separation of its axis holds the closest point
   const int count = prefer_edge && apart ? 0 : face_touches(fa, fb, face, out);
@@ -207,9 +208,9 @@ FB_OUTLINE BoxFeature<T> box_box_one(const Shape<T>& a, const Shape<T>& b, Touch
   const T slack = small * R(1e-2);
   if (count > 0 && !(apart && lowest > face.sep + slack)) return {Feature::kFace, face, 0};
 
-  Touch<T> single;
+  ContactPoint<T> single;
   Feature found{Feature::kEdges, edge, 0};
-  if (!(edge.sep > face.sep && edge_touch(fa, fb, edge, single))) {
+  if (!(edge.sep > face.sep && edge_point(fa, fb, edge, single))) {
     found.kind = Feature::kVertex;
     single = vertex_touch(a, b, found.vertex);
   }
@@ -220,7 +221,7 @@ FB_OUTLINE BoxFeature<T> box_box_one(const Shape<T>& a, const Shape<T>& b, Touch
 }
 
 template <class T>
-FB_INLINE bool is_nothing(const TouchBar<T>& x) {
+FB_INLINE bool is_nothing(const ContactPointBar<T>& x) {
   return is_nothing(x.phi) && is_nothing(x.n) && is_nothing(x.p);
 }
 // given bars of some slots, add to a_bar, b_bar: what carries the touches is found once
@@ -230,16 +231,16 @@ FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, const 
   bool nothing = true;
   for (int i = 0; i < bars.count; ++i) nothing = nothing && is_nothing(bars.bar[i]);
   if (nothing) return;
-  Touch<T> touch[pair_slots(kBoxBox)];
+  ContactPoint<T> touch[pair_slots(kBoxBox)];
   const BoxFeature<T> found = box_box_one(a, b, touch);
   const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
   for (int i = 0; i < bars.count; ++i) {
-    const TouchBar<T>& out_bar = bars.bar[i];
+    const ContactPointBar<T>& out_bar = bars.bar[i];
     if (is_nothing(out_bar)) continue;
     if (found.kind == BoxFeature<T>::kFace)
       face_touches_adjoint(fa, fb, found.axis, bars.slot[i], out_bar, a_bar, b_bar);
     else if (bars.slot[i] == 0 && found.kind == BoxFeature<T>::kEdges)
-      edge_touch_adjoint(fa, fb, found.axis, out_bar, a_bar, b_bar);
+      edge_point_adjoint(fa, fb, found.axis, out_bar, a_bar, b_bar);
     else if (bars.slot[i] == 0)
       vertex_touch_adjoint(a, b, found.vertex, out_bar, a_bar, b_bar);
   }
@@ -302,19 +303,19 @@ FB_INLINE void add_world(ShapeBar<T>& a, int k, const ShapeBar<S>& v) {
 
 // lanes take their turns: the branches of one world do not suit another
 template <class T>
-FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, Touch<T>* out) {
+FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   using S = typename OneWorld<T>::type;
   if constexpr (sizeof(S) == sizeof(T) && sizeof(Mask<T>) == sizeof(bool)) {
     box_box_one(a, b, out);
   } else {
-    Touch<S> one[pair_slots(kBoxBox)];
+    ContactPoint<S> one[pair_slots(kBoxBox)];
     for (int k = 0; k < kLanes<T>; ++k) {
       box_box_one(world_of(a, k), world_of(b, k), one);
       for (int j = 0; j < pair_slots(kBoxBox); ++j) {
         set_world(out[j].phi, k, one[j].phi);
         set_world(out[j].n, k, one[j].n);
         set_world(out[j].p, k, one[j].p);
-        out[j].on.m[k] = one[j].on ? -1 : 0;
+        out[j].active.m[k] = one[j].active ? -1 : 0;
       }
     }
   }
@@ -334,8 +335,8 @@ FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotB
       own.count = 0;
       for (int i = 0; i < bars.count; ++i)
         add_slot(own, bars.slot[i],
-                 TouchBar<S>{world_of(bars.bar[i].phi, k), world_of(bars.bar[i].n, k),
-                             world_of(bars.bar[i].p, k)});
+                 ContactPointBar<S>{world_of(bars.bar[i].phi, k), world_of(bars.bar[i].n, k),
+                                    world_of(bars.bar[i].p, k)});
       box_box_one_adjoint(world_of(a, k), world_of(b, k), own, one[0], one[1]);
       add_world(a_bar, k, one[0]);
       add_world(b_bar, k, one[1]);

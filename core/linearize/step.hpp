@@ -1,8 +1,8 @@
-// The Jacobian of the new velocity with respect to (q, v, u): the equations of the step
-// differentiated column by column, then one factorised solve for all columns.  Proof:
-// docs/derivations/linearize.md.
+// The Jacobian of the new velocity with respect to (q, v, u): the
+// equations of the step differentiated column by column, then one
+// factorised solve for all columns.  Proof: docs/derivations/linearize.md.
 #pragma once
-#include "linearize_rows.hpp"
+#include "core/linearize/rows.hpp"
 
 namespace fb::FB_ISA {
 
@@ -101,8 +101,8 @@ FB_FN size_t carve_linear(const Layout& s, char* base, LinearWork<T>& f) {
 
 // visit every dof of a block with each row's half-solved number there
 template <class T, class F>
-FB_INLINE void for_block_rows(const Layout& s, const Work<T>& w, const Block& k, F&& visit) {
-  for_block_dofs(s, k, [&](int d, int side) {
+FB_INLINE void for_group_rows(const Layout& s, const Work<T>& w, const RowGroup& k, F&& visit) {
+  for_group_dofs(s, k, [&](int d, int side) {
     for (int i = 0; i < k.rows; ++i) visit(d, k.row + i, row_segment(s, w, k, k.row + i, side)[d]);
   });
 }
@@ -121,8 +121,9 @@ FB_FN void masked_columns(const RowProblem<T>& p, int r, int n, T* C) {
   const V e1(t.e1), e2(t.e2), keep(p.box_friction ? zero : t.f);
   const Mask<V> slide1(t.slide1), slide2(t.slide2);
   for (int c = 0; c < n; c += kPack<T>) {
-    const V y1 = pack_at(C1 + c) * inv1, y2 = pack_at(C2 + c) * inv2, along = e1 * y1 + e2 * y2;
-    put_pack(select(slide1, (y1 - e1 * along) * keep, y1), C1 + c);
+    const V y_rate = pack_at(C1 + c) * inv1, y2 = pack_at(C2 + c) * inv2,
+            along = e1 * y_rate + e2 * y2;
+    put_pack(select(slide1, (y_rate - e1 * along) * keep, y_rate), C1 + c);
     put_pack(select(slide2, (y2 - e2 * along) * keep, y2), C2 + c);
   }
 }
@@ -150,10 +151,10 @@ FB_FN void impulse_columns(const Model<T, P>& m, const Options<Real<T>>& o, Work
     const int size = newton_order(p, first, n, Mask<T>(true), p.order);
     newton_matrix(p, A, first, n, p.order, size, p.lu);
     lu_factor(p.lu, size);
-    for (; to < w.nblock && w.block[w.sorted[to]].row < first + n; ++to) {
-      const Block& k = w.block[w.sorted[to]];
+    for (; to < w.ngroup && w.group[w.sorted[to]].row < first + n; ++to) {
+      const RowGroup& k = w.group[w.sorted[to]];
       if (!any(row_free(p, k.row))) continue;
-      for_block_rows(s, w, k, [&](int d, int r, T g) {
+      for_group_rows(s, w, k, [&](int d, int r, T g) {
         add_columns(-(g * w.dof[d].Dinv), f.dof_row(d), f.row(r), f.stride);
       });
       for (int r = k.row; r < k.row + k.rows; r += p.cone[r] ? 3 : 1)
@@ -161,9 +162,9 @@ FB_FN void impulse_columns(const Model<T, P>& m, const Options<Real<T>>& o, Work
     }
     solve_columns(p.lu, p.order, size, f.stride, f.row(first));
     for (int q = from; q < to; ++q) {
-      const Block& k = w.block[w.sorted[q]];
+      const RowGroup& k = w.group[w.sorted[q]];
       if (!any(row_free(p, k.row))) continue;
-      for_block_rows(s, w, k,
+      for_group_rows(s, w, k,
                      [&](int d, int r, T g) { add_columns(g, f.row(r), f.dof_row(d), f.stride); });
     }
     A += n * n;
@@ -201,8 +202,8 @@ FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, co
   open_fields(m, x, w, f);
   if (m.applied) applied_columns(m, T(m.theta.dt[0]), w, f);
   const RowProblem<T> p = row_problem(m, o, w);
-  for (int i = 0; i < w.nblock; ++i)
-    if (any(row_free(p, w.block[i].row))) block_columns(m, o, i, x, w, f);
+  for (int i = 0; i < w.ngroup; ++i)
+    if (any(row_free(p, w.group[i].row))) group_columns(m, o, i, x, w, f);
   equation_columns(m, x, w, f);
   if (w.nrow > 0) impulse_columns(m, o, w, f);
   for (int d = 0; d < s.nv; ++d) {

@@ -1,8 +1,8 @@
-// Poses, motion subspaces and velocities of all links, world-aligned, about each tree's root.
-// Proof: docs/derivations/kinematics.md.
+// Poses, motion subspaces and velocities of all links, world-aligned,
+// about each tree's root. Proof: docs/derivations/kinematics.md.
 #pragma once
-#include "model.hpp"
-#include "workspace.hpp"
+#include "core/model/derive.hpp"
+#include "core/workspace.hpp"
 
 namespace fb::FB_ISA {
 
@@ -23,16 +23,16 @@ template <class T, class P>
 FB_INLINE void link_pose(const Model<T, P>& m, int l, const T* q, Work<T>& w) {
   const Layout& s = m.s;
   LinkWork<T>& k = w.link[l];
-  const LinkWork<T>& up = w.link[s.link_parent[l]];
+  const LinkWork<T>& parent = w.link[s.link_parent[l]];
   const int qa = s.link_qadr[l], type = s.link_type[l], tree = s.link_tree[l];
   const bool root = s.tree_link[tree] == l;
-  Vec3<T> r = mul_add(up.R, lift3<P>(m.derived.link_p + 3 * l), up.r);
+  Vec3<T> r = mul_add(parent.R, lift3<P>(m.derived.link_p + 3 * l), parent.r);
   if (type == kFree) {
     r = lift3<T>(q + qa);
     const Quat<T> u = normalised(q + qa + 3);
     k.R = rotation(u.w, u.x, u.y, u.z);
   } else {
-    const Mat3<T> E = mul(up.R, m.derived.link_R + 9 * l);
+    const Mat3<T> E = mul(parent.R, m.derived.link_R + 9 * l);
     if (type == kHinge) {
       T sn, cs;
       sincos(q[qa] - T(m.theta.qpos0[qa]), sn, cs);
@@ -78,13 +78,13 @@ FB_FN void link_pose_adjoint(const Model<T, P>& m, int l, const T* q, Work<T>& w
   const Layout& s = m.s;
   const int type = s.link_type[l], qa = s.link_qadr[l];
   if (type == kFree) return;
-  const LinkWork<T>&k = w.link[l], &up = w.link[s.link_parent[l]];
+  const LinkWork<T>&k = w.link[l], &parent = w.link[s.link_parent[l]];
   const Force<T> f = w.bar[l].pose;
   // a slide turns about the point it starts from
   Vec3<T> pivot = k.r;
   if (type == kSlide) pivot -= column(k.R, 2) * (q[qa] - T(m.theta.qpos0[qa]));
-  add3(mul_transposed(up.R, f.lin), w.derived_bar->link_p + 3 * l);
-  add_rotation_bar(mul_transposed(up.R, f.ang - cross(pivot, f.lin)), m.derived.link_R + 9 * l,
+  add3(mul_transposed(parent.R, f.lin), w.derived_bar->link_p + 3 * l);
+  add_rotation_bar(mul_transposed(parent.R, f.ang - cross(pivot, f.lin)), m.derived.link_R + 9 * l,
                    w.derived_bar->link_R + 9 * l);
   if (type != kBall) w.theta_bar->qpos0[qa] -= dot(w.dof[s.link_dof[l]].S, f);
 }
@@ -117,7 +117,7 @@ template <class T, class P>
 FB_INLINE void link_velocity(const Model<T, P>& m, int l, const T* v, Work<T>& w) {
   const Layout& s = m.s;
   LinkWork<T>& k = w.link[l];
-  const Motion<T> up = w.link[s.link_parent[l]].v;
+  const Motion<T> parent = w.link[s.link_parent[l]].v;
   const DofWork<T>* d = w.dof + s.link_dof[l];
   const T* vd = v + s.link_dof[l];
   const int type = s.link_type[l];
@@ -130,8 +130,8 @@ FB_INLINE void link_velocity(const Model<T, P>& m, int l, const T* v, Work<T>& w
   }
   Motion<T> vj = d[0].S * vd[0];
   if (type == kBall) vj = mul_add(d[1].S, vd[1], mul_add(d[2].S, vd[2], vj));
-  k.v = up + vj;
-  k.c = cross(up, vj);
+  k.v = parent + vj;
+  k.c = cross(parent, vj);
 }
 
 // (K.5)  rigid inertia of link l in world axes about the tree's origin
@@ -174,7 +174,7 @@ FB_INLINE void world_link(Work<T>& w) {
   w.link[0].R = identity3<T>();
   w.link[0].r = zero3<T>();
   w.link[0].v = zero_motion<T>();
-  w.link[0].vs = zero_motion<T>();
+  w.link[0].v_free = zero_motion<T>();
 }
 
 template <class T, class P>
@@ -194,8 +194,8 @@ FB_INLINE Vec3<T> origin_of(const Layout& s, const Work<T>& w, int l) {
   return w.origin[l == 0 ? s.ntree : s.link_tree[l]];
 }
 
-// rotation vector of a unit quaternion: the shorter way round, smooth at zero, (0, 0, 0) at the
-// identity
+// rotation vector of a unit quaternion: the shorter
+// way round, smooth at zero, (0, 0, 0) at the identity
 template <class T>
 FB_INLINE Vec3<T> log_quat(Quat<T> u) {
   using R = Real<T>;

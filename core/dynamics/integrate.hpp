@@ -1,6 +1,6 @@
 // Positions on the manifold: q+ = q (+) h v+.  Proof: docs/derivations/integrate.md.
 #pragma once
-#include "kinematics.hpp"
+#include "core/dynamics/kinematics.hpp"
 
 namespace fb::FB_ISA {
 
@@ -112,8 +112,8 @@ FB_FN void integrate_adjoint(const Layout& s, const T* q, const T* v, P h, const
   }
 }
 
-// (I.7)  a tangent cotangent (nv) as an ambient one (nq): identity, and 2 u (0, t) / |q| on
-// quaternions
+// (I.7)  a tangent cotangent (nv) as an ambient one
+// (nq): identity, and 2 u (0, t) / |q| on quaternions
 template <class T>
 FB_FN void lift_tangent(const Layout& s, const T* q, const T* tangent, T* q_bar) {
   for (int l = 1; l < s.nlink; ++l) {
@@ -125,8 +125,8 @@ FB_FN void lift_tangent(const Layout& s, const T* q, const T* tangent, T* q_bar)
     add_quat_bar(q + qa + flat, Vec3<T>{t[0], t[1], t[2]}, q_bar + qa + flat);
   }
 }
-// (I.8)  the tangent cotangent (nv) of an ambient one (nq): identity, and vec(conj(q) q_bar) / 2 on
-// quaternions
+// (I.8)  the tangent cotangent (nv) of an ambient one (nq):
+// identity, and vec(conj(q) q_bar) / 2 on quaternions
 template <class T>
 FB_FN void lower_tangent(const Layout& s, const T* q, const T* q_bar, T* tangent) {
   for (int l = 1; l < s.nlink; ++l) {

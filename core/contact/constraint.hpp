@@ -1,7 +1,7 @@
-// Rows of joints and equalities: limits, dry friction, connect, weld, coupled joints.  Proof:
-// docs/derivations/constraint.md.
+// Rows of joints and equalities: limits, dry friction, connect,
+// weld, coupled joints.  Proof: docs/derivations/constraint.md.
 #pragma once
-#include "rows.hpp"
+#include "core/contact/rows.hpp"
 
 namespace fb::FB_ISA {
 
@@ -10,22 +10,22 @@ FB_INLINE T unbounded() {
   return T(Real<T>(1e30));
 }
 
-// (L.1)  velocity that closes a gap within one step, recovery from penetration bounded: max(phi /
-// h, -v_recover)
+// (L.1)  velocity that closes a gap within one step, recovery
+// from penetration bounded: max(phi / h, -v_recover)
 template <class T, class P>
 FB_INLINE T gap_velocity(const Options<Real<T>>& o, T phi, P h) {
   return max(phi / T(h), T(-o.v_recover));
 }
 
 template <class T>
-FB_INLINE Block& push_block(Work<T>& w, int kind, int rows, int source) {
-  Block& k = w.block[w.nblock];
+FB_INLINE RowGroup& push_group(Work<T>& w, int kind, int rows, int source) {
+  RowGroup& k = w.group[w.ngroup];
   k = {};
   k.kind = kind;
   k.rows = rows;
   k.source = source;
-  w.touch[w.nblock].on = Mask<T>(true);
-  ++w.nblock;
+  w.geometry[w.ngroup].active = Mask<T>(true);
+  ++w.ngroup;
   return k;
 }
 
@@ -44,11 +44,12 @@ FB_FN void collect_limits(const Model<T, P>& m, const Options<Real<T>>& o, const
       const T angle = norm(e);
       const T phi = T(max(range[0], range[1])) - angle;
       const Vec3<T> axis = e * (T(1) / select(angle > T(0), angle, T(1)));
-      const T rate = -(axis.x * w.vs[da] + axis.y * w.vs[da + 1] + axis.z * w.vs[da + 2]);
+      const T rate =
+          -(axis.x * w.v_free[da] + axis.y * w.v_free[da + 1] + axis.z * w.v_free[da + 2]);
       const Mask<T> on = alive & ((phi < T(o.margin)) | (phi + rate * h < T(0)));
       if (!any(on)) continue;
-      Block& k = push_block(w, kBlockBallLimit, 1, j);
-      w.touch[w.nblock - 1] = {phi, axis, zero3<T>(), on};
+      RowGroup& k = push_group(w, kBallLimitRows, 1, j);
+      w.geometry[w.ngroup - 1] = {phi, axis, zero3<T>(), on};
       k.linkA = s.jnt_link[j];
       set_chains(s, k, da + 2, -1);
       continue;
@@ -56,10 +57,10 @@ FB_FN void collect_limits(const Model<T, P>& m, const Options<Real<T>>& o, const
     for (int side = -1; side <= 1; side += 2) {
       const Real<T> sign = Real<T>(-side);
       const T phi = (q[qa] - T(range[side > 0])) * sign;
-      const Mask<T> on = alive & ((phi < T(o.margin)) | (phi + w.vs[da] * sign * h < T(0)));
+      const Mask<T> on = alive & ((phi < T(o.margin)) | (phi + w.v_free[da] * sign * h < T(0)));
       if (!any(on)) continue;
-      Block& k = push_block(w, kBlockLimit, 1, j);
-      w.touch[w.nblock - 1] = {phi, zero3<T>(), zero3<T>(), on};
+      RowGroup& k = push_group(w, kLimitRows, 1, j);
+      w.geometry[w.ngroup - 1] = {phi, zero3<T>(), zero3<T>(), on};
       k.side = side;
       k.linkA = s.jnt_link[j];
       set_chains(s, k, da, -1);
@@ -75,53 +76,53 @@ FB_FN void collect_equalities(const Model<T, P>& m, Mask<T> alive, Work<T>& w) {
     const int a = s.eq_obj1[e], b = s.eq_obj2[e], type = s.eq_type[e];
     if (type == kNoEquality) continue;
     if (type == kJointEquality) {
-      Block& k = push_block(w, kBlockJoint, 1, e);
+      RowGroup& k = push_group(w, kJointEqualityRows, 1, e);
       k.linkA = s.jnt_link[a];
       k.linkB = b < 0 ? 0 : s.jnt_link[b];
       set_chains(s, k, s.jnt_dofadr[a], b < 0 ? -1 : s.jnt_dofadr[b]);
-      w.touch[w.nblock - 1].on = alive;
+      w.geometry[w.ngroup - 1].active = alive;
       continue;
     }
     const int la = s.eq_site[e] ? s.site_link[a] : s.body_link[a];
     const int lb = s.eq_site[e] ? s.site_link[b] : s.body_link[b];
     if (la == lb) continue;
     for (int part = 0; part < (type == kWeld ? 2 : 1); ++part) {
-      Block& k = push_block(w, part ? kBlockWeldTurn : kBlockConnect, 3, e);
+      RowGroup& k = push_group(w, part ? kWeldRotationRows : kConnectRows, 3, e);
       k.linkA = la;
       k.linkB = lb;
       set_chains(s, k, s.link_lastdof[la], s.link_lastdof[lb]);
-      w.touch[w.nblock - 1].on = alive;
+      w.geometry[w.ngroup - 1].active = alive;
     }
   }
   for (int i = 0; i < s.nfriction; ++i) {
     const int d = s.friction_dof[i];
-    Block& k = push_block(w, kBlockFriction, 1, d);
+    RowGroup& k = push_group(w, kFrictionRows, 1, d);
     k.linkA = s.dof_link[d];
     set_chains(s, k, d, -1);
-    w.touch[w.nblock - 1].on = alive;
+    w.geometry[w.ngroup - 1].active = alive;
   }
 }
 
 // (L.3)  joint rows: a coefficient on one dof, on the three of a ball, or on two coupled joints
 template <class T, class P>
-FB_FN void joint_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                       const BlockWork<T>& x, const T* q, RowSeeds<T>& e) {
+FB_FN void joint_row_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                          const RowGeometry<T>& x, const T* q, RowData<T>& e) {
   const Layout& s = m.s;
   const P h = m.theta.dt[0];
   e.lo[0] = T(0);
   e.hi[0] = unbounded<T>();
   e.ncoef = 1;
   e.cdof[0] = k.start[0];
-  e.R[0] = T(m.theta.dof_invweight0[k.start[0]] * o.regularisation);
-  if (k.kind == kBlockFriction) {
+  e.R[0] = T(m.theta.dof_invweight0[k.start[0]] * o.regularization);
+  if (k.kind == kFrictionRows) {
     e.coef[0] = T(1);
     e.b[0] = T(0);
     e.hi[0] = T(m.theta.dof_frictionloss[k.source] * h);
     e.lo[0] = -e.hi[0];
-  } else if (k.kind == kBlockLimit) {
+  } else if (k.kind == kLimitRows) {
     e.coef[0] = T(-k.side);
     e.b[0] = gap_velocity(o, x.phi, h);
-  } else if (k.kind == kBlockBallLimit) {
+  } else if (k.kind == kBallLimitRows) {
     e.ncoef = 3;
     for (int i = 0; i < 3; ++i) e.cdof[i] = k.start[0] - 2 + i;
     e.coef[0] = -x.n.x;
@@ -149,8 +150,8 @@ FB_FN void joint_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Bl
   }
 }
 
-// what a one-row block gives its adjoint: impulse, z, and where the gap term is not bounded its
-// cotangent
+// what a one-row block gives its adjoint: impulse, z,
+// and where the gap term is not bounded its cotangent
 template <class T>
 struct RowBar {
   T lam, z, phi;
@@ -170,21 +171,21 @@ FB_INLINE RowBar<T> row_bar(const Model<T, P>& m, const Options<Real<T>>& o, con
 // (L.6)  rows of one joint: given the row's bars, add to q_bar (tangent) and the parameters; v1 is
 // the step's new velocity
 template <class T, class P>
-FB_FN void joint_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                               const BlockWork<T>& x, const T* q, const T* v1, Work<T>& w,
-                               T* q_bar) {
-  if (k.kind == kBlockFriction) {
+FB_FN void joint_row_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
+                                  const RowGroup& k, const RowGeometry<T>& x, const T* q,
+                                  const T* v1, Work<T>& w, T* q_bar) {
+  if (k.kind == kFrictionRows) {
     // hi = -lo = h frictionloss
     if (!w.theta_bar) return;
     const T bound_bar = w.hi_bar[k.row] - w.lo_bar[k.row];
     w.theta_bar->dof_frictionloss[k.source] += bound_bar * m.theta.dt[0];
     w.theta_bar->dt[0] += bound_bar * m.theta.dof_frictionloss[k.source];
-  } else if (k.kind == kBlockLimit) {
-    const T phi_bar = select(x.on, row_bar(m, o, w, k.row, x.phi, false).phi, T(0));
+  } else if (k.kind == kLimitRows) {
+    const T phi_bar = select(x.active, row_bar(m, o, w, k.row, x.phi, false).phi, T(0));
     q_bar[k.start[0]] += phi_bar * Real<T>(-k.side);
     if (w.theta_bar)
       w.theta_bar->jnt_range[2 * k.source + (k.side > 0)] += phi_bar * Real<T>(k.side);
-  } else if (k.kind == kBlockBallLimit) {
+  } else if (k.kind == kBallLimitRows) {
     ball_limit_adjoint(m, o, k, x, q, v1, w, q_bar);
   } else {
     joint_equality_adjoint(m, o, k, q, v1, w, q_bar);
@@ -192,28 +193,29 @@ FB_FN void joint_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, 
 }
 // (L.8)  phi = range - |e|, coefficients -e / |e|, with e the rotation vector
 template <class T, class P>
-FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                              const BlockWork<T>& x, const T* q, const T* v1, Work<T>& w,
+FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                              const RowGeometry<T>& x, const T* q, const T* v1, Work<T>& w,
                               T* q_bar) {
   const int j = k.source, da = k.start[0] - 2;
   const RowBar<T> r = row_bar(m, o, w, k.row, x.phi, false);
   const Vec3<T> e = log_quat(normalised(q + m.s.jnt_qadr[j]));
   const T angle = norm(e);
-  const Vec3<T> n_bar = lift3<T>(v1 + da) * r.z - lift3<T>(w.w1 + da) * r.lam;
+  const Vec3<T> n_bar = lift3<T>(v1 + da) * r.z - lift3<T>(w.w_rate + da) * r.lam;
   const Vec3<T> e_bar =
       (n_bar - x.n * dot(x.n, n_bar)) * (T(1) / select(angle > T(0), angle, T(1))) - x.n * r.phi;
-  add3(select(x.on, log_adjoint(e, e_bar, -1), zero3<T>()), q_bar + da);
+  add3(select(x.active, log_adjoint(e, e_bar, -1), zero3<T>()), q_bar + da);
   if (!w.theta_bar) return;
   const P* range = m.theta.jnt_range + 2 * j;
   T* out = w.theta_bar->jnt_range + 2 * j;
   const Mask<T> upper = T(range[1]) >= T(range[0]);
-  out[0] += select(x.on & !upper, r.phi, T(0));
-  out[1] += select(x.on & upper, r.phi, T(0));
+  out[0] += select(x.active & !upper, r.phi, T(0));
+  out[1] += select(x.active & upper, r.phi, T(0));
 }
 // (L.9)  phi = q1 - q1_0 - p(y), coefficients 1 and -p'(y), y = q2 - q2_0
 template <class T, class P>
-FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                                  const T* q, const T* v1, Work<T>& w, T* q_bar) {
+FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
+                                  const RowGroup& k, const T* q, const T* v1, Work<T>& w,
+                                  T* q_bar) {
   const Layout& s = m.s;
   const P* c = m.theta.eq_data + 11 * k.source;
   const int q1 = s.jnt_qadr[s.eq_obj1[k.source]], j2 = s.eq_obj2[k.source];
@@ -231,7 +233,7 @@ FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
   const RowBar<T> r = row_bar(m, o, w, k.row, phi, true);
   q_bar[k.start[0]] += r.phi;
   // the coefficient -p'(y) meets the rates of the second joint
-  const T coef_bar = pair ? r.lam * w.w1[d2] - r.z * v1[d2] : T(0);
+  const T coef_bar = pair ? r.lam * w.w_rate[d2] - r.z * v1[d2] : T(0);
   const T y_bar = -(slope * r.phi + bend * coef_bar);
   if (pair) q_bar[d2] += y_bar;
   if (!w.theta_bar) return;
@@ -251,7 +253,7 @@ template <class T, class P>
 FB_INLINE T default_compliance(const Model<T, P>& m, const Options<Real<T>>& o, int bodyA,
                                int bodyB, bool turn) {
   const P* w = m.theta.body_invweight0 + (turn ? 1 : 0);
-  return T((w[2 * bodyA] + w[2 * bodyB]) * o.regularisation);
+  return T((w[2 * bodyA] + w[2 * bodyB]) * o.regularization);
 }
 // body of side 0 or 1 of a connect or weld
 FB_INLINE int equality_body(const Layout& s, int eq, int side) {
@@ -261,14 +263,14 @@ FB_INLINE int equality_body(const Layout& s, int eq, int side) {
 
 // (L.4)  connect: p1 - p2 along the world's axes; weld adds the rotation vector of R1 R2'
 template <class T, class P>
-FB_FN void equality_seeds(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                          const Work<T>& w, RowSeeds<T>& e) {
+FB_FN void equality_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                         const Work<T>& w, RowData<T>& e) {
   const Layout& s = m.s;
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   const int eq = k.source;
   const Vec3<T> p1 = A.r + mul(A.R, lift3<P>(m.derived.eq_p1 + 3 * eq));
   const Vec3<T> p2 = B.r + mul(B.R, lift3<P>(m.derived.eq_p2 + 3 * eq));
-  const bool turn = k.kind == kBlockWeldTurn;
+  const bool turn = k.kind == kWeldRotationRows;
   Vec3<T> phi;
   if (turn) {
     const Mat3<T> R1 = mul(A.R, m.derived.eq_R1 + 9 * eq), R2 = mul(B.R, m.derived.eq_R2 + 9 * eq);
@@ -297,8 +299,8 @@ FB_FN Vec3<T> rotation_error(const Mat3<T>& R1, const Mat3<T>& R2) {
     for (int c = 0; c < 3; ++c)
       E.a[3 * r + c] = R1.a[3 * r] * R2.a[3 * c] + R1.a[3 * r + 1] * R2.a[3 * c + 1] +
                        R1.a[3 * r + 2] * R2.a[3 * c + 2];
-  // axis times 2 sin(angle), and 2 cos(angle); exact up to a half turn, where the direction is
-  // lost
+  // axis times 2 sin(angle), and 2 cos(angle); exact
+  // up to a half turn, where the direction is lost
   const Vec3<T> a{E.a[7] - E.a[5], E.a[2] - E.a[6], E.a[3] - E.a[1]};
   const T c = E.a[0] + E.a[4] + E.a[8] - T(1);
   const T n2 = dot(a, a);
@@ -310,13 +312,13 @@ FB_FN Vec3<T> rotation_error(const Mat3<T>& R1, const Mat3<T>& R2) {
 
 // (L.10)  given bars of the rows' wrenches and of b, add to the links' places and to the anchors
 template <class T, class P>
-FB_FN void equality_seeds_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const Block& k,
-                                  const Motion<T> F_bar[2][3], Work<T>& w) {
+FB_FN void equality_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                                 const Motion<T> F_bar[2][3], Work<T>& w) {
   const Layout& s = m.s;
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   const int eq = k.source;
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
-  if (k.kind == kBlockWeldTurn) {
+  if (k.kind == kWeldRotationRows) {
     const Mat3<T> R1 = mul(A.R, m.derived.eq_R1 + 9 * eq), R2 = mul(B.R, m.derived.eq_R2 + 9 * eq);
     const Vec3<T> e = rotation_error(R1, R2);
     const Vec3<T> e_bar{row_bar(m, o, w, k.row, e.x, true).phi,

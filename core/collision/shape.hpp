@@ -1,7 +1,7 @@
 // Shapes, touches and the vocabulary of the pair functions.  Proof: docs/derivations/collision.md.
 #pragma once
-#include "lane.hpp"
-#include "mesh.hpp"
+#include "core/model/mesh.hpp"
+#include "core/number/lane.hpp"
 
 // a function that is compiled once per number type, so that every caller runs the same instructions
 #ifdef __CUDACC__
@@ -30,10 +30,10 @@ struct Shape {
 // whether the slot carries a candidate.  The numbers of a slot that is off are finite and mean
 // nothing.
 template <class T>
-struct Touch {
+struct ContactPoint {
   T phi;
   Vec3<T> n, p;
-  Mask<T> on;
+  Mask<T> active;
 };
 
 // pose: wrench about the common origin, paired with the world twist that moves the whole shape
@@ -43,7 +43,7 @@ struct ShapeBar {
   Vec3<T> size;
 };
 template <class T>
-struct TouchBar {
+struct ContactPointBar {
   T phi;
   Vec3<T> n, p;
 };
@@ -58,11 +58,11 @@ template <class T>
 FB_INLINE void add_direction(ShapeBar<T>& bar, Vec3<T> u, Vec3<T> u_bar) {
   bar.pose.ang += cross(u, u_bar);
 }
-// (C.20)  the wrenches of A and B sum to that of the touch, which moves with both: given one, add
-// both
+// (C.20)  the wrenches of A and B sum to that of the
+// touch, which moves with both: given one, add both
 template <class T>
-FB_INLINE void share_wrench(const Touch<T>& at, const TouchBar<T>& out_bar, Force<T> one,
-                            ShapeBar<T>& one_bar, ShapeBar<T>& other_bar) {
+FB_INLINE void share_wrench(const ContactPoint<T>& at, const ContactPointBar<T>& out_bar,
+                            Force<T> one, ShapeBar<T>& one_bar, ShapeBar<T>& other_bar) {
   one_bar.pose += one;
   other_bar.pose += Force<T>{cross(at.n, out_bar.n) + cross(at.p, out_bar.p), out_bar.p} - one;
 }
@@ -107,10 +107,10 @@ inline constexpr int kMaxSlots = 8;
 template <class T>
 struct SlotBars {
   int count, slot[kMaxSlots];
-  TouchBar<T> bar[kMaxSlots];
+  ContactPointBar<T> bar[kMaxSlots];
 };
 template <class T>
-FB_INLINE void add_slot(SlotBars<T>& x, int slot, const TouchBar<T>& bar) {
+FB_INLINE void add_slot(SlotBars<T>& x, int slot, const ContactPointBar<T>& bar) {
   x.slot[x.count] = slot;
   x.bar[x.count++] = bar;
 }
@@ -123,8 +123,8 @@ FB_INLINE Vec3<T> box_corner(const Shape<T>& b, int k) {
   return b.p + (((k & 1) ? x : -x) + ((k & 2) ? y : -y) + ((k & 4) ? z : -z));
 }
 
-// (C.23)  given x_bar, add to b_bar: a corner moves with the box, and along each axis with its half
-// extent
+// (C.23)  given x_bar, add to b_bar: a corner moves with
+// the box, and along each axis with its half extent
 template <class T>
 FB_INLINE void box_corner_adjoint(const Shape<T>& b, int k, Vec3<T> x_bar, ShapeBar<T>& b_bar) {
   const Vec3<T> along = mul_transposed(b.R, x_bar);
@@ -149,8 +149,8 @@ struct Direction {
   T length;
 };
 
-// unit vector along v, or the fallback where v has no direction (its length is then zero and has no
-// derivative)
+// unit vector along v, or the fallback where v has no
+// direction (its length is then zero and has no derivative)
 template <class T>
 FB_INLINE Direction<T> direction(Vec3<T> v, Vec3<T> fallback) {
   const T square = dot(v, v);
@@ -204,7 +204,7 @@ FB_INLINE BallsBar<T> zero_balls_bar() {
 
 // (C.8)  two balls: n = (cb - ca) / |cb - ca|, phi = |cb - ca| - ra - rb, p = ca + (ra + phi / 2) n
 template <class T>
-FB_INLINE Touch<T> touch_of_balls(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fallback) {
+FB_INLINE ContactPoint<T> touch_of_balls(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fallback) {
   const Direction<T> d = direction(cb - ca, fallback);
   const T phi = d.length - ra - rb;
   return {phi, d.u, ca + d.u * (ra + phi * Real<T>(0.5)), Mask<T>(true)};
@@ -213,12 +213,12 @@ FB_INLINE Touch<T> touch_of_balls(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fa
 // (C.21)  given out_bar, add to bars
 template <class T>
 FB_INLINE void touch_of_balls_adjoint(Vec3<T> ca, T ra, Vec3<T> cb, T rb, Vec3<T> fallback,
-                                      const TouchBar<T>& out_bar, BallsBar<T>& bars) {
+                                      const ContactPointBar<T>& out_bar, BallsBar<T>& bars) {
   const Direction<T> d = direction(cb - ca, fallback);
-  const T along = dot(out_bar.p, d.u), reach = (d.length + ra - rb) * Real<T>(0.5);
+  const T along = dot(out_bar.p, d.u), step_scale = (d.length + ra - rb) * Real<T>(0.5);
   const T length_bar = mul_add(along, T(Real<T>(0.5)), out_bar.phi);
   Vec3<T> arm_bar = zero3<T>();
-  direction_adjoint(cb - ca, {mul_add(out_bar.p, reach, out_bar.n), length_bar}, arm_bar,
+  direction_adjoint(cb - ca, {mul_add(out_bar.p, step_scale, out_bar.n), length_bar}, arm_bar,
                     bars.fallback);
   bars.ca += out_bar.p - arm_bar;
   bars.cb += arm_bar;

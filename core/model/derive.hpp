@@ -1,8 +1,8 @@
 // From parameters in body frames to placements and inertias in link frames, once per set of
 // parameters. Proof: docs/derivations/model.md.
 #pragma once
-#include "layout.hpp"
-#include "mesh.hpp"
+#include "core/model/layout.hpp"
+#include "core/model/mesh.hpp"
 
 namespace fb::FB_ISA {
 
@@ -291,8 +291,8 @@ FB_FN void derive_centre(P mass, P* com, P* I) {
   com[2] = c.z;
 }
 
-// (M.9)  cotangents of (mass, centre, inertia about it) become those of the sums, in place; com is
-// the centre
+// (M.9)  cotangents of (mass, centre, inertia about it)
+// become those of the sums, in place; com is the centre
 template <class P>
 FB_FN void derive_centre_adjoint(P mass, const P* com, P& mass_bar, P* com_bar, const P* I_bar) {
   const P inv = P(1) / select(mass > P(0), mass, P(1));
@@ -370,8 +370,8 @@ FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* 
   }
 }
 
-// frame of a thing on a body: given its cotangent in the link, add to its own pos and quat and to
-// the body
+// frame of a thing on a body: given its cotangent in
+// the link, add to its own pos and quat and to the body
 template <class P>
 FB_INLINE void attach_adjoint(const Placement<P>& X, const P* pos, const P* quat,
                               const Placement<P>& out_bar, Derived<P>& bar, int body, P* pos_bar,
@@ -530,9 +530,9 @@ FB_FN void derive_adjoint(const Layout& s, const Theta<const P>& theta,
     derive_centre_adjoint<P>(value.link_mass[l], value.link_com + 3 * l, bar.link_mass[l],
                              bar.link_com + 3 * l, bar.link_I + 6 * l);
   for (int b = s.nbody - 1; b > 0; --b) {
-    const int up = s.body_parent[b], link = s.body_link[b];
+    const int parent = s.body_parent[b], link = s.body_link[b];
     const Placement<P> X = placement_at(value.body_R + 9 * b, value.body_p + 3 * b);
-    const Placement<P> U = placement_at(value.body_R + 9 * up, value.body_p + 3 * up);
+    const Placement<P> U = placement_at(value.body_R + 9 * parent, value.body_p + 3 * parent);
     Placement<P> X_bar = placement_at(bar.body_R + 9 * b, bar.body_p + 3 * b);
     if (link > 0)
       derive_inertia_adjoint<P>(theta, b, X, bar.link_mass[link], bar.link_com + 3 * link,
@@ -540,7 +540,7 @@ FB_FN void derive_adjoint(const Layout& s, const Theta<const P>& theta,
     const Mat3<P> Q = rotation_of(theta.body_quat + 4 * b);
     const Placement<P> G = compose(U, Q, lift3<P>(theta.body_pos + 3 * b));
     const Placement<P> G_bar = derive_joints_adjoint(s, theta, b, G, bar, X_bar, theta_bar);
-    attach_adjoint(U, theta.body_pos + 3 * b, theta.body_quat + 4 * b, G_bar, bar, up,
+    attach_adjoint(U, theta.body_pos + 3 * b, theta.body_quat + 4 * b, G_bar, bar, parent,
                    theta_bar.body_pos + 3 * b, theta_bar.body_quat + 4 * b);
   }
 }

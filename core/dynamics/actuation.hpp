@@ -1,12 +1,12 @@
 // Generalised forces of joint springs, damping and actuators, and the damping that the step treats
 // implicitly. Proof: docs/derivations/actuation.md.
 #pragma once
-#include "kinematics.hpp"
+#include "core/dynamics/kinematics.hpp"
 
 namespace fb::FB_ISA {
 
-// (A.1)  tau = -k (q - q_spring) - d v, on the manifold for ball and free joints; hD = armature + h
-// d
+// (A.1)  tau = -k (q - q_spring) - d v, on the manifold
+// for ball and free joints; hD = armature + h d
 template <class T, class P>
 FB_FN void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
   const Layout& s = m.s;
@@ -35,8 +35,8 @@ FB_FN void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>&
   }
 }
 
-// (A.2)  length and speed of a joint transmission: gear . (q or log q), gear . v; a free joint has
-// length zero
+// (A.2)  length and speed of a joint transmission: gear
+// . (q or log q), gear . v; a free joint has length zero
 template <class T, class P>
 FB_INLINE void transmission(const Model<T, P>& m, int a, const T* q, const T* v, T& length,
                             T& speed) {
@@ -215,7 +215,7 @@ FB_FN void actuate(const Model<T, P>& m, const T* q, const T* v, const T* u, Wor
 template <class T, class P>
 FB_FN void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
   passive_forces(m, q, v, w);
-  if (m.s.nu > 0) actuate(m, q, v, u, w, w.qdd, w.vs);
+  if (m.s.nu > 0) actuate(m, q, v, u, w, w.qdd, w.v_free);
 }
 
 // (A.7)  a joint's spring: tau = -k (q - ref), or -k log(ref^-1 q) on rotations

@@ -1,7 +1,7 @@
 // Lane<R, W>: W worlds in one value, one register wide (compiler vector extensions).
 #pragma once
 #ifndef __CUDACC__
-#include "scalar.hpp"
+#include "core/number/scalar.hpp"
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif

@@ -1,13 +1,13 @@
 // Rows differentiated column by column: what their impulses and their velocities change by when the
 // links they act on move.  Proof: docs/derivations/linearize.md.
 #pragma once
-#include "linearize_tree.hpp"
+#include "core/linearize/tree.hpp"
 
 namespace fb::FB_ISA {
 
 // stiffness of a block between its two links: pose of `out` answers to the rates of `in`
 template <class T>
-struct BlockStiffness {
+struct GroupStiffness {
   Force<T> column[2][2][6];  // [out][in][coordinate of in]
 };
 template <class T>
@@ -22,16 +22,17 @@ FB_INLINE Motion<T> unit_motion(int c) {
 
 // (J.7)  pose wrenches of both links for a unit of each number of a touch: phi, n, p
 template <class T, class P>
-FB_FN void touch_poses(const Model<T, P>& m, const Block& k, Work<T>& w, Force<T> pose[2][7]) {
+FB_FN void contact_point_poses(const Model<T, P>& m, const RowGroup& k, Work<T>& w,
+                               Force<T> pose[2][7]) {
   for (int e = 0; e < 7; ++e) {
-    const TouchBar<T> unit{
+    const ContactPointBar<T> unit{
         T(e == 0), {T(e == 1), T(e == 2), T(e == 3)}, {T(e == 4), T(e == 5), T(e == 6)}};
     LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
     a.pose = b.pose = zero_force<T>();
     SlotBars<T> bars;
     bars.count = 0;
     add_slot(bars, k.side, unit);
-    touch_adjoint(m, k, bars, w);
+    contact_point_adjoint(m, k, bars, w);
     pose[0][e] = a.pose;
     pose[1][e] = b.pose;
   }
@@ -43,8 +44,8 @@ FB_INLINE Force<T> combine(const Force<T>* pose, Vec3<T> x) {
 
 // (J.8)  the impulse of a contact: f at p, directions that turn with the normal
 template <class T>
-FB_FN void contact_stiffness(const Layout& s, const Block& k, const BlockWork<T>& x,
-                             const Work<T>& w, const Force<T> pose[2][7], BlockStiffness<T>& H) {
+FB_FN void contact_stiffness(const Layout& s, const RowGroup& k, const RowGeometry<T>& x,
+                             const Work<T>& w, const Force<T> pose[2][7], GroupStiffness<T>& H) {
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
                         x.p + (Oref - origin_of(s, w, k.linkB))};
@@ -70,10 +71,10 @@ FB_FN void contact_stiffness(const Layout& s, const Block& k, const BlockWork<T>
 }
 // the velocity of row i of a contact, and its gap: cotangents of the two links for z = 1
 template <class T, class P>
-FB_FN void contact_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, int index, int i,
-                            const Force<T> pose[2][7], Work<T>& w) {
-  const Block& k = w.block[index];
-  const RowSeeds<T>& e = w.seeds[index];
+FB_FN void contact_row_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index, int i,
+                               const Force<T> pose[2][7], Work<T>& w) {
+  const RowGroup& k = w.group[index];
+  const RowData<T>& e = w.data[index];
   ContactBars<T> bars;
   for (int side = 0; side < 2; ++side) {
     const int l = side == 0 ? k.linkA : k.linkB;
@@ -83,8 +84,8 @@ FB_FN void contact_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, int
     w.bar[l].y_bar = -e.F[side][i];
   }
   bars.beta = T(i == 0 ? -1 : 0);
-  TouchBar<T> touch{T(0), zero3<T>(), zero3<T>()};
-  contact_seeds_adjoint(m, o, k, w.touch[index], w, bars, touch);
+  ContactPointBar<T> touch{T(0), zero3<T>(), zero3<T>()};
+  contact_data_adjoint(m, o, k, w.geometry[index], w, bars, touch);
   for (int side = 0; side < 2; ++side)
     w.bar[side == 0 ? k.linkA : k.linkB].pose =
         mul_add(pose[side][0], touch.phi, combine(pose[side] + 1, touch.n)) +
@@ -94,8 +95,8 @@ FB_FN void contact_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, int
 // the same two for connects and welds, whose adjoint says both
 template <class T, class P>
 FB_FN void equality_stiffness(const Model<T, P>& m, const Options<Real<T>>& o, int index,
-                              Work<T>& w, BlockStiffness<T>& H) {
-  const Block& k = w.block[index];
+                              Work<T>& w, GroupStiffness<T>& H) {
+  const RowGroup& k = w.group[index];
   for (int i = 0; i < k.rows; ++i) w.z[k.row + i] = T(0);
   for (int in = 0; in < 2; ++in)
     for (int c = 0; c < 6; ++c) {
@@ -104,16 +105,16 @@ FB_FN void equality_stiffness(const Model<T, P>& m, const Options<Real<T>>& o, i
       clear_bar(b);
       (in == 0 ? a : b).w = unit_motion<T>(c);
       Motion<T> F_bar[2][3];
-      wrench_bars(k, w.seeds[index], w, F_bar);
-      equality_seeds_adjoint(m, o, k, F_bar, w);
+      wrench_adjoint(k, w.data[index], w, F_bar);
+      equality_data_adjoint(m, o, k, F_bar, w);
       H.column[0][in][c] = a.pose;
       H.column[1][in][c] = b.pose;
     }
 }
 template <class T, class P>
-FB_FN void equality_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, int index, int i,
-                             Work<T>& w) {
-  const Block& k = w.block[index];
+FB_FN void equality_row_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index, int i,
+                                Work<T>& w) {
+  const RowGroup& k = w.group[index];
   T lam[3];
   for (int r = 0; r < 3; ++r) {
     lam[r] = w.lam[k.row + r];
@@ -123,16 +124,16 @@ FB_FN void equality_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, in
   clear_bar(w.bar[k.linkA]);
   clear_bar(w.bar[k.linkB]);
   Motion<T> F_bar[2][3];
-  wrench_bars(k, w.seeds[index], w, F_bar);
-  equality_seeds_adjoint(m, o, k, F_bar, w);
+  wrench_adjoint(k, w.data[index], w, F_bar);
+  equality_data_adjoint(m, o, k, F_bar, w);
   for (int r = 0; r < 3; ++r) w.lam[k.row + r] = lam[r];
 }
 
 // (J.9)  an impulse rides with its link as part of the force there; what is left is stiffness
 template <class T>
-FB_FN void add_stiffness(const Layout& s, const Block& k, const BlockStiffness<T>& H, T h,
+FB_FN void add_stiffness(const Layout& s, const RowGroup& k, const GroupStiffness<T>& H, T h,
                          Work<T>& w, LinearWork<T>& f) {
-  const RowSeeds<T>& e = w.seeds[&k - w.block];
+  const RowData<T>& e = w.data[&k - w.group];
   const int link[2] = {k.linkA, k.linkB};
   for (int side = 0; side < 2; ++side) {
     if (link[side] == 0) continue;
@@ -159,7 +160,7 @@ FB_FN void add_stiffness(const Layout& s, const Block& k, const BlockStiffness<T
 }
 // (J.10)  from the cotangents of both links to the columns of row r
 template <class T>
-FB_FN void add_row_columns(const Layout& s, const Block& k, int r, const Work<T>& w,
+FB_FN void add_row_columns(const Layout& s, const RowGroup& k, int r, const Work<T>& w,
                            LinearWork<T>& f) {
   T* row = f.row(r);
   for (int side = 0; side < 2; ++side) {
@@ -179,39 +180,39 @@ FB_FN void add_row_columns(const Layout& s, const Block& k, int r, const Work<T>
 template <class T, class P>
 FB_FN void joint_columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
                          const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
-  const Block& k = w.block[index];
-  const RowSeeds<T>& e = w.seeds[index];
+  const RowGroup& k = w.group[index];
+  const RowData<T>& e = w.data[index];
   const T lam = w.lam[k.row];
-  T* rates = w.w1;
-  w.w1 = f.one;
+  T* rates = w.w_rate;
+  w.w_rate = f.one;
   w.z[k.row] = T(0);
-  if (k.kind != kBlockFriction && k.kind != kBlockLimit)
+  if (k.kind != kFrictionRows && k.kind != kLimitRows)
     for (int c = 0; c < e.ncoef; ++c) {
       const int d = e.cdof[c];
       f.one[d] = T(1);
-      joint_seeds_adjoint(m, o, k, w.touch[index], x.q, x.v1, w, f.dof_row(d));
+      joint_row_data_adjoint(m, o, k, w.geometry[index], x.q, x.v1, w, f.dof_row(d));
       f.one[d] = T(0);
     }
   w.lam[k.row] = T(0);
   w.z[k.row] = T(1);
-  joint_seeds_adjoint(m, o, k, w.touch[index], x.q, x.v1, w, f.row(k.row));
+  joint_row_data_adjoint(m, o, k, w.geometry[index], x.q, x.v1, w, f.row(k.row));
   w.lam[k.row] = lam;
-  w.w1 = rates;
+  w.w_rate = rates;
 }
 
 // columns of one block
 template <class T, class P>
-FB_FN void block_columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+FB_FN void group_columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
                          const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
-  const Block& k = w.block[index];
+  const RowGroup& k = w.group[index];
   for (int r = k.row; r < k.row + k.rows; ++r)
     for (int c = 0; c < f.stride; ++c) f.row(r)[c] = T(0);
-  BlockStiffness<T> H;
+  GroupStiffness<T> H;
   Force<T> pose[2][7];
-  if (k.kind == kBlockContact) {
-    touch_poses(m, k, w, pose);
-    contact_stiffness(m.s, k, w.touch[index], w, pose, H);
-  } else if (k.kind == kBlockConnect || k.kind == kBlockWeldTurn) {
+  if (k.kind == kContactRows) {
+    contact_point_poses(m, k, w, pose);
+    contact_stiffness(m.s, k, w.geometry[index], w, pose, H);
+  } else if (k.kind == kConnectRows || k.kind == kWeldRotationRows) {
     equality_stiffness(m, o, index, w, H);
   } else {
     joint_columns(m, o, index, x, w, f);
@@ -219,10 +220,10 @@ FB_FN void block_columns(const Model<T, P>& m, const Options<Real<T>>& o, int in
   }
   add_stiffness(m.s, k, H, T(m.theta.dt[0]), w, f);
   for (int i = 0; i < k.rows; ++i) {
-    if (k.kind == kBlockContact)
-      contact_row_bars(m, o, index, i, pose, w);
+    if (k.kind == kContactRows)
+      contact_row_adjoint(m, o, index, i, pose, w);
     else
-      equality_row_bars(m, o, index, i, w);
+      equality_row_adjoint(m, o, index, i, w);
     add_row_columns(m.s, k, k.row + i, w, f);
   }
 }

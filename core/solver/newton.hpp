@@ -1,7 +1,7 @@
 // Newton steps on the active set of the row problem, and the adjoint of the solution by the
 // implicit function theorem. Proof: docs/derivations/solver.md.
 #pragma once
-#include "solver.hpp"
+#include "core/solver/pgs.hpp"
 
 namespace fb::FB_ISA {
 
@@ -15,8 +15,8 @@ struct TangentState {
 template <class T>
 FB_INLINE TangentState<T> tangent_state(const RowProblem<T>& p, int r) {
   TangentState<T> t;
-  const T x1 = mul_add(p.n[r + 1], T(p.reach), p.lam[r + 1]);
-  const T x2 = mul_add(p.n[r + 2], T(p.reach), p.lam[r + 2]);
+  const T x1 = mul_add(p.n[r + 1], T(p.step_scale), p.lam[r + 1]);
+  const T x2 = mul_add(p.n[r + 2], T(p.step_scale), p.lam[r + 2]);
   const T radius = p.mu[r] * p.lam[r];
   if (p.box_friction) {
     t.slide1 = (abs(x1) > radius) | !(radius > T(0));
@@ -37,7 +37,7 @@ FB_INLINE TangentState<T> tangent_state(const RowProblem<T>& p, int r) {
 // rows strictly between their bounds; a contact whose normal is held is held whole
 template <class T>
 FB_INLINE Mask<T> row_free(const RowProblem<T>& p, int r) {
-  const T x = mul_add(p.n[r], T(p.reach), p.lam[r]);
+  const T x = mul_add(p.n[r], T(p.step_scale), p.lam[r]);
   return (x > p.lo[r]) & (x < p.hi[r]);
 }
 
@@ -52,10 +52,10 @@ FB_INLINE void newton_tangent_rows(const RowProblem<T>& p, const T* A, int n, in
   const T f = p.box_friction ? zero : t.f;
   const T p11 = (one - t.e1 * t.e1) * f, p22 = (one - t.e2 * t.e2) * f, p12 = -(t.e1 * t.e2) * f;
   const Mask<T> slide1 = free & t.slide1, slide2 = free & t.slide2;
-  const T reach = T(p.reach);
-  const T q11 = select(free, select(t.slide1, p11, one), zero) * reach;
-  const T q22 = select(free, select(t.slide2, p22, one), zero) * reach;
-  const T q12 = select(slide1, p12, zero) * reach;
+  const T step_scale = T(p.step_scale);
+  const T q11 = select(free, select(t.slide1, p11, one), zero) * step_scale;
+  const T q22 = select(free, select(t.slide2, p22, one), zero) * step_scale;
+  const T q12 = select(slide1, p12, zero) * step_scale;
   for (int d = 0; d < size; ++d) {
     const T *a = A + order[d] * n + i, a1 = a[1], a2 = a[2];
     G1[d] = mul_add(q11, a1, q12 * a2);
@@ -94,8 +94,8 @@ FB_FN void newton_matrix(const RowProblem<T>& p, const T* A, int first, int n, c
       // reach n where sticking, the rim of the disc where sliding
       const T radius = p.mu[r] * p.lam[r];
       const T s1 = t.e1 * radius - p.lam[r + 1], s2 = t.e2 * radius - p.lam[r + 2];
-      rhs[c + 1] = select(free, select(t.slide1, s1, p.n[r + 1] * p.reach), zero);
-      rhs[c + 2] = select(free, select(t.slide2, s2, p.n[r + 2] * p.reach), zero);
+      rhs[c + 1] = select(free, select(t.slide1, s1, p.n[r + 1] * p.step_scale), zero);
+      rhs[c + 2] = select(free, select(t.slide2, s2, p.n[r + 2] * p.step_scale), zero);
     }
     c += 3;
   }
@@ -114,8 +114,8 @@ FB_FN int newton_order(const RowProblem<T>& p, int first, int n, Mask<T> live, i
   return size;
 }
 
-// M x N numbers of G from (i, j) on, less the products of the first k columns and rows; in
-// registers
+// M x N numbers of G from (i, j) on, less the products
+// of the first k columns and rows; in registers
 template <int M, int N, class T>
 FB_INLINE void lu_take(const T* G, int n, int i, int j, int k, T x[M][N]) {
 #pragma GCC unroll 3
@@ -234,7 +234,7 @@ FB_FN void settle_held_rows(RowProblem<T>& p, Mask<T> live) {
   };
   for (int r = 0; r < p.nrow;) {
     const Mask<T> held = !row_free(p, r);
-    const T x = mul_add(p.n[r], T(p.reach), p.lam[r]);
+    const T x = mul_add(p.n[r], T(p.step_scale), p.lam[r]);
     settle(r, held, select(x > p.lo[r], p.hi[r], p.lo[r]));
     // a held normal is zero, and so is its friction
     if (p.cone[r]) {
@@ -303,8 +303,8 @@ FB_FN void project_solution(RowProblem<T>& p) {
   }
 }
 
-// the tangent of the solution: one Newton step at the solution, of which only the tangent part is
-// taken
+// the tangent of the solution: one Newton step at the
+// solution, of which only the tangent part is taken
 template <class T>
 FB_FN void implicit_tangent(RowProblem<T>& p) {
   if constexpr (requires(T t) { t.d; }) {
@@ -322,8 +322,8 @@ FB_FN void implicit_tangent(RowProblem<T>& p) {
         for (int e = 1; e < 3; ++e) p.lam[r + e] = with_tangent(p.lam[r + e], S(0));
     refresh_gradient(p, Mask<T>(true));
     for (int r = 0; r < p.nrow; ++r) p.keep[r] = p.lam[r];
-    // the first step takes the rest of the residual, which would leak into the tangents of the
-    // second
+    // the first step takes the rest of the residual,
+    // which would leak into the tangents of the second
     newton_step(p, Mask<T>(true));
     newton_step(p, Mask<T>(true));
     for (int r = 0; r < p.nrow; ++r)
@@ -348,7 +348,7 @@ FB_FN void solve_rows(RowProblem<T>& p, Mask<T> active) {
   p.sweeps = T(0);
   p.residual = row_residual(p);
   Mask<T> live = active & (p.residual > goal);
-  const Real<T> kReach[5] = {Real<T>(1), Real<T>(5), Real<T>(0.2), Real<T>(20), Real<T>(0.05)};
+  const Real<T> kStepScale[5] = {Real<T>(1), Real<T>(5), Real<T>(0.2), Real<T>(20), Real<T>(0.05)};
   int round = 0;
   for (int run = 4, done = 0; any(live) && done < p.max_sweeps; run *= 2) {
     for (int k = 0; k < run && done < p.max_sweeps; ++k, ++done) {
@@ -357,17 +357,17 @@ FB_FN void solve_rows(RowProblem<T>& p, Mask<T> active) {
     }
     p.residual = select(live, row_residual(p), p.residual);
     live = live & (p.residual > goal);
-    if (!p.exact_finish || !any(live)) continue;
-    // a step that runs in circles at one reach often ends at another; the solution is the same for
-    // all
-    p.reach = kReach[round++ % 5];
+    if (!p.newton || !any(live)) continue;
+    // a step that runs in circles at one reach often
+    // ends at another; the solution is the same for all
+    p.step_scale = kStepScale[round++ % 5];
     FB_STAGE(newton);
     newton_rounds(p, live, goal);
     FB_STAGE(sweeps);
     live = live & (p.residual > goal);
   }
   p.unconverged = live;
-  if (any(live) && p.exact_finish) {
+  if (any(live) && p.newton) {
     // the answer of an unfinished solve is that of plain sweeps: a function of its inputs that can
     // be reversed sweep by sweep
     for (int r = 0; r < p.nrow; ++r) p.lam[r] = select(live, T(0), p.lam[r]);
@@ -378,7 +378,7 @@ FB_FN void solve_rows(RowProblem<T>& p, Mask<T> active) {
   p.unrolled = p.gradient == kGradientUnrolled   ? active
                : p.gradient == kGradientImplicit ? Mask<T>(false)
                                                  : p.unconverged;
-  p.reach = Real<T>(1);
+  p.step_scale = Real<T>(1);
   project_solution(p);
   implicit_tangent(p);
 }
@@ -414,23 +414,23 @@ FB_FN void solve_rows_adjoint(RowProblem<T>& p, const T* lam_bar, T* z, T* mu_ba
     A += n * n;
   }
 }
-// (N.5)  z_t = y / D where sticking, f P y / D where sliding on the cone; mu_bar = lam_n e . y
-// where sliding
+// (N.5)  z_t = y / D where sticking, f P y / D where
+// sliding on the cone; mu_bar = lam_n e . y where sliding
 template <class T>
-FB_INLINE void tangent_rows_adjoint(const RowProblem<T>& p, int r, Mask<T> free, T y1, T y2, T* z,
-                                    T* mu_bar) {
+FB_INLINE void tangent_rows_adjoint(const RowProblem<T>& p, int r, Mask<T> free, T y_rate, T y2,
+                                    T* z, T* mu_bar) {
   const TangentState<T> t = tangent_state(p, r);
   const T zero = T(0);
   T s1 = zero, s2 = zero;
   if (!p.box_friction) {
-    const T along = t.e1 * y1 + t.e2 * y2;
-    s1 = (y1 - t.e1 * along) * t.f;
+    const T along = t.e1 * y_rate + t.e2 * y2;
+    s1 = (y_rate - t.e1 * along) * t.f;
     s2 = (y2 - t.e2 * along) * t.f;
   }
-  z[r + 1] = select(free, select(t.slide1, s1, y1) / p.D[r + 1], zero);
+  z[r + 1] = select(free, select(t.slide1, s1, y_rate) / p.D[r + 1], zero);
   z[r + 2] = select(free, select(t.slide2, s2, y2) / p.D[r + 2], zero);
   if (!mu_bar) return;
-  const T slip = select(t.slide1, t.e1 * y1, zero) + select(t.slide2, t.e2 * y2, zero);
+  const T slip = select(t.slide1, t.e1 * y_rate, zero) + select(t.slide2, t.e2 * y2, zero);
   mu_bar[r] += select(free, slip * p.lam[r], zero);
 }
 
