@@ -21,8 +21,11 @@ struct WorldBlock {
 
   size_t carve_all(const Layout& s, char* base) {
     Carver c{base, 0};
-    for (S** x : {&q, &q1, &q2, &q_bar, &q1_bar}) *x = c.take<S>(s.nq);
-    for (S** x : {&v, &v1, &v2, &v_bar, &v1_bar}) *x = c.take<S>(s.nv);
+    S** const at[5][2] = {{&q, &v}, {&q1, &v1}, {&q2, &v2}, {&q_bar, &v_bar}, {&q1_bar, &v1_bar}};
+    for (const auto& [x, rate] : at) {
+      *x = c.take<S>(state_size(s));
+      *rate = *x + s.nq;
+    }
     for (S** x : {&u2, &u_bar}) *x = c.take<S>(s.nu);
     u = c.take<S>(s.nu + s.nv);
     t = c.take<S>(4 * s.nv);
@@ -76,13 +79,13 @@ inline Mask<T> only_lane(int k) {
 // one step; when the rows of all lanes together exceed the capacity, each lane is stepped by itself
 template <class S, class P>
 void step_block(WorldBlock<S, P>& b) {
-  step(b.m, b.o, b.q, b.v, b.u, Mask<S>(true), b.q1, b.v1, b.w);
+  step(b.m, b.o, b.q, b.u, Mask<S>(true), b.q1, b.w);
   if (W == 1 || !any(b.w.overflow)) return;
   Mask<S> overflow(false), unconverged(false), unrolled(false);
   S residual(0), sweeps(0);
   for (int k = 0; k < W; ++k) {
     const Mask<S> only = only_lane(k);
-    step(b.m, b.o, b.q, b.v, b.u, only, b.q2, b.v2, b.w);
+    step(b.m, b.o, b.q, b.u, only, b.q2, b.w);
     take_where(only, b.m.s.nq, b.q2, b.q1);
     take_where(only, b.m.s.nv, b.v2, b.v1);
     overflow = overflow | (only & b.w.overflow);
@@ -112,8 +115,8 @@ void adjoint_lanes(WorldBlock<S, P>& b) {
   for (int i = 0; i < s.nq; ++i) b.q_bar[i] = S(0);
   for (int i = 0; i < s.nv; ++i) b.v_bar[i] = S(0);
   for (int i = 0; i < s.nu; ++i) b.u_bar[i] = S(0);
-  const StepPoint<S> at{b.q, b.v, b.u, b.v1};
-  const StepBars<S> bars{b.q1_bar, b.v1_bar, b.q_bar, b.v_bar, b.u_bar, b.t};
+  const StepPoint<S> at = step_point(b.m.s, b.q, b.u, b.v1);
+  const StepBars<S> bars{b.q1_bar, b.q_bar, b.u_bar, b.t};
   step_adjoint(b.m, b.o, at, bars, b.w);
 }
 // contacts that carry a force in the step that was just run
@@ -127,7 +130,7 @@ S pushing_contacts(const Work<S>& w) {
 }
 template <class S, class P>
 BackwardNotes<S> noted_adjoint(WorldBlock<S, P>& b) {
-  const StepPoint<S> at{b.q, b.v, b.u, b.v1};
+  const StepPoint<S> at = step_point(b.m.s, b.q, b.u, b.v1);
   BackwardNotes<S> n;
   FB_STAGE(ties);
   n.ties = step_ties(b.m, b.o, at, b.w);
@@ -142,7 +145,7 @@ BackwardNotes<S> noted_adjoint(WorldBlock<S, P>& b) {
 template <class S, class P>
 BackwardNotes<S> adjoint_block(WorldBlock<S, P>& b) {
   const Layout& s = b.m.s;
-  step_velocity(b.m, b.o, b.q, b.v, b.u, Mask<S>(true), b.v1, b.w);
+  step_velocity(b.m, b.o, b.q, b.u, Mask<S>(true), b.v1, b.w);
   if (W == 1 || !any(b.w.overflow)) return noted_adjoint(b);
   // as in the forward pass: too many rows together, so each lane by itself
   const int n = b.w.theta_bar ? theta_size(s) + derived_size(s) : 0;
@@ -151,7 +154,7 @@ BackwardNotes<S> adjoint_block(WorldBlock<S, P>& b) {
   for (int k = 0; k < W; ++k) {
     const Mask<S> only = only_lane(k);
     for (int i = 0; i < n; ++i) sum[i] = b.param_bar[i];
-    step_velocity(b.m, b.o, b.q, b.v, b.u, only, b.v1, b.w);
+    step_velocity(b.m, b.o, b.q, b.u, only, b.v1, b.w);
     const BackwardNotes<S> one = noted_adjoint(b);
     all.missing = all.missing | (only & one.missing);
     all.unrolled = all.unrolled | (only & one.unrolled);

@@ -191,7 +191,7 @@ void run_contacts(const Task& t, long block, char* workspace) {
   for (int k = 0; k < W && block * W + k < t.worlds; ++k) {
     Mask<T> only(false);
     set_mask_lane(only, k, true);
-    step(b.m, b.o, b.q, b.v, b.u, only, b.q1, b.v1, b.w);
+    step(b.m, b.o, b.q, b.u, only, b.q1, b.w);
     write_contacts(t, b, block * W + k, k);
   }
 }

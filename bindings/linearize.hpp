@@ -46,7 +46,7 @@ inline void store_line(const Task& t, long block, int row, const T* line, int fr
 template <class B>
 void linearize_lanes(const Task& t, long block, B& b, LinearWork<T>& f, int from, int to) {
   const Layout& s = b.m.s;
-  const StepPoint<T> at{b.q, b.v, b.u, b.v1};
+  const StepPoint<T> at = step_point(s, b.q, b.u, b.v1);
   const Mask<T> missing = b.w.overflow;
   Mask<T> finite(true);
   velocity_jacobian(b.m, b.o, at, b.w, f);
@@ -76,11 +76,11 @@ void linearize_block(const Task& t, long block, B& b, LinearWork<T>& f) {
   load(t, block, t.q, s.nq, 0, s.nq, b.q);
   load(t, block, t.v, s.nv, 0, s.nv, b.v);
   if (s.nu > 0) load(t, block, t.u, s.nu, 0, s.nu, b.u);
-  step(b.m, b.o, b.q, b.v, b.u, Mask<T>(true), b.q1, b.v1, b.w);
+  step(b.m, b.o, b.q, b.u, Mask<T>(true), b.q1, b.w);
   if (W == 1 || !any(b.w.overflow)) return linearize_lanes(t, block, b, f, 0, W);
   // too many rows together, so each lane by itself
   for (int k = 0; k < W && block * W + k < t.worlds; ++k) {
-    step(b.m, b.o, b.q, b.v, b.u, only_lane(k), b.q1, b.v1, b.w);
+    step(b.m, b.o, b.q, b.u, only_lane(k), b.q1, b.w);
     linearize_lanes(t, block, b, f, k, k + 1);
   }
 }

@@ -163,7 +163,7 @@ struct StepOp {
     const auto m = box->model<T>();
     const int nq = m.s.nq, nv = m.s.nv;
     Scratch<T> k(m.s);
-    core::step(m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y, y + nq, k.w);
+    core::step(m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y, k.w);
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
@@ -171,10 +171,9 @@ struct StepOp {
     const int nq = m.s.nq, nv = m.s.nv;
     Scratch<T> k(m.s);
     std::vector<T> y(nq + nv), t(4 * nv, not_a_number<T>());
-    core::step(m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y.data(),
-               y.data() + nq, k.w);
-    const core::StepPoint<T> at{x, x + nq, x + nq + nv, y.data() + nq};
-    const core::StepBars<T> bars{y_bar, y_bar + nq, x_bar, x_bar + nq, x_bar + nq + nv, t.data()};
+    core::step(m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y.data(), k.w);
+    const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nq + nv, y.data() + nq);
+    const core::StepBars<T> bars{y_bar, x_bar, x_bar + nq + nv, t.data()};
     core::step_adjoint(m, box->opts<T>(), at, bars, k.w);
   }
 };
@@ -232,7 +231,7 @@ struct StepThetaOp {
     const int nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
     const Bound<T> b(*box, x + nq + nv + nu);
     Scratch<T> k(b.m.s);
-    core::step(b.m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y, y + nq, k.w);
+    core::step(b.m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y, k.w);
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
@@ -244,13 +243,11 @@ struct StepThetaOp {
     core::bind<T>(b.m.s, x_bar + at_theta, theta_bar);
     core::Derived<T> bar;
     core::bind<T>(b.m.s, bars.data(), bar);
-    core::step(b.m, box->opts<T>(), x, x + nq, x + nq + nv, core::Mask<T>(true), y.data(),
-               y.data() + nq, k.w);
+    core::step(b.m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y.data(), k.w);
     k.w.theta_bar = &theta_bar;
     k.w.derived_bar = &bar;
-    const core::StepPoint<T> at{x, x + nq, x + nq + nv, y.data() + nq};
-    const core::StepBars<T> step_bars{y_bar,      y_bar + nq,      x_bar,
-                                      x_bar + nq, x_bar + nq + nv, t.data()};
+    const core::StepPoint<T> at = core::step_point<T>(b.m.s, x, x + nq + nv, y.data() + nq);
+    const core::StepBars<T> step_bars{y_bar, x_bar, x_bar + nq + nv, t.data()};
     core::step_adjoint(b.m, box->opts<T>(), at, step_bars, k.w);
     core::derive_adjoint(b.m.s, b.m.theta, b.m.derived, bar, theta_bar);
   }

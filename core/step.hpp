@@ -4,6 +4,7 @@
 #include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
 #include "core/solver/unrolled.hpp"
+#include "core/state.hpp"
 
 namespace fb::FB_ISA {
 
@@ -58,12 +59,12 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
   return p;
 }
 
-// (q, v, u) -> v+; rows are built only in the lanes of `alive`
+// (x, u) -> v+; rows are built only in the lanes of `alive`
 template <class T, class P>
-FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v,
-                         const T* u, Mask<T> alive, T* v_next, Work<T>& w) {
-  free_motion(m, q, v, u, w);
-  build_rows(m, o, q, alive, w);
+FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
+                         Mask<T> alive, T* v_next, Work<T>& w) {
+  free_motion(m, x, velocity_of(m.s, x), u, w);
+  build_rows(m, o, x, alive, w);
   w.unconverged = w.unrolled = Mask<T>(false);
   w.residual = w.sweeps = T(0);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
@@ -79,13 +80,14 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
     for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
   }
 }
-// (q, v, u) -> (q+, v+)
+// (x, u) -> x+
 template <class T, class P>
-FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, const T* v, const T* u,
-                Mask<T> alive, T* q_next, T* v_next, Work<T>& w) {
-  step_velocity(m, o, q, v, u, alive, v_next, w);
+FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
+                Mask<T> alive, T* x_next, Work<T>& w) {
+  T* v_next = velocity_of(m.s, x_next);
+  step_velocity(m, o, x, u, alive, v_next, w);
   FB_STAGE(integration);
-  integrate(m.s, q, v_next, m.theta.dt[0], q_next);
+  integrate(m.s, x, v_next, m.theta.dt[0], x_next);
 }
 
 // bars of the wrenches of one side of a block: they move <lam, J w> - <z, J v+>
@@ -165,16 +167,11 @@ FB_FN void velocity_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, con
   expand_solution(m.s, w, w.w_rate, w.twist);
 }
 
-// where a step starts and what it gave; the cotangents
-// of its results, and those it adds to (q: ambient)
-template <class T>
-struct StepPoint {
-  const T *q, *v, *u, *v1;
-};
+// the cotangents of a step's results, and those it adds to
 template <class T>
 struct StepBars {
-  const T *q1, *v1;
-  T *q, *v, *u;
+  const T* x1;
+  T *x, *u;
   T* scratch;  // 4 nv numbers
 };
 
@@ -357,13 +354,14 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   const T h = T(m.theta.dt[0]);
   T *v1_bar = bar.scratch, *q_tan = v1_bar + s.nv, *tau_bar = q_tan + s.nv,
     *hD_bar = tau_bar + s.nv;
+  T* v_bar = velocity_of(s, bar.x);
   T h_bar = T(0);
   for (int d = 0; d < s.nv; ++d) {
-    v1_bar[d] = bar.v1[d];
+    v1_bar[d] = velocity_of(s, bar.x1)[d];
     q_tan[d] = T(0);
   }
   FB_STAGE(adjoint_solve);
-  integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.q1, bar.q, v1_bar, h_bar);
+  integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.x1, bar.x, v1_bar, h_bar);
   velocity_adjoint(m, o, v1_bar, w);
   for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] = T(0);
   if (any(w.unrolled)) delassus_adjoint(m, o, x, w, q_tan);
@@ -372,7 +370,7 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   FB_STAGE(adjoint_contacts);
   rows_adjoint(m, o, x, w, q_tan);
   FB_STAGE(adjoint_sweep);
-  tree_adjoint(m, x.v, w.a_eff, w.w_rate, x.v1, w, q_tan, bar.v);
+  tree_adjoint(m, x.v, w.a_eff, w.w_rate, x.v1, w, q_tan, v_bar);
   if (w.derived_bar)
     for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
 
@@ -380,15 +378,15 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   // swept accelerations; h meets the free acceleration
   for (int d = 0; d < s.nv; ++d) {
     const T Mw = mul_add(w.hD[d], w.w_rate[d], -(dot(w.dof[d].S, w.bar[s.dof_link[d]].a_bar) / h));
-    bar.v[d] += Mw;
+    v_bar[d] += Mw;
     h_bar += Mw * w.qdd[d];
     tau_bar[d] = w.w_rate[d] * h;
     hD_bar[d] = w.hD_bar_extra[d] - tau_bar[d] * w.a_eff[d];
   }
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
   FB_STAGE(adjoint_actuation);
-  actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, bar.v, bar.u);
-  lift_tangent(s, x.q, q_tan, bar.q);
+  actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, v_bar, bar.u);
+  lift_tangent(s, x.q, q_tan, bar.x);
 }
 
 }  // namespace fb::FB_ISA

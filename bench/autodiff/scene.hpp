@@ -91,7 +91,7 @@ struct Stepper {
   }
   void step(const core::Options<double>& o, std::vector<T>& x, const T* u) {
     const int nq = m.s.nq;
-    core::step(m, o, x.data(), x.data() + nq, u, true, next.data(), next.data() + nq, w);
+    core::step(m, o, x.data(), u, true, next.data(), w);
     x.swap(next);
   }
 };

@@ -83,6 +83,7 @@ def build_structure(parsed: Parsed) -> Structure:
     tables["friction_dof"] = np.flatnonzero(m.dof_frictionloss > 0).astype(np.int32)
     sizes = {
         "nq": m.nq,
+        "na": 0,
         "nv": m.nv,
         "nu": m.nu,
         "nbody": m.nbody,
