@@ -15,6 +15,10 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
+namespace fb {
+void bind_schema(nb::module_& m);  // schema.cpp
+}
+
 namespace {
 
 // FEATHERBACK_ISA forces an instruction set; otherwise the widest that runs here
@@ -60,6 +64,7 @@ NB_MODULE(_core, m) {
   m.def(
       "parameter_names", [] { return names_of("parameters"); },
       "Physical parameters in the order in which they lie in a flat array.");
+  fb::bind_schema(m);
   m.attr("CONTACT_NUMBERS") = fb::kContactSize;
   m.attr("TRACE_NUMBERS") = fb::kTraceSize;
 

@@ -12,6 +12,26 @@ enum EqualityType : int { kNoEquality = -1, kConnect = 0, kWeld = 1, kJointEqual
 enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecondFriction };
 
 // clang-format off
+// shapes of geoms, numbered as in MuJoCo; a pair names the smaller number first
+#define FB_SHAPES(X)                                                                               \
+  X(kPlane, 0) X(kSphere, 2) X(kCapsule, 3) X(kEllipsoid, 4) X(kCylinder, 5) X(kBox, 6) X(kMesh, 7)
+
+// pairs of shapes that can touch: kind, shape A, shape B, contact points (slots) it can give, and its
+// function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes
+#define FB_PAIRS(X)                                                                                \
+  X(kPlaneSphere, kPlane, kSphere, 1, plane_sphere)                                                \
+  X(kPlaneCapsule, kPlane, kCapsule, 2, plane_capsule)                                             \
+  X(kPlaneBox, kPlane, kBox, 8, plane_box)                                                         \
+  X(kPlaneCylinder, kPlane, kCylinder, 4, plane_cylinder)                                          \
+  X(kPlaneEllipsoid, kPlane, kEllipsoid, 1, plane_ellipsoid)                                       \
+  X(kPlaneMesh, kPlane, kMesh, 4, plane_mesh)                                                      \
+  X(kSphereSphere, kSphere, kSphere, 1, sphere_sphere)                                             \
+  X(kSphereCapsule, kSphere, kCapsule, 1, sphere_capsule)                                          \
+  X(kSphereBox, kSphere, kBox, 1, sphere_box)                                                      \
+  X(kCapsuleCapsule, kCapsule, kCapsule, 2, capsule_capsule)                                       \
+  X(kCapsuleBox, kCapsule, kBox, 3, capsule_box)                                                   \
+  X(kBoxBox, kBox, kBox, 8, box_box)
+
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair) X(neq)  \
   X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
@@ -63,5 +83,12 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(eq_p1, 3 * s.neq) X(eq_p2, 3 * s.neq) X(eq_R1, 9 * s.neq) X(eq_R2, 9 * s.neq)
 
 // clang-format on
+
+#define FB_X(name, number) name = number,
+enum ShapeType : int { FB_SHAPES(FB_X) };
+#undef FB_X
+#define FB_X(kind, ...) kind,
+enum PairKind : int { FB_PAIRS(FB_X) kPairKinds };
+#undef FB_X
 
 }  // namespace fb
