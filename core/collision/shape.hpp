@@ -63,8 +63,8 @@ template <class T>
 FB_INLINE void add_direction(ShapeBar<T>& bar, Vec3<T> u, Vec3<T> u_bar) {
   bar.pose.ang += cross(u, u_bar);
 }
-// (C.20)  the wrenches of A and B sum to that of the contact point, which moves with both: given one,
-// add both
+// (C.20)  the wrenches of A and B sum to that of the
+// contact point, which moves with both: given one, add both
 template <class T>
 FB_INLINE void share_wrench(const ContactPoint<T>& at, const ContactPointBar<T>& out_bar,
                             Force<T> one, ShapeBar<T>& one_bar, ShapeBar<T>& other_bar) {
@@ -118,8 +118,8 @@ FB_INLINE Vec3<T> box_corner(const Shape<T>& b, int k) {
   return b.p + (((k & 1) ? x : -x) + ((k & 2) ? y : -y) + ((k & 4) ? z : -z));
 }
 
-// (C.23)  given x_bar, add to b_bar: a corner moves with the box, and along each axis with its half
-// extent
+// (C.23)  given x_bar, add to b_bar: a corner moves with
+// the box, and along each axis with its half extent
 template <class T>
 FB_INLINE void box_corner_adjoint(const Shape<T>& b, int k, Vec3<T> x_bar, ShapeBar<T>& b_bar) {
   const Vec3<T> along = mul_transposed(b.R, x_bar);
