@@ -8,10 +8,13 @@
 
 namespace fb {
 
-struct Layout {
+struct Sizes {
 #define FB_X(name) int name;
   FB_SIZES(FB_X)
 #undef FB_X
+};
+// sizes, and the integer tables, which lie one after another in one array of the caller's
+struct Layout : Sizes {
 #define FB_X(name, count) const int32_t* name;
   FB_TABLES(FB_X)
 #undef FB_X
@@ -20,6 +23,34 @@ struct Layout {
 }  // namespace fb
 
 namespace fb::FB_ISA {
+
+// sizes in the order of the schema
+FB_INLINE Sizes read_sizes(const int32_t* numbers) {
+  Sizes s;
+#define FB_X(name) s.name = *numbers++;
+  FB_SIZES(FB_X)
+#undef FB_X
+  return s;
+}
+// words of all tables together
+FB_INLINE long table_size(const Sizes& s) {
+  long at = 0;
+#define FB_X(name, count) at += s.count;
+  FB_TABLES(FB_X)
+#undef FB_X
+  return at;
+}
+// tables: all of them in the order of the schema, in memory of the host or of a device
+FB_INLINE Layout bind_layout(const Sizes& sizes, const int32_t* tables) {
+  Layout s{};
+  static_cast<Sizes&>(s) = sizes;
+#define FB_X(name, count) \
+  s.name = tables;        \
+  tables += s.count;
+  FB_TABLES(FB_X)
+#undef FB_X
+  return s;
+}
 
 // named views into one flat array of parameters (or of their cotangents)
 template <class P>

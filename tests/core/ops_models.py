@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 import featherback as fb
-from featherback import _ops
+from featherback import _oracle
 
 
 @cache
 def pure() -> Any:
     """Return the ops that need no model."""
-    return _ops.pure_ops()
+    return _oracle.pure_ops()
 
 
 class Case:
@@ -44,7 +44,7 @@ class Case:
         limits = ("max_contacts", "max_sweeps")
         sizes = {**structure.sizes, **{k: getattr(sim.options, k) for k in limits}}
         vert = structure.vert.reshape(-1)
-        return _ops.model_ops(sizes, structure.tables, theta, vert, sim.options.core())
+        return _oracle.model_ops(sizes, structure.tables, theta, vert, sim.options.core())
 
 
 TREE = """

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from featherback import _ops
+from featherback import _oracle
 
 KINDS = (
     "plane-sphere",
@@ -96,7 +96,7 @@ def mesh_points(mesh: Array, stretch: Array) -> Array:
 
 def collide(kind: str, a: Array, b: Array, vert: Array = NO_MESH, **options: object) -> Array:
     """Touches (worlds, slots, 8): phi, n, p, on."""
-    return _ops.collide(KINDS.index(kind), np.atleast_2d(a), np.atleast_2d(b), vert, **options)
+    return _oracle.collide(KINDS.index(kind), np.atleast_2d(a), np.atleast_2d(b), vert, **options)
 
 
 def lowest(touch: Array) -> Array:
@@ -305,7 +305,7 @@ def test_tangent_agrees_with_finite_differences(kind: str, rng: np.random.Genera
     for s, t in zip(a, b, strict=True):
         twists, sizes = rng.normal(size=(2, 6)), rng.normal(size=(2, 3)) * 0.1
         tans = [tangent(s, twists[0], sizes[0]), tangent(t, twists[1], sizes[1])]
-        exact = _ops.collide_tangent(
+        exact = _oracle.collide_tangent(
             KINDS.index(kind), s[None], tans[0][None], t[None], tans[1][None], vert
         )[0]
         runs = [
@@ -343,7 +343,7 @@ def test_degenerate_shapes_give_finite_unit_normals() -> None:
         assert np.allclose(np.linalg.norm(touch[..., 1:4], axis=-1), 1, atol=1e-14), kind
         assert touch[..., 7].any(), kind
         zero = np.zeros((1, 15))
-        tans = _ops.collide_tangent(KINDS.index(kind), a[None], zero, b[None], zero + 1, vert)
+        tans = _oracle.collide_tangent(KINDS.index(kind), a[None], zero, b[None], zero + 1, vert)
         assert np.isfinite(tans[touch[..., 7] > 0]).all(), kind
 
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from featherback import _ops
+from featherback import _oracle
 from tests.core.test_collision import (
     KINDS,
     NO_MESH,
@@ -70,7 +70,7 @@ def edge_pairs(rng: np.random.Generator, worlds: int, tilts: list[float]) -> tup
 
 def slots_of(kind: str) -> range:
     """The slots of a kind of pair."""
-    return range(_ops.pair_slots(KINDS.index(kind)))
+    return range(_oracle.pair_slots(KINDS.index(kind)))
 
 
 def adjoint(
@@ -79,7 +79,7 @@ def adjoint(
     """Bars (worlds, 18): pose (6) and size (3) of A, then of B; `vert` gives the mesh."""
     vert = options.pop("vert", NO_MESH)
     a, b = (np.atleast_2d(x) for x in pair)
-    return _ops.collide_adjoint(KINDS.index(kind), slot, a, b, vert, np.atleast_2d(bar), **options)
+    return _oracle.collide_adjoint(KINDS.index(kind), slot, a, b, vert, np.atleast_2d(bar), **options)
 
 
 def core_distance(kind: str, a: Array, b: Array, phi: Array) -> Array:
@@ -101,7 +101,7 @@ def pairing_errors(
     ]
     seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]], axis=1)
     touch = collide(kind, a, b, vert)
-    touch_tan = _ops.collide_tangent(index, a, tans[0], b, tans[1], vert)
+    touch_tan = _oracle.collide_tangent(index, a, tans[0], b, tans[1], vert)
     errors, distances = np.zeros(touch.shape[:2]), np.zeros(touch.shape[:2])
     for slot in slots_of(kind):
         bar = rng.normal(size=(worlds, 7))
@@ -299,7 +299,7 @@ def test_dual_numbers_over_the_adjoint_match_differences(
         twists, sizes = rng.normal(size=(2, 6)), rng.normal(size=(2, 3)) * 0.1
         bar = rng.normal(size=(1, 7))
         for slot in np.nonzero(collide(kind, s, t, vert)[0, :, 7])[0]:
-            exact = _ops.collide_adjoint_tangent(
+            exact = _oracle.collide_adjoint_tangent(
                 index,
                 int(slot),
                 (s[None], tangent(s, twists[0], sizes[0])[None]),
@@ -366,7 +366,7 @@ def test_adjoint_refuses_wrong_tables() -> None:
     """Name what is wrong with a slot or a cotangent."""
     one = np.zeros((1, 15))
     with pytest.raises(ValueError, match=r"^collide_adjoint\(\): no such slot\.$"):
-        _ops.collide_adjoint(0, 1, one, one, NO_MESH, np.zeros((1, 7)))
+        _oracle.collide_adjoint(0, 1, one, one, NO_MESH, np.zeros((1, 7)))
     message = r"^collide_adjoint\(\): point_bar must be a table of \(worlds, 7\)\.$"
     with pytest.raises(ValueError, match=message):
-        _ops.collide_adjoint(0, 0, one, one, NO_MESH, np.zeros((1, 6)))
+        _oracle.collide_adjoint(0, 0, one, one, NO_MESH, np.zeros((1, 6)))
