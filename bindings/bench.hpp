@@ -46,7 +46,7 @@ struct WorldBlock {
     carve_all(*t.layout, base);
     m.s = *t.layout;
     m.vert = static_cast<const R*>(t.vert);
-    o = options_of(*t.options);
+    o = options_as<R>(*t.options);
     if constexpr (sizeof(P) == sizeof(R)) {
       bind<const P>(m.s, static_cast<const P*>(t.theta), m.theta);
       bind<const P>(m.s, static_cast<const P*>(t.derived), m.derived);

@@ -17,11 +17,6 @@ using T = Lane<R, FB_WIDTH>;
 #endif
 constexpr int W = FB_WIDTH;
 
-inline Options<R> options_of(const EngineOptions& o) {
-  return {R(o.margin),  R(o.v_recover), R(o.v_rest), R(o.tolerance), R(o.regularization),
-          o.max_sweeps, o.box_friction, o.newton,    o.gradient};
-}
-
 // world that lane k of a block stands for; the last block repeats the last world
 inline long world_of(const Task& t, long block, int k) {
   const long w = block * W + k;

@@ -84,39 +84,27 @@ void set_directions(const nb::dict& arrays, Task& t) {
 
 }  // namespace
 
-Engine::Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,
-               const std::string& isa, int threads)
-    : threads_(threads),
+Engine::Engine(IntArray sizes, IntArray tables, ReadArray theta, ReadArray vert,
+               const EngineOptions& options, const std::string& isa, int threads)
+    : options_(options),
+      threads_(threads),
       pool_(std::make_unique<Pool>(threads)),
       scratch_(threads),
       scratch_bytes_(threads, 0) {
   const auto constants = std::make_shared<Constants>();
   constants_ = constants;
-#define FB_X(name) layout_.name = nb::cast<int>(sizes[#name]);
-  FB_SIZES(FB_X)
-#undef FB_X
-#define FB_X(name, count)                                                \
-  {                                                                      \
-    IntArray a = nb::cast<IntArray>(tables[#name]);                      \
-    if (long(a.size()) != long(layout_.count))                           \
-      throw std::invalid_argument("table " #name " has a wrong length"); \
-    auto& keep = constants->tables[#name];                               \
-    keep.assign(a.data(), a.data() + a.size());                          \
-    layout_.name = keep.data();                                          \
-  }
-  FB_TABLES(FB_X)
-#undef FB_X
+  if (sizes.size() != kSizes) throw std::invalid_argument("sizes has a wrong length");
+  const Sizes read = host::read_sizes(sizes.data());
+  if (long(tables.size()) != host::table_size(read))
+    throw std::invalid_argument("tables has a wrong length");
+  constants->tables.assign(tables.data(), tables.data() + tables.size());
+  layout_ = host::bind_layout(read, constants->tables.data());
   const KernelSet* set = find_kernels(isa);
   if (!set) throw std::invalid_argument("no kernels for instruction set " + isa);
   const bool wide = theta.dtype() == nb::dtype<double>();
   one_ = wide ? set->double_one : set->float_one;
   many_ = wide ? set->double_many : set->float_many;
   dual_ = wide ? set->double_dual : set->float_dual;
-  options_ = {nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
-              nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
-              nb::cast<double>(options["regularization"]), nb::cast<int>(options["max_sweeps"]),
-              nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["newton"]),
-              nb::cast<int>(options["gradient"])};
   ntheta_ = host::theta_size(layout_);
   if (long(theta.size()) != ntheta_) throw std::invalid_argument("theta has a wrong length");
   const auto copy = [](const ReadArray& a) {
@@ -403,12 +391,9 @@ void Engine::backwards(Job job, Task& t) {
 }
 
 Job output_job(const std::string& name) {
-  static const std::map<std::string, Job> jobs = {{"mass_matrix", Job::mass_matrix},
-                                                  {"inverse_dynamics", Job::inverse_dynamics},
-                                                  {"forward_dynamics", Job::forward_dynamics},
-                                                  {"bias", Job::bias},
-                                                  {"poses", Job::poses},
-                                                  {"center_of_mass", Job::center_of_mass}};
+#define FB_X(name, ...) {#name, Job::name},
+  static const std::map<std::string, Job> jobs = {FB_OUTPUTS(FB_X)};
+#undef FB_X
   return jobs.at(name);
 }
 

@@ -32,8 +32,9 @@ Job output_job(const std::string& name);
 
 class Engine {
  public:
-  Engine(nb::dict sizes, nb::dict tables, ReadArray theta, ReadArray vert, nb::dict options,
-         const std::string& isa, int threads);
+  // sizes and tables in the order of the schema
+  Engine(IntArray sizes, IntArray tables, ReadArray theta, ReadArray vert,
+         const EngineOptions& options, const std::string& isa, int threads);
   // another engine of the same model: what never changes is shared, threads and scratch are its own
   Engine(const Engine& other);
 
@@ -85,7 +86,7 @@ class Engine {
   Layout layout_{};
   EngineOptions options_{};
   struct Constants {
-    std::map<std::string, std::vector<int32_t>> tables;
+    std::vector<int32_t> tables;
     Buffer theta, derived, vert;
   };
   std::shared_ptr<const Constants> constants_;

@@ -6,26 +6,16 @@
 namespace fb::FB_ISA {
 namespace {
 
-inline Output output_of(Job job) {
-  switch (job) {
-    case Job::poses:
-      return Output::poses;
-    case Job::center_of_mass:
-      return Output::center_of_mass;
-    case Job::mass_matrix:
-      return Output::mass_matrix;
-    case Job::forward_dynamics:
-      return Output::forward_dynamics;
-    default:
-      return Output::inverse_dynamics;
-  }
-}
+// the output of a job, which bears its name
+inline Output output_of(Job job) { return Output(int(job) - int(Job::poses)); }
+static_assert(int(Output::poses) == 0);
 
 // room for the largest output, and for the cotangent of its third input
 inline size_t evaluation_size(const Layout& s) {
   size_t most = 0;
-  for (Output kind : {Output::poses, Output::center_of_mass, Output::mass_matrix,
-                      Output::inverse_dynamics, Output::forward_dynamics}) {
+#define FB_X(name, ...) Output::name,
+  for (Output kind : {FB_OUTPUTS(FB_X)}) {
+#undef FB_X
     const size_t n = size_t(output_size(s, kind));
     most = n > most ? n : most;
   }

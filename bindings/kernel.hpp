@@ -8,10 +8,7 @@
 
 namespace fb {
 
-struct EngineOptions {
-  double margin, v_recover, v_rest, tolerance, regularization;
-  int max_sweeps, box_friction, newton, gradient;
-};
+using EngineOptions = Options<double>;
 
 // cotangents of the last `rows` states of a rollout, (worlds, rows, n); at is null for none
 struct Cotangent {
@@ -71,13 +68,10 @@ struct Task {
 enum class Job : int {
   rollout,
   vjp,
-  mass_matrix,
-  inverse_dynamics,
-  forward_dynamics,
-  bias,
-  poses,
-  center_of_mass,
-  contacts,
+#define FB_X(name, ...) name,
+  FB_OUTPUTS(FB_X)
+#undef FB_X
+      contacts,
   linearize,
   jvp,
   hvp

@@ -6,10 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 
 #include "bindings/engine.hpp"
+#include "bindings/schema.hpp"
 #include "bindings/xla.hpp"
 
 namespace nb = nanobind;
@@ -33,20 +33,6 @@ std::string chosen_isa() {
 }
 std::string g_isa;
 
-std::vector<std::string> names_of(const char* what) {
-  std::vector<std::string> n;
-#define FB_X(name, ...) n.push_back(#name);
-  if (!std::strcmp(what, "sizes")) {
-    FB_SIZES(FB_X)
-  } else if (!std::strcmp(what, "tables")) {
-    FB_TABLES(FB_X)
-  } else {
-    FB_PARAMETERS(FB_X)
-  }
-#undef FB_X
-  return n;
-}
-
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -55,17 +41,13 @@ NB_MODULE(_core, m) {
   g_isa = chosen_isa();
   m.def("isa", [] { return g_isa; }, "Instruction set of the kernels in use.");
   m.def("available_isas", &fb::available_isas, "Instruction sets this processor and build offer.");
-  m.def("size_names", [] { return names_of("sizes"); }, "Sizes that an Engine is built from.");
-  m.def("table_names", [] { return names_of("tables"); }, "Integer tables, in any order.");
-  m.def(
-      "parameter_names", [] { return names_of("parameters"); },
-      "Physical parameters in the order in which they lie in a flat array.");
   m.attr("CONTACT_NUMBERS") = fb::kContactSize;
   m.attr("TRACE_NUMBERS") = fb::kTraceSize;
 
+  fb::bind_schema(m);
   nb::class_<fb::Engine>(m, "Engine", "One model compiled for stepping; see featherback.Simulator.")
-      .def(nb::init<nb::dict, nb::dict, fb::ReadArray, fb::ReadArray, nb::dict, const std::string&,
-                    int>(),
+      .def(nb::init<fb::IntArray, fb::IntArray, fb::ReadArray, fb::ReadArray,
+                    const fb::EngineOptions&, const std::string&, int>(),
            "sizes"_a, "tables"_a, "theta"_a, "vert"_a, "options"_a, "isa"_a, "threads"_a)
       .def_prop_ro("theta_size", &fb::Engine::theta_size)
       .def_prop_ro("derived_size", &fb::Engine::derived_size)

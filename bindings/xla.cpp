@@ -121,7 +121,7 @@ void note_nonfinite(const Call& c, Rows rows, In q, In v, const Task& t) {
   };
   for (long i = c.worlds * rows.count - 1; i >= 0; --i) {
     if (row(q, i, c.nq) && row(v, i, c.nv)) continue;
-    t.status[i / rows.count] = host::kNonFinite;
+    t.status[i / rows.count] = kNonFinite;
     t.status_step[i / rows.count] = int32_t(std::max(i % rows.count - 1, 0L));
   }
 }

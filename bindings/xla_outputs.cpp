@@ -1,6 +1,7 @@
 // Outputs of a model, such as poses, and their gradients as calls of XLA.
 #include "bindings/xla.hpp"
 #include "bindings/xla_call.hpp"
+#include "core/dynamics/outputs.hpp"
 
 namespace fb {
 namespace {
@@ -11,9 +12,7 @@ CallStateOrError take_seat(int64_t key, std::string_view output) {
 
 // numbers of an output in one world
 size_t output_numbers(const Layout& s, Job job) {
-  if (job == Job::mass_matrix) return size_t(s.nv) * s.nv;
-  if (job == Job::poses) return 12 * size_t(s.nbody + s.nsite);
-  return job == Job::center_of_mass ? 3 : s.nv;
+  return size_t(host::output_size(s, Output(int(job) - int(Job::poses))));
 }
 
 // q of every output; v and a third input of some, empty for the others
