@@ -14,17 +14,12 @@
 namespace fb {
 namespace {
 
-int output_named(const std::string& name) {
-  using host::Output;
-  if (name == "mass_matrix") return int(Output::mass_matrix);
-  if (name == "inverse_dynamics" || name == "bias") return int(Output::inverse_dynamics);
-  if (name == "forward_dynamics") return int(Output::forward_dynamics);
-  if (name == "poses") return int(Output::poses);
-  if (name == "center_of_mass") return int(Output::center_of_mass);
+Output output_named(const std::string& name) {
+#define FB_X(word, ...) \
+  if (name == #word) return Output::word;
+  FB_OUTPUTS(FB_X)
+#undef FB_X
   throw std::invalid_argument("there is no output " + name);
-}
-long output_size_of(const Layout& s, int output) {
-  return host::output_size(s, host::Output(output));
 }
 
 using namespace nb::literals;
@@ -246,7 +241,7 @@ void output(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, M
   auto t = open<OutputTask>(engine, call, theta);
   t.output = output_named(name);
   set_point(engine, call, q, v, x, t);
-  const long size = output_size_of(engine.layout(), t.output);
+  const long size = host::output_size(engine.layout(), t.output);
   call.require(y.dtype() == call.dtype() && long(y.size()) == call.worlds() * size, "y");
   t.y = y.data();
   const WithoutGil release;
@@ -261,7 +256,7 @@ void output_vjp(Engine& engine, const std::string& name, ReadArray q, MaybeRead 
   auto t = open<OutputVjpTask>(engine, call, theta);
   t.output = output_named(name);
   set_point(engine, call, q, v, x, t);
-  const long size = output_size_of(s, t.output);
+  const long size = host::output_size(s, t.output);
   call.require(y_bar.dtype() == call.dtype() && long(y_bar.size()) == call.worlds() * size,
                "y_bar");
   t.y_bar = y_bar.data();
@@ -279,17 +274,6 @@ void bind_one_world(nb::class_<Engine>& c);
 
 void bind_engine(nb::module_& m) {
   const auto none = [](const char* name) { return nb::arg(name).none(); };
-  nb::class_<EngineOptions>(m, "Options", "Numerical options of an Engine.")
-      .def(nb::init<>())
-      .def_rw("margin", &EngineOptions::margin)
-      .def_rw("v_recover", &EngineOptions::v_recover)
-      .def_rw("v_rest", &EngineOptions::v_rest)
-      .def_rw("tolerance", &EngineOptions::tolerance)
-      .def_rw("regularization", &EngineOptions::regularization)
-      .def_rw("max_sweeps", &EngineOptions::max_sweeps)
-      .def_rw("box_friction", &EngineOptions::box_friction)
-      .def_rw("newton", &EngineOptions::newton)
-      .def_rw("gradient", &EngineOptions::gradient);
   nb::class_<Engine> c(m, "Engine", "One model compiled for stepping; see featherback.Simulator.");
   c.def("__init__", make_engine, "sizes"_a, "tables"_a, "theta"_a, "vert"_a, "options"_a, "isa"_a,
         "threads"_a)

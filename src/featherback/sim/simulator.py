@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -16,12 +15,12 @@ from featherback.model import Model
 from featherback.sim.inputs import (
     as_real,
     check_steps,
-    is_whole,
     named_arrays,
     pack_theta,
     same_worlds,
 )
 from featherback.sim.memory import Memory, refuse_too_large
+from featherback.sim.options import choose, make_options, positive, whole_number
 from featherback.sim.outputs import Outputs
 from featherback.sim.progress import progress_bar
 from featherback.sim.raw import Raw
@@ -32,53 +31,7 @@ from featherback.sim.schedule import Checkpoint, Schedule, plan
 Real = NDArray[np.floating]
 Params = dict[str, ArrayLike]
 
-REGULARIZATION = {"float64": 1e-6, "float32": 1e-4}
-TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
-# in the core's order
-GRADIENTS = ("auto", "implicit", "unrolled")
-MOST_SWEEPS, MOST_CONTACTS, MOST_THREADS = 1_000_000, 10_000, 256
-
-
-@dataclass(frozen=True)
-class Options:
-    """Numerical options of a Simulator; `sim.options` prints them with their values.
-
-    Attributes:
-        margin: contact and limit rows are built below this gap [m or rad].
-        v_recover: largest speed of recovery from penetration [m/s].
-        v_rest: approach speed below which restitution is zero [m/s].
-        tolerance: residual of the contact solve, relative to the largest row velocity.
-        max_sweeps: cap on Gauss-Seidel sweeps in one step.
-        max_contacts: contacts one world can hold.
-        friction: "cone" (true cone) or "box" (each tangent by itself).
-        solver: "newton" (sweeps, then Newton steps on the active set) or "pgs" (sweeps only).
-        gradient: "auto" (implicit where the solve finished, unrolled elsewhere), "implicit" (the
-            solution is differentiated) or "unrolled" (the sweeps are).
-        regularization: default compliance, as a share of the bodies' inverse weights.
-    """
-
-    margin: float
-    v_recover: float
-    v_rest: float
-    tolerance: float
-    max_sweeps: int
-    max_contacts: int
-    friction: str
-    solver: str
-    gradient: str
-    regularization: float
-
-    def core(self) -> dict[str, float | int]:
-        """Return the options in the core's terms."""
-        values: dict[str, float | int] = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in ("friction", "solver", "gradient", "max_contacts")
-        }
-        values["box_friction"] = int(self.friction == "box")
-        values["newton"] = int(self.solver == "newton")
-        values["gradient"] = GRADIENTS.index(self.gradient)
-        return values
+MOST_THREADS = 256
 
 
 class Simulator(Raw, Outputs):
@@ -123,33 +76,27 @@ class Simulator(Raw, Outputs):
         """Build the engine; see the class."""
         where = "Simulator()"
         _refuse_other(where, model)
-        _choose(where, "dtype", dtype, ("float64", "float32"))
-        _choose(where, "friction", friction, ("cone", "box"))
-        _choose(where, "solver", solver, ("newton", "pgs"))
-        _choose_gradient(where, gradient, solver)
+        choose(where, "dtype", dtype, ("float64", "float32"))
         structure = model.structure
-        capacity = structure.sizes["max_contacts"] if max_contacts is None else max_contacts
-        self.options = Options(
-            margin=_positive(where, "margin", margin, zero=True),
-            v_recover=_positive(where, "v_recover", v_recover),
-            v_rest=_positive(where, "v_rest", v_rest, zero=True),
-            tolerance=_positive(
-                where, "tolerance", TOLERANCE[dtype] if tolerance is None else tolerance
-            ),
-            max_sweeps=_whole(where, "max_sweeps", max_sweeps, 1, MOST_SWEEPS),
-            max_contacts=_whole(where, "max_contacts", capacity, 0, MOST_CONTACTS),
-            friction=friction,
-            solver=solver,
-            gradient=gradient,
-            regularization=REGULARIZATION[dtype],
-        )
+        options: dict[str, Any] = {
+            "friction": friction,
+            "solver": solver,
+            "gradient": gradient,
+            "margin": margin,
+            "v_recover": v_recover,
+            "v_rest": v_rest,
+            "tolerance": tolerance,
+            "max_sweeps": max_sweeps,
+            "max_contacts": max_contacts,
+        }
+        self.options = make_options(where, dtype, structure.sizes["max_contacts"], options)
         self.model = model
         self.dtype = np.dtype(dtype)
-        self.threads = _whole(where, "threads", threads, 1, MOST_THREADS)
+        self.threads = whole_number(where, "threads", threads, 1, MOST_THREADS)
         base = dict(structure.params)
         given = named_arrays(where, params)
         if dt is not None:
-            given["dt"] = np.array([_positive(where, "dt", dt)])
+            given["dt"] = np.array([positive(where, "dt", dt)])
         theta = pack_theta(where, model, base, given, None)
         self._base = _split(theta, base)
         self.dt = float(self._base["dt"][0])
@@ -160,14 +107,12 @@ class Simulator(Raw, Outputs):
     def _build_engine(self, theta: Real) -> Engine:
         """Return the engine for the options in force."""
         structure = self.model.structure
-        limits = ("max_contacts", "max_sweeps")
-        sizes = {**structure.sizes, **{k: getattr(self.options, k) for k in limits}}
+        limits = {name: getattr(self.options, name) for name in ("max_contacts", "max_sweeps")}
         return Engine(
-            sizes,
-            structure.tables,
+            *structure.packed(**limits),
             theta.astype(self.dtype),
             structure.vert.astype(self.dtype),
-            self.options.core(),
+            self.options,
             isa(),
             self.threads,
         )
@@ -278,8 +223,8 @@ class Simulator(Raw, Outputs):
             checkpoint: as for `rollout`.
         """
         where = "memory()"
-        steps = _whole(where, "steps", steps, 0, 10**15)
-        worlds = _whole(where, "worlds", worlds, 0, 10**12)
+        steps = whole_number(where, "steps", steps, 0, 10**15)
+        worlds = whole_number(where, "worlds", worlds, 0, 10**12)
         state = (self.model.nq + self.model.nv) * self.dtype.itemsize * worlds
         schedule = plan(where, checkpoint, steps, state)
         return Memory(
@@ -392,39 +337,6 @@ def _refuse_other(where: str, model: Any) -> None:
             f"{where}: model is of type {type(model).__name__}; pass what featherback.load or "
             'featherback.models returns, such as featherback.load("robot.xml").'
         )
-
-
-def _choose_gradient(where: str, gradient: str, solver: str) -> None:
-    """Refuse a mode of differentiation that does not go with the solver."""
-    _choose(where, "gradient", gradient, GRADIENTS)
-    if gradient == "unrolled" and solver != "pgs":
-        raise ParameterError(
-            f'{where}: gradient is "unrolled" and solver is "{solver}"; only sweeps can be '
-            'reversed, so pass solver="pgs" with it, or gradient="auto".'
-        )
-
-
-def _choose(where: str, name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ParameterError(
-            f"{where}: {name} is {value!r}; it must be one of {', '.join(allowed)}."
-        )
-
-
-def _positive(where: str, name: str, value: float, zero: bool = False) -> float:
-    if not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
-        raise ParameterError(f"{where}: {name} is {value!r}; it must be a finite number.")
-    if value < 0 or (value == 0 and not zero):
-        raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
-    return float(value)
-
-
-def _whole(where: str, name: str, value: Any, least: int, most: int) -> int:
-    if not is_whole(value) or not least <= value <= most:
-        raise ParameterError(
-            f"{where}: {name} is {value!r}; it must be a whole number from {least} to {most}."
-        )
-    return int(value)
 
 
 def _split(theta: Real, like: dict[str, Real]) -> dict[str, Real]:
