@@ -14,12 +14,16 @@ void unrolled_rows(B& b, LinearWork<T>& f) {
   for (int i = 0; i < s.nv; ++i) {
     for (int d = 0; d < s.nv; ++d) b.v1_bar[d] = T(d == i ? 1 : 0);
     for (int d = 0; d < s.nq; ++d) b.q1_bar[d] = T(0);
+    for (int a = 0; a < s.na; ++a) activation_of(s, b.q1_bar)[a] = T(0);
     adjoint_lanes(b);
     lower_tangent(s, b.q, b.q_bar, b.v2);
     T* row = f.dof_row(i);
     for (int d = 0; d < s.nv; ++d) row[d] = select(here, b.v2[d], row[d]);
     for (int d = 0; d < s.nv; ++d) row[s.nv + d] = select(here, b.v_bar[d], row[s.nv + d]);
-    for (int a = 0; a < s.nu; ++a) row[2 * s.nv + a] = select(here, b.u_bar[a], row[2 * s.nv + a]);
+    const T* act_bar = activation_of(s, b.q_bar);
+    T *act = row + 2 * s.nv, *u = act + s.na;
+    for (int a = 0; a < s.na; ++a) act[a] = select(here, act_bar[a], act[a]);
+    for (int a = 0; a < s.nu; ++a) u[a] = select(here, b.u_bar[a], u[a]);
   }
 }
 
@@ -34,7 +38,7 @@ inline void store_columns(const T* x, int k, int n, R* out) {
 }
 // one row of (A, B) into the worlds of lanes [from, to)
 inline void store_line(const Task& t, long block, int row, const T* line, int from, int to) {
-  const int nv = t.layout->nv, nu = t.layout->nu, n = 2 * nv;
+  const int nu = t.layout->nu, n = 2 * t.layout->nv + t.layout->na;
   for (int k = from; k < to && block * W + k < t.worlds; ++k) {
     const long world = block * W + k;
     store_columns(line, k, n, static_cast<R*>(t.A) + (world * n + row) * n);
@@ -61,6 +65,12 @@ void linearize_lanes(const Task& t, long block, B& b, LinearWork<T>& f, int from
     finite = finite & finite_columns(f.line, f.stride) & finite_columns(f.dof_row(d), f.stride);
     store_line(t, block, d, f.line, from, to);
     store_line(t, block, s.nv + d, f.dof_row(d), from, to);
+  }
+  for (int a = 0; a < s.nu; ++a) {
+    if (s.act_adr[a] < 0) continue;
+    activation_row(b.m, a, at, b.w, f);
+    finite = finite & finite_columns(f.line, f.stride);
+    store_line(t, block, 2 * s.nv + s.act_adr[a], f.line, from, to);
   }
   for (int k = from; k < to && block * W + k < t.worlds; ++k) {
     const long world = block * W + k;

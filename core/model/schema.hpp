@@ -7,6 +7,10 @@ namespace fb {
 
 // no code lives in this part, so every instruction set shares it
 enum JointType : int { kFree = 0, kBall = 1, kSlide = 2, kHinge = 3 };
+// how the activation of an actuator follows its control; held: not at all
+enum ActivationType : int { kNoActivation, kIntegrator, kFilter, kFilterExact, kHeldActivation };
+// a time constant of a filter counts as no less [s]
+inline constexpr double kLeastTimeConstant = 1e-15;
 enum EqualityType : int { kNoEquality = -1, kConnect = 0, kWeld = 1, kJointEquality = 2 };
 // whose friction a pair takes: the larger, its own, or that of the geom of higher priority
 enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecondFriction };
@@ -31,7 +35,7 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(pair_rule, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
-  X(act_forcelimited, nu)
+  X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
 
 // physical parameters, named and shaped as MuJoCo's fields (ours:
 // dt, geom_restitution, contact_compliance, body_inertia_products)
@@ -50,7 +54,8 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(contact_compliance, s.ngeom) X(pair_friction, s.npair)                                         \
   X(mesh_scale, 3 * s.nmesh) X(site_pos, 3 * s.nsite) X(site_quat, 4 * s.nsite)                    \
   X(eq_data, 11 * s.neq) X(actuator_gainprm, 3 * s.nu) X(actuator_biasprm, 3 * s.nu)               \
-  X(actuator_gear, 6 * s.nu) X(actuator_ctrlrange, 2 * s.nu) X(actuator_forcerange, 2 * s.nu)
+  X(actuator_gear, 6 * s.nu) X(actuator_ctrlrange, 2 * s.nu) X(actuator_forcerange, 2 * s.nu) \
+  X(actuator_dynprm, s.nu) X(actuator_actrange, 2 * s.nu)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (model.hpp derives them)
