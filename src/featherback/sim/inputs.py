@@ -233,6 +233,7 @@ RANGES = {
     "jnt_actfrcrange": "jnt_forcelimited",
     "actuator_ctrlrange": "act_ctrllimited",
     "actuator_forcerange": "act_forcelimited",
+    "actuator_actrange": "act_limited",
 }
 
 
