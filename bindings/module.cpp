@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "bindings/check.hpp"
 #include "bindings/engine.hpp"
 #include "bindings/schema.hpp"
 #include "bindings/xla.hpp"
@@ -45,6 +46,7 @@ NB_MODULE(_core, m) {
   m.attr("TRACE_NUMBERS") = fb::kTraceSize;
 
   fb::bind_schema(m);
+  fb::bind_checks(m);
   nb::class_<fb::Engine>(m, "Engine", "One model compiled for stepping; see featherback.Simulator.")
       .def(nb::init<fb::IntArray, fb::IntArray, fb::ReadArray, fb::ReadArray,
                     const fb::EngineOptions&, const std::string&, int>(),

@@ -1,41 +1,21 @@
 #include "bindings/xla.hpp"
 
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-
-#include <tuple>
 
 #include "bindings/xla_call.hpp"
 
 namespace fb {
 namespace {
 
-using BoundsRow = std::tuple<std::string, int, double, double, std::string>;
-using RuleRow = std::tuple<std::string, int, int, std::string>;
-
-Rule::Kind rule_kind(const std::string& name) {
-  if (name == "length") return Rule::Kind::length;
-  return name == "order" ? Rule::Kind::order : Rule::Kind::inertia;
-}
-
 // what Python holds; engines with equal keys are the same engine
 class CrewHandle {
  public:
-  CrewHandle(const Engine& engine, int64_t key, std::map<unsigned, std::string> sentences,
-             const std::vector<BoundsRow>& bounds, const std::vector<RuleRow>& together) {
-    std::vector<Bounds> alone;
-    for (const auto& [name, count, low, high, rule] : bounds)
-      alone.push_back({name, count, low, high, rule});
-    std::vector<Rule> rules;
-    for (const auto& [kind, at, more, sentence] : together)
-      rules.push_back({rule_kind(kind), at, more, sentence});
+  CrewHandle(const Engine& engine, int64_t key, std::vector<std::string> bodies) {
     std::lock_guard<std::mutex> hold(registry().mutex);
     crew_ = find_crew(key);
     if (crew_) return;
-    crew_ = std::make_shared<EnginePool>(engine, std::move(sentences), std::move(alone),
-                                         std::move(rules));
+    crew_ = std::make_shared<EnginePool>(engine, std::move(bodies));
     std::erase_if(registry().crews, [](const auto& x) { return x.second.expired(); });
     registry().crews[key] = crew_;
   }
@@ -126,7 +106,7 @@ void note_nonfinite(const Call& c, Rows rows, In q, In v, const Task& t) {
   }
 }
 void refuse_status(const Call& c, const char* where, const Task& t) {
-  refuse_worlds(c.crew, where, c.worlds, t.status, t.status_step);
+  refuse_worlds(where, c.worlds, t.status, t.status_step);
 }
 
 // the rollout of a derivative, and where the gradient goes
@@ -312,9 +292,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_hvp, hvp, (bind_arrays<12, 4>()));
 void bind_xla(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<CrewHandle>(m, "EnginePool", "Engines of one model for XLA; see featherback.jax.")
-      .def(nb::init<const Engine&, int64_t, std::map<unsigned, std::string>,
-                    const std::vector<BoundsRow>&, const std::vector<RuleRow>&>(),
-           "engine"_a, "key"_a, "sentences"_a, "bounds"_a, "rules"_a);
+      .def(nb::init<const Engine&, int64_t, std::vector<std::string>>(), "engine"_a, "key"_a,
+           "bodies"_a);
   m.def(
       "xla_handlers",
       [] {

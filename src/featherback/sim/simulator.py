@@ -108,8 +108,10 @@ class Simulator(Raw, Outputs):
         """Return the engine for the options in force."""
         structure = self.model.structure
         limits = {name: getattr(self.options, name) for name in ("max_contacts", "max_sweeps")}
+        sizes, tables = structure.packed(**limits)
         return Engine(
-            *structure.packed(**limits),
+            sizes,
+            tables,
             theta.astype(self.dtype),
             structure.vert.astype(self.dtype),
             self.options,
