@@ -20,6 +20,7 @@ namespace {
 using Names = std::vector<std::string>;
 using Ints = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bits = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Residuals = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class R>
 using Rows = nb::ndarray<const R, nb::c_contig, nb::device::cpu>;
 
@@ -62,10 +63,12 @@ void bind_checks(nb::module_& m) {
       .def("check", &check<float>, "theta"_a, "given"_a, "rounding"_a);
   m.def(
       "describe_worlds",
-      [](Bits status, Ints step) {
-        return describe_worlds(status.data(), step.data(), long(status.size()));
+      [](Bits status, Ints step, std::optional<Residuals> residual) {
+        return describe_worlds(status.data(), step.data(), residual ? residual->data() : nullptr,
+                               long(status.size()));
       },
-      "status"_a, "step"_a, "Each world that is not OK, at most ten of them; empty for none.");
+      "status"_a, "step"_a, "residual"_a.none() = nb::none(),
+      "Each world that is not OK, at most ten of them; empty for none.");
 }
 
 }  // namespace fb

@@ -1,16 +1,20 @@
+// What Python must know of core/model/schema.hpp, as functions of featherback._core.
 #include "bindings/schema.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <cctype>
 #include <cmath>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -61,6 +65,27 @@ std::vector<JointRow> joint_types() {
 std::vector<TypeRow> equality_types() { return {FB_EQUALITIES(FB_X)}; }
 std::vector<TypeRow> friction_rules() { return {FB_FRICTION_RULES(FB_X)}; }
 #undef FB_X
+
+// ---- shapes and pairs of shapes
+
+// "kPlane" -> "plane"
+std::string word_of(const char* enumerator) {
+  std::string word(enumerator + 1);
+  word[0] = char(std::tolower(word[0]));
+  return word;
+}
+
+std::vector<std::tuple<std::string, int>> shape_types() {
+#define FB_X(name, number) {word_of(#name), number},
+  return {FB_SHAPES(FB_X)};
+#undef FB_X
+}
+
+std::vector<std::tuple<std::string, int, int, int, int>> pair_table() {
+#define FB_X(kind, a, b, slots, function) {word_of(#a) + "-" + word_of(#b), kind, a, b, slots},
+  return {FB_PAIRS(FB_X)};
+#undef FB_X
+}
 
 // ---- parameters
 
@@ -362,6 +387,9 @@ void bind_schema(nb::module_& m) {
   m.def("joint_types", &joint_types, "Types of joints.");
   m.def("equality_types", &equality_types, "Types of equality constraints.");
   m.def("friction_rules", &friction_rules, "Whose friction a pair of geoms takes.");
+  m.def("shape_types", &shape_types, "Shapes of geoms: (name, MuJoCo's number).");
+  m.def("pair_table", &pair_table,
+        "Pairs of shapes that can touch: (name, kind, shape A, shape B, contact points).");
   m.def("parameter_table", &parameter_table, "Physical parameters with their rules.");
   m.def("output_table", &output_table, "Outputs of a state.");
   m.def("option_table", &option_table, "Numerical options.");

@@ -117,7 +117,7 @@ struct Call {
 
 inline void refuse_worlds(const char* where, long worlds, const uint32_t* status,
                           const int32_t* step) {
-  const std::string text = describe_worlds(status, step, worlds);
+  const std::string text = describe_worlds(status, step, nullptr, worlds);
   if (!text.empty()) throw Refusal{where + (": " + text)};
 }
 

@@ -30,6 +30,31 @@ enum EqualityType : int { FB_EQUALITIES(FB_ENUM_AT) };
   X(kFirstFriction, first) X(kSecondFriction, second)
 enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 
+// ---- shapes and pairs of shapes
+
+// shapes of geoms, numbered as in MuJoCo; a pair names the smaller number first
+#define FB_SHAPES(X)                                                                               \
+  X(kPlane, 0) X(kSphere, 2) X(kCapsule, 3) X(kEllipsoid, 4) X(kCylinder, 5) X(kBox, 6) X(kMesh, 7)
+
+// pairs of shapes that can touch: kind, shape A, shape B, contact points (slots) it can give, and its
+// function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes
+#define FB_PAIRS(X)                                                                                \
+  X(kPlaneSphere, kPlane, kSphere, 1, plane_sphere)                                                \
+  X(kPlaneCapsule, kPlane, kCapsule, 2, plane_capsule)                                             \
+  X(kPlaneBox, kPlane, kBox, 8, plane_box)                                                         \
+  X(kPlaneCylinder, kPlane, kCylinder, 4, plane_cylinder)                                          \
+  X(kPlaneEllipsoid, kPlane, kEllipsoid, 1, plane_ellipsoid)                                       \
+  X(kPlaneMesh, kPlane, kMesh, 4, plane_mesh)                                                      \
+  X(kSphereSphere, kSphere, kSphere, 1, sphere_sphere)                                             \
+  X(kSphereCapsule, kSphere, kCapsule, 1, sphere_capsule)                                          \
+  X(kSphereBox, kSphere, kBox, 1, sphere_box)                                                      \
+  X(kCapsuleCapsule, kCapsule, kCapsule, 2, capsule_capsule)                                       \
+  X(kCapsuleBox, kCapsule, kBox, 3, capsule_box)                                                   \
+  X(kBoxBox, kBox, kBox, 8, box_box)
+#define FB_SHAPE_ENUM(name, number) name = number,
+enum ShapeType : int { FB_SHAPES(FB_SHAPE_ENUM) };
+enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
+
 // ---- what an engine is built from
 
 #define FB_SIZES(X)                                                                                \

@@ -12,6 +12,21 @@ def isa() -> str:
 def available_isas() -> list[str]:
     """Instruction sets this processor and build offer."""
 
+def size_names() -> list[str]:
+    """Sizes that an Engine is built from."""
+
+def table_names() -> list[str]:
+    """Integer tables, in any order."""
+
+def parameter_names() -> list[str]:
+    """Physical parameters in the order in which they lie in a flat array."""
+
+def shape_types() -> list[tuple[str, int]]:
+    """Shapes of geoms: (name, MuJoCo's number)."""
+
+def pair_table() -> list[tuple[str, int, int, int, int]]:
+    """Pairs of shapes that can touch: (name, kind, shape A, shape B, contact points)."""
+
 CONTACT_NUMBERS: int = 10
 
 TRACE_NUMBERS: int = 5

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 import featherback as fb
-from featherback import _ops
+from featherback import _oracle
 
 
 @cache
 def pure() -> Any:
     """Return the ops that need no model."""
-    return _ops.pure_ops()
+    return _oracle.pure_ops()
 
 
 class Case:
@@ -43,7 +43,7 @@ class Case:
         theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
         limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
         vert = structure.vert.reshape(-1)
-        return _ops.model_ops(*structure.packed(**limits), theta, vert, sim.options)
+        return _oracle.model_ops(*structure.packed(**limits), theta, vert, sim.options)
 
 
 TREE = """

@@ -15,6 +15,7 @@ import numpy as np
 from featherback._core import EnginePool, isa, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
+from featherback.sim.bridge import bridge_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,9 @@ def engines_of(sim: Simulator) -> Engines:
     if sim not in _engines:
         _register()
         m, key = sim.model, _key(sim)
-        crew = EnginePool(sim.engine, key, m.body_names)
-        sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, sim.engine.theta_size)
+        engine = bridge_of(sim).engine
+        crew = EnginePool(engine, key, m.body_names)
+        sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, engine.theta_size)
         _engines[sim] = Engines(key, crew, sim.dtype, *sizes)
     return _engines[sim]
 

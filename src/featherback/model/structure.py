@@ -17,12 +17,14 @@ from featherback._core import (
     equality_types,
     friction_rules,
     option_table,
+    pair_table,
     parameter_names,
     size_names,
     table_names,
 )
 from featherback.model.compiler import muted
 from featherback.model.joints import FREE, JOINTS, SINGLE
+from featherback.model.pairs import SHAPES
 
 if TYPE_CHECKING:
     import mujoco
@@ -32,23 +34,8 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-# MuJoCo's geom types, in the order in which a pair names them
-PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
-# (type, type) -> (kind in core/collision/shape.hpp, touches it can give)
-PAIR_KINDS: dict[tuple[int, int], tuple[int, int]] = {
-    (PLANE, SPHERE): (0, 1),
-    (PLANE, CAPSULE): (1, 2),
-    (PLANE, BOX): (2, 8),
-    (PLANE, CYLINDER): (3, 4),
-    (PLANE, ELLIPSOID): (4, 1),
-    (PLANE, MESH): (5, 4),
-    (SPHERE, SPHERE): (6, 1),
-    (SPHERE, CAPSULE): (7, 1),
-    (SPHERE, BOX): (8, 1),
-    (CAPSULE, CAPSULE): (9, 2),
-    (CAPSULE, BOX): (10, 3),
-    (BOX, BOX): (11, 8),
-}
+# (shape, shape) -> (kind of pair, contact points it can give)
+PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
 
@@ -200,7 +187,7 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
     hulls: dict[int, tuple[int, int]] = {}
     vert: list[Floats] = []
     for g in range(m.ngeom):
-        if m.geom_type[g] != MESH or m.geom_dataid[g] < 0:
+        if m.geom_type[g] != SHAPES["mesh"] or m.geom_dataid[g] < 0:
             continue
         mesh = int(m.geom_dataid[g])
         if mesh not in hulls:

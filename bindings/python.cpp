@@ -9,9 +9,11 @@
 #include <stdexcept>
 
 #include "bindings/check.hpp"
-#include "bindings/engine.hpp"
+#include "bindings/engine_calls.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/schema.hpp"
 #include "bindings/xla.hpp"
+#include "engine/engine.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -47,24 +49,14 @@ NB_MODULE(_core, m) {
 
   fb::bind_schema(m);
   fb::bind_checks(m);
-  nb::class_<fb::Engine>(m, "Engine", "One model compiled for stepping; see featherback.Simulator.")
-      .def(nb::init<fb::IntArray, fb::IntArray, fb::ReadArray, fb::ReadArray,
-                    const fb::EngineOptions&, const std::string&, int>(),
-           "sizes"_a, "tables"_a, "theta"_a, "vert"_a, "options"_a, "isa"_a, "threads"_a)
-      .def_prop_ro("theta_size", &fb::Engine::theta_size)
-      .def_prop_ro("derived_size", &fb::Engine::derived_size)
-      .def_prop_ro("workspace_bytes", &fb::Engine::workspace_bytes)
-      .def("step_one", &fb::Engine::step_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
-      .def("linearize_one", &fb::Engine::linearize_one, "q"_a.none(), "v"_a.none(), "u"_a.none())
-      .def("rollout", &fb::Engine::rollout, "arrays"_a, "progress"_a.none())
-      .def("vjp", &fb::Engine::vjp, "arrays"_a)
-      .def("jvp", &fb::Engine::jvp, "arrays"_a)
-      .def("hvp", &fb::Engine::hvp, "arrays"_a)
-      .def("linearize", &fb::Engine::linearize, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(), "A"_a,
-           "B"_a, "status"_a, "status_step"_a)
-      .def("evaluate", &fb::Engine::evaluate, "job"_a, "q"_a, "v"_a.none(), "x"_a.none(), "y"_a,
-           "theta"_a.none(), "bars"_a)
-      .def("contacts", &fb::Engine::contacts, "q"_a, "v"_a, "u"_a.none(), "theta"_a.none(),
-           "numbers"_a, "ids"_a, "count"_a, "overflow"_a);
-  fb::bind_xla(m);
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const fb::OutOfMemory& e) {
+      PyErr_SetString(PyExc_MemoryError, e.what());
+    }
+  });
+  // see InterpreterEnd
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&fb::InterpreterEnd::begin));
+  fb::bind_engine(m);
 }

@@ -1,6 +1,6 @@
 // Ops that need no model: small functions of the core over flat inputs.
 #pragma once
-#include "bindings/ops_table.hpp"
+#include "tests/native/ops_table.hpp"
 
 namespace fb::ops {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "bindings/kernel.hpp"
-#include "bindings/ops_table.hpp"
+#include "engine/task.hpp"
+#include "tests/native/ops_table.hpp"
 
 namespace fb::ops {
 

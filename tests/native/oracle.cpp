@@ -1,4 +1,4 @@
-// featherback._ops: forwards and adjoints of the core by name, over one flat vector of inputs, for
+// featherback._oracle: forwards and adjoints of the core by name, over one flat vector of inputs, for
 // the tests. Each op is a struct with a forward and an adjoint written once in T; it is run in
 // double, float, lanes and dual numbers.
 #include <nanobind/nanobind.h>
@@ -6,9 +6,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings/collision_ops.hpp"
-#include "bindings/ops_model.hpp"
-#include "bindings/ops_pure.hpp"
+#include "tests/native/collision_ops.hpp"
+#include "tests/native/ops_model.hpp"
+#include "tests/native/ops_pure.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -29,7 +29,7 @@ struct OpSet {
 
 }  // namespace
 
-NB_MODULE(_ops, m) {
+NB_MODULE(_oracle, m) {
   register_collision_ops(m);
   nb::class_<OpSet>(m, "OpSet", "A table of ops.")
       .def("names",
