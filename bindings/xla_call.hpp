@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <sstream>
+#include <string>
 #include <unordered_map>
 
 #include "bindings/crew.hpp"
-#include "core/workspace.hpp"
+#include "engine/describe.hpp"
 #include "xla/ffi/api/ffi.h"
 
 namespace fb {
@@ -115,87 +115,26 @@ struct Call {
   }
 };
 
-// the sentence of featherback.sim.status: worlds that are not OK, at most ten of them
-inline void refuse_worlds(const EnginePool& crew, const char* where, long worlds,
-                          const uint32_t* status, const int32_t* step) {
-  long bad = 0;
-  for (long w = 0; w < worlds; ++w) bad += status[w] != 0;
-  if (bad == 0) return;
-  std::ostringstream text;
-  text << where << ": " << bad << " of " << worlds
-       << " worlds are not OK; the others are unaffected.";
-  long told = 0;
-  for (long w = 0; w < worlds && told < 10; ++w) {
-    told += status[w] != 0;
-    for (const auto& [bit, sentence] : crew.sentences)
-      if (status[w] & bit)
-        text << "\nworld " << w << ", first at step " << step[w] << ", " << sentence;
-  }
-  if (bad > told) text << "\nand " << bad - told << " more worlds.";
-  throw Refusal{text.str()};
+inline void refuse_worlds(const char* where, long worlds, const uint32_t* status,
+                          const int32_t* step) {
+  const std::string text = describe_worlds(status, step, nullptr, worlds);
+  if (!text.empty()) throw Refusal{where + (": " + text)};
 }
 
-// whether a symmetric matrix has no eigenvalue below -slack, by elimination from the largest number
-// of the diagonal on
-inline bool semidefinite(double (&a)[3][3], double slack) {
-  for (int k = 0; k < 3; ++k) {
-    int p = k;
-    for (int i = k + 1; i < 3; ++i)
-      if (a[i][i] > a[p][p]) p = i;
-    std::swap(a[k], a[p]);
-    for (auto& row : a) std::swap(row[k], row[p]);
-    if (a[k][k] <= slack) {
-      // what is left must be nothing
-      for (int i = k; i < 3; ++i)
-        for (int j = k; j < 3; ++j)
-          if (std::abs(a[i][j]) > slack) return false;
-      return true;
-    }
-    for (int i = k + 1; i < 3; ++i)
-      for (int j = k + 1; j < 3; ++j) a[i][j] -= a[i][k] * a[k][j] / a[k][k];
-  }
-  return true;
-}
-
-// whether numbers of a row of theta go together
 template <class R>
-bool holds(const Rule& rule, const R* theta) {
-  const R *x = theta + rule.at, *more = theta + rule.more;
-  if (rule.kind == Rule::Kind::order) return x[0] <= x[1];
-  if (rule.kind == Rule::Kind::length)
-    return std::any_of(x, x + rule.more, [](R number) { return number != 0; });
-  double a[3][3] = {{x[0], more[0], more[1]}, {more[0], x[1], more[2]}, {more[1], more[2], x[2]}};
-  const double eps = std::numeric_limits<R>::epsilon();
-  return semidefinite(a, 64 * eps * (a[0][0] + a[1][1] + a[2][2]));
-}
-
-// one row of theta
-template <class R>
-void refuse_row(const EnginePool& crew, const char* where, const R* theta) {
-  size_t at = 0;
-  for (const Bounds& b : crew.bounds)
-    for (int i = 0; i < b.count; ++i, ++at) {
-      const double x = theta[at];
-      if (x >= b.low && x <= b.high) continue;
-      std::ostringstream text;
-      text << where << ": params[\"" << b.name << "\"] holds ";
-      if (std::isfinite(x))
-        text << x << "; it must be " << b.rule << ".";
-      else
-        text << "a NaN or infinity; give finite numbers.";
-      throw Refusal{text.str()};
-    }
-  for (const Rule& rule : crew.rules)
-    if (!holds(rule, theta)) throw Refusal{where + (": " + rule.sentence)};
+void refuse_values(const EnginePool& crew, const char* where, In theta) {
+  const long n = crew.theta_size(), worlds = n ? long(theta.element_count()) / n : 0;
+  const bool shared = theta.dimensions().size() < 2;
+  const double rounding = std::numeric_limits<R>::epsilon();
+  const auto found = crew.checker.check<R>(
+      {static_cast<const R*>(theta.untyped_data()), worlds, shared, rounding}, {});
+  if (found) throw Refusal{where + (": " + found->message)};
 }
 inline void refuse_values(const EnginePool& crew, const char* where, In theta) {
-  const size_t n = crew.theta_size();
-  for (size_t at = 0; at < theta.element_count(); at += n) {
-    if (crew.real_bytes() == 8)
-      refuse_row(crew, where, static_cast<const double*>(theta.untyped_data()) + at);
-    else
-      refuse_row(crew, where, static_cast<const float*>(theta.untyped_data()) + at);
-  }
+  if (crew.real_bytes() == 8)
+    refuse_values<double>(crew, where, theta);
+  else
+    refuse_values<float>(crew, where, theta);
 }
 
 // XLA computes with denormal numbers made zero; ours keep them, in threads started here too

@@ -1,13 +1,13 @@
 // Engines of one model for callers in any thread, without Python: each call takes an idle engine,
 // or a new one where all are at work.
 #pragma once
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "bindings/engine.hpp"
+#include "engine/check_params.hpp"
 
 namespace fb {
 
@@ -33,22 +33,6 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-// allowed values of a parameter, `count` numbers of theta in a row
-struct Bounds {
-  std::string name;
-  int count;
-  double low, high;
-  std::string rule;
-};
-
-// what numbers of theta must be together, and the sentence where they are not
-struct Rule {
-  enum class Kind { length, order, inertia };
-  Kind kind;
-  int at, more;  // length: `more` numbers from `at` on; inertia: moments, and products at `more`
-  std::string sentence;
-};
-
 class EnginePool {
  public:
   // an engine with the memory its calls need
@@ -71,21 +55,15 @@ class EnginePool {
     std::unique_ptr<PooledEngine> member_;
   };
 
-  EnginePool(const Engine& engine, std::map<unsigned, std::string> sentences,
-             std::vector<Bounds> bounds, std::vector<Rule> rules)
-      : sentences(std::move(sentences)),
-        bounds(std::move(bounds)),
-        rules(std::move(rules)),
-        first_(engine) {}
+  // bodies: their names, for messages
+  EnginePool(const Engine& engine, std::vector<std::string> bodies)
+      : checker(engine.layout(), std::move(bodies)), first_(engine) {}
 
   const Layout& layout() const { return first_.layout(); }
   int real_bytes() const { return first_.real_bytes(); }
   int theta_size() const { return first_.theta_size(); }
 
-  // what a status bit means, and what parameters may be
-  const std::map<unsigned, std::string> sentences;
-  const std::vector<Bounds> bounds;
-  const std::vector<Rule> rules;
+  const ParameterChecker checker;
 
  private:
   std::unique_ptr<PooledEngine> take() {
