@@ -1,4 +1,4 @@
-"""The exceptions of featherback. Each message is one sentence: where, what we got, what to do."""
+"""The exceptions of featherback. A message is one sentence: where, what was given, what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 __all__ = [
     "FeatherbackError",
     "ModelError",
-    "OptimisationError",
+    "OptimizationError",
     "ParameterError",
     "ShapeError",
     "WorldError",
@@ -34,14 +34,14 @@ class WorldError(FeatherbackError, RuntimeError):
     """One or more worlds of a batch stopped; the others are unaffected."""
 
 
-class OptimisationError(FeatherbackError, RuntimeError):
-    """An optimisation stopped for a reason that makes its result useless, such as divergence.
+class OptimizationError(FeatherbackError, RuntimeError):
+    """An optimization stopped for a reason that makes its result useless, such as divergence.
 
     Attributes:
-        outcome: what had been reached before, where the method has something to hand out.
+        outcome: the result before it stopped, where there is one.
     """
 
     def __init__(self, message: str, outcome: Any = None) -> None:
-        """Keep the sentence and what was reached."""
+        """Keep the message and the result."""
         super().__init__(message)
         self.outcome = outcome

@@ -1,4 +1,4 @@
-"""`featherback demo`: drop a Laikago, let it stand, say what happened, draw it."""
+"""`featherback demo`: drop a Laikago, let it stand, print what happened, draw it."""
 
 from __future__ import annotations
 

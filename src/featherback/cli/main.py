@@ -87,7 +87,7 @@ def main(args: list[str] | None = None) -> None:
         args: arguments without the program's name; ``sys.argv`` when None.
 
     Raises:
-        SystemExit: with status 1 after an error of ours, whose sentence goes to stderr.
+        SystemExit: with status 1 after an error of ours, whose message goes to stderr.
     """
     try:
         app.cli(

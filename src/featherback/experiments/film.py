@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from featherback.errors import FeatherbackError
-from featherback.experiments.recording import Motion
+from featherback.experiments.recording import Recording
 
 WIDTH, HEIGHT, FRAMES_PER_SECOND = 400, 300, 25
-MOST_FRAMES = 250
+MAX_FRAMES = 250
 MARK = np.array([0.85, 0.15, 0.15, 0.6], np.float32)  # colour of a target
 PATIENCE = 300.0  # seconds that a film may take
 STRIP = 6  # moments in a strip
@@ -30,7 +30,7 @@ def make_film(recording: Path) -> tuple[Path, str | None]:
     """Render a recording beside itself.
 
     Args:
-        recording: what `Motion.save` wrote.
+        recording: what `Recording.save` wrote.
 
     Returns:
         The GIF and None; or, where it cannot be rendered, a picture strip and a sentence that
@@ -44,11 +44,11 @@ def make_film(recording: Path) -> tuple[Path, str | None]:
     if reason is None:
         return film, None
     strip = recording.with_suffix(".png")
-    draw_motion(Motion.load(recording), strip)
+    draw_motion(Recording.load(recording), strip)
     return strip, f"{strip.name} is a picture strip instead of a film, since {reason}."
 
 
-def draw_motion(motion: Motion, path: Path) -> Path:
+def draw_motion(motion: Recording, path: Path) -> Path:
     """Draw a motion at six moments, evenly spaced, and save the picture."""
     import mujoco
 
@@ -79,7 +79,7 @@ def _render_apart(recording: Path, film: Path) -> str | None:
     return f"MuJoCo's renderer found no GL ({last})"
 
 
-def render(motion: Motion, film: Path) -> Path:
+def render(motion: Recording, film: Path) -> Path:
     """Render a motion as a GIF in this process; targets are marked by small spheres."""
     import mujoco
     from PIL import Image
@@ -89,7 +89,7 @@ def render(motion: Motion, film: Path) -> Path:
     camera = mujoco.MjvCamera()
     camera.lookat[:] = motion.camera[:3]
     camera.distance, camera.azimuth, camera.elevation = motion.camera[3:]
-    stride = max(round(1.0 / (FRAMES_PER_SECOND * motion.dt)), -(-motion.steps // MOST_FRAMES), 1)
+    stride = max(round(1.0 / (FRAMES_PER_SECOND * motion.dt)), -(-motion.steps // MAX_FRAMES), 1)
     rows = [*range(0, motion.steps, stride), motion.steps]
     renderer = mujoco.Renderer(model, HEIGHT, WIDTH)
     renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
@@ -157,7 +157,7 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m featherback.experiments.film RECORDING.npz FILM.gif")
         return 2
     try:
-        render(Motion.load(Path(arguments[0])), Path(arguments[1]))
+        render(Recording.load(Path(arguments[0])), Path(arguments[1]))
     except FeatherbackError as error:
         print(error, file=sys.stderr)
         return 1
