@@ -69,7 +69,10 @@ def test_a_quick_run_brings_the_ball_to_rest(tmp_path: Path) -> None:
     main(["run", "ball-rest", "--quick", "--out", str(tmp_path)])
     content = json.loads((tmp_path / "ball-rest.json").read_text())
     assert content["finished"]
-    assert sorted(content["files"]) == ["film", "plot", "recording"]
+    assert {"plot", "recording"} <= set(content["files"]) <= {"film", "plot", "recording"}
+    # without GL there is a note instead of a film
+    missing = any("was not made" in note for note in content["notes"])
+    assert ("film" in content["files"]) != missing
     for file in content["files"].values():
         assert (tmp_path / file).stat().st_size > 1000
     verdicts = [claim["holds"] for claim in content["claims"]]

@@ -27,6 +27,7 @@ from featherback.experiments import (
     run_seeds,
     runner,
 )
+from featherback.experiments import context as context_module
 from featherback.experiments.files import load_arrays, save_arrays, write_bytes
 from featherback.experiments.film import make_film
 from featherback.experiments.methods import run_cma, run_gradients
@@ -363,8 +364,8 @@ def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> No
     assert str(caught.value) == f"{path}: there is no such file; check the name."
 
 
-def test_a_film_or_a_strip_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a GIF where there is GL; where there is none, a strip and a sentence that says so."""
+def test_a_film_or_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a GIF where there is GL; where there is none, name what to install."""
     pytest.importorskip("PIL")
     path = motion().save(tmp_path / "m.npz")
     film, reason = make_film(path)
@@ -372,27 +373,33 @@ def test_a_film_or_a_strip_with_its_reason(tmp_path: Path, monkeypatch: pytest.M
         assert film == tmp_path / "m.gif"
         assert film.read_bytes().startswith(b"GIF8")
     else:
-        assert film == tmp_path / "m.png"
+        assert film is None
     monkeypatch.setenv("MUJOCO_GL", "disable")
     (tmp_path / "m.gif").unlink(missing_ok=True)
-    strip, reason = make_film(path)
-    assert strip == tmp_path / "m.png"
-    assert strip.read_bytes().startswith(b"\x89PNG")
+    film, reason = make_film(path)
+    assert film is None and not (tmp_path / "m.gif").exists()
     assert reason is not None
-    start = "m.png is a picture strip instead of a film, since MuJoCo's renderer found no GL ("
-    assert reason.startswith(start)
-    assert reason.endswith(").")
+    assert reason.startswith("m.gif was not made, because MuJoCo's renderer failed (")
+    assert "libegl1" in reason and "libosmesa6" in reason
 
 
-def test_a_film_without_pillow_is_a_strip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Say that pillow is missing, and draw the strip."""
+def test_a_film_needs_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say that pillow is missing and how to install it, and go on."""
     path = motion().save(tmp_path / "m.npz")
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "PIL" else sys.modules.get(name)
     )
-    strip, reason = make_film(path)
-    assert strip == tmp_path / "m.png"
-    assert reason == (
-        "m.png is a picture strip instead of a film, since pillow is not installed "
-        "(pip install 'featherback[plot]')."
+    assert make_film(path) == (
+        None,
+        "m.gif was not made, because pillow is not installed: pip install 'featherback[plot]'.",
     )
+
+
+def test_a_run_without_a_film_has_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the recording and note the reason where no film can be made."""
+    monkeypatch.setattr(context_module, "make_film", lambda path: (None, "no film today."))
+    here = Context("bowl", 0, True, tmp_path, show=False)
+    kept = motion()
+    here.record(kept.xml, {"q": kept.q, "v": kept.v, "u": kept.u}, dt=kept.dt)
+    assert sorted(here.files) == ["recording"]
+    assert here.notes == ["no film today."]

@@ -127,7 +127,7 @@ class Context:
         camera: tuple[float, float, float, float, float, float] = CAMERA,
         ending: str = "-motion",
     ) -> None:
-        """Save a recording, and a film or a picture strip of it.
+        """Save a recording, and a film of it; a note says what to install where there is none.
 
         Args:
             xml: the model, MJCF.
@@ -143,7 +143,8 @@ class Context:
         path = recording.save(self.path(f"{ending}.npz"))
         self.files[f"recording{ending.removeprefix('-motion')}"] = path
         film, reason = make_film(path)
-        self.files[f"film{ending.removeprefix('-motion')}"] = film
+        if film is not None:
+            self.files[f"film{ending.removeprefix('-motion')}"] = film
         if reason is not None:
             self.notes.append(reason)
 
