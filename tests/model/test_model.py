@@ -106,7 +106,7 @@ def test_report_groups_notices_by_kind() -> None:
         "friction.\n"
         "ignored (no meaning here): 1\n"
         '  <string>:5: <geom> in <body name="b">: solref of <geom> has no meaning here: contacts, '
-        "limits and equalities follow the contact law of this library."
+        "limits and equalities follow the contact model of this library."
     )
 
 

@@ -198,7 +198,7 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
 }
 """Element -> attribute -> meaning; keys are made by `element_key`."""
 
-_OWN_LAW = "contacts, limits and equalities follow the contact law of this library"
+_OWN_CONTACT_MODEL = "contacts, limits and equalities follow the contact model of this library"
 _OWN_SOLVER = "the solver has its own options"
 _FLUID = "there is no fluid"
 
@@ -207,7 +207,7 @@ REASONS: dict[str, str] = {
         "solref solimp solmix margin gap solreffriction solimpfriction solreflimit solimplimit "
         "cone impratio o_friction o_margin o_solimp o_solref torquescale refsafe ipc "
         "speculative".split(),
-        _OWN_LAW,
+        _OWN_CONTACT_MODEL,
     ),
     **dict.fromkeys(
         "iterations tolerance ls_iterations ls_tolerance noslip_iterations noslip_tolerance solver "

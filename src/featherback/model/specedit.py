@@ -1,4 +1,4 @@
-"""Refusals that must happen before compilation: shapes and actuators this library does not have."""
+"""What is not supported and must go before compilation: shapes and actuator laws."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def edit_spec(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
-    """Refuse what compilation could not carry, and take it out of the spec.
+    """Find what is not supported and cannot be compiled, and take it out of the spec.
 
     Args:
         spec: MuJoCo's editable model, changed in place.
-        locator: finds places in the user's file.
-        findings: receives the problems.
+        locator: finds locations in the user's file.
+        findings: receives what is not supported.
 
     Returns:
         The actuators that stay in the model without effect.
     """
     _remove_shapes(spec, locator, findings)
-    return _neutralise_actuators(spec, locator, findings)
+    return _disable_actuators(spec, locator, findings)
 
 
 def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None:
@@ -42,7 +42,9 @@ def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) ->
     for geom in list(spec.geoms):
         if geom.type in kinds:
             what, anchor = kinds[geom.type]
-            findings.refuse(locator.where("geom", geom), what, anchor, drop="the geom is left out.")
+            findings.add_unsupported(
+                locator.where("geom", geom), what, anchor, drop="the geom is left out."
+            )
             removed.add(geom.name)
             spec.delete(geom)
     for field in list(spec.hfields):
@@ -55,8 +57,8 @@ def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) ->
             spec.delete(sensor)
 
 
-def _neutralise_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
-    """Refuse actuators by their law, and make the refused ones motors without force."""
+def _disable_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
+    """Make actuators whose law is not supported motors without force, and return them."""
     import mujoco
 
     gains = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_AFFINE)
@@ -76,7 +78,7 @@ def _neutralise_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findi
         if known:
             continue
         law = _law(actuator)
-        findings.refuse(
+        findings.add_unsupported(
             locator.where("actuator", actuator),
             f"an actuator with {law} is not supported",
             "actuator-laws",
@@ -117,7 +119,7 @@ def _law(actuator: Any) -> str:
 
 
 def _make_motor(actuator: Any) -> None:
-    """Turn an actuator into a motor without force, so that its control keeps its place."""
+    """Make an actuator a motor without force, so that its control keeps its column in u."""
     import mujoco
 
     actuator.set_to_motor()
