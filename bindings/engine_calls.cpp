@@ -191,17 +191,6 @@ void bind_one_world(nb::class_<Engine>& c);
 
 void bind_engine(nb::module_& m) {
   const auto none = [](const char* name) { return nb::arg(name).none(); };
-  nb::class_<EngineOptions>(m, "Options", "Numerical options of an Engine.")
-      .def(nb::init<>())
-      .def_rw("margin", &EngineOptions::margin)
-      .def_rw("v_recover", &EngineOptions::v_recover)
-      .def_rw("v_rest", &EngineOptions::v_rest)
-      .def_rw("tolerance", &EngineOptions::tolerance)
-      .def_rw("regularization", &EngineOptions::regularization)
-      .def_rw("max_sweeps", &EngineOptions::max_sweeps)
-      .def_rw("box_friction", &EngineOptions::box_friction)
-      .def_rw("newton", &EngineOptions::newton)
-      .def_rw("gradient", &EngineOptions::gradient);
   nb::class_<Engine> c(m, "Engine", "One model compiled for stepping; see featherback.Simulator.");
   c.def("__init__", make_engine, "sizes"_a, "tables"_a, "theta"_a, "vert"_a, "options"_a, "isa"_a,
         "threads"_a)

@@ -6,11 +6,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 
 #include "bindings/engine_calls.hpp"
 #include "bindings/gil.hpp"
+#include "bindings/schema.hpp"
 #include "bindings/xla.hpp"
 #include "engine/engine.hpp"
 
@@ -35,20 +35,6 @@ std::string chosen_isa() {
 }
 std::string g_isa;
 
-std::vector<std::string> names_of(const char* what) {
-  std::vector<std::string> n;
-#define FB_X(name, ...) n.push_back(#name);
-  if (!std::strcmp(what, "sizes")) {
-    FB_SIZES(FB_X)
-  } else if (!std::strcmp(what, "tables")) {
-    FB_TABLES(FB_X)
-  } else {
-    FB_PARAMETERS(FB_X)
-  }
-#undef FB_X
-  return n;
-}
-
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -57,14 +43,10 @@ NB_MODULE(_core, m) {
   g_isa = chosen_isa();
   m.def("isa", [] { return g_isa; }, "Instruction set of the kernels in use.");
   m.def("available_isas", &fb::available_isas, "Instruction sets this processor and build offer.");
-  m.def("size_names", [] { return names_of("sizes"); }, "Sizes that an Engine is built from.");
-  m.def("table_names", [] { return names_of("tables"); }, "Integer tables, in any order.");
-  m.def(
-      "parameter_names", [] { return names_of("parameters"); },
-      "Physical parameters in the order in which they lie in a flat array.");
   m.attr("CONTACT_NUMBERS") = fb::kContactSize;
   m.attr("TRACE_NUMBERS") = fb::kTraceSize;
 
+  fb::bind_schema(m);
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);

@@ -1,7 +1,6 @@
 // Rollouts and their derivatives as calls of XLA, and how Python reaches the handlers.
 #include "bindings/xla.hpp"
 
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -26,8 +25,8 @@ Rule::Kind rule_kind(const std::string& name) {
 // what Python holds; engines with equal keys are the same engine
 class PoolHandle {
  public:
-  PoolHandle(const Engine& engine, int64_t key, std::map<unsigned, std::string> sentences,
-             const std::vector<BoundsRow>& bounds, const std::vector<RuleRow>& together) {
+  PoolHandle(const Engine& engine, int64_t key, const std::vector<BoundsRow>& bounds,
+             const std::vector<RuleRow>& together) {
     std::vector<Bounds> alone;
     for (const auto& [name, count, low, high, rule] : bounds)
       alone.push_back({name, count, low, high, rule});
@@ -37,8 +36,7 @@ class PoolHandle {
     std::lock_guard<std::mutex> hold(registry().mutex);
     pool_ = find_pool(key);
     if (pool_) return;
-    pool_ = std::make_shared<EnginePool>(engine, std::move(sentences), std::move(alone),
-                                         std::move(rules));
+    pool_ = std::make_shared<EnginePool>(engine, std::move(alone), std::move(rules));
     std::erase_if(registry().pools, [](const auto& x) { return x.second.expired(); });
     registry().pools[key] = pool_;
   }
@@ -47,7 +45,7 @@ class PoolHandle {
   std::shared_ptr<EnginePool> pool_;
 };
 
-CallStateOrError rollout_state(int64_t key, bool single) { return call_state(key, single, 0); }
+CallStateOrError rollout_state(int64_t key, bool single) { return call_state(key, single, {}); }
 
 // ---- the calls.  A single step has no axis of steps: x is (worlds, nx) before and after it.
 
@@ -104,7 +102,7 @@ void note_nonfinite(const ArrayIn& states, const StatusOut& found) {
   if (finite(states.at, worlds * rows * n, bytes)) return;
   for (long i = worlds * rows - 1; i >= 0; --i) {
     if (finite(static_cast<const char*>(states.at) + i * n * bytes, n, bytes)) continue;
-    found.status[i / rows] = host::kNonFinite;
+    found.status[i / rows] = kNonFinite;
     found.step[i / rows] = int32_t(std::max(i % rows - 1, 0L));
   }
 }
@@ -115,7 +113,7 @@ struct Caller {
   const char* where;
 
   void refuse_status(const WorldsTask& t, const StatusOut& found) const {
-    refuse_worlds(pool, where, t.worlds, found);
+    refuse_worlds(where, t.worlds, found);
   }
   void refuse_nonfinite(const WorldsTask& t, const ArrayIn& states, const StatusOut& found) const {
     note_nonfinite(states, found);
@@ -247,9 +245,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_hvp, hvp, (bind_arrays<8, 3>()));
 void bind_xla(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<PoolHandle>(m, "EnginePool", "Engines of one model for XLA; see featherback.jax.")
-      .def(nb::init<const Engine&, int64_t, std::map<unsigned, std::string>,
-                    const std::vector<BoundsRow>&, const std::vector<RuleRow>&>(),
-           "engine"_a, "key"_a, "sentences"_a, "bounds"_a, "rules"_a);
+      .def(nb::init<const Engine&, int64_t, const std::vector<BoundsRow>&,
+                    const std::vector<RuleRow>&>(),
+           "engine"_a, "key"_a, "bounds"_a, "rules"_a);
   m.def(
       "xla_handlers",
       [] {

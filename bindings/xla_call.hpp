@@ -9,7 +9,6 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "core/workspace.hpp"
 #include "engine/calls.hpp"
 #include "engine/engine_pool.hpp"
 #include "xla/ffi/api/ffi.h"
@@ -43,11 +42,11 @@ struct CallState {
   static inline ffi::TypeId id = {};
   std::shared_ptr<EnginePool> pool;
   bool single = false;  // rollouts: a step, without an axis of steps
-  int output = 0;       // outputs: which
+  Output output = {};   // outputs: which
 };
 using CallStateOrError = ffi::ErrorOr<std::unique_ptr<CallState>>;
 
-inline CallStateOrError call_state(int64_t key, bool single, int output) {
+inline CallStateOrError call_state(int64_t key, bool single, Output output) {
   std::lock_guard<std::mutex> hold(registry().mutex);
   std::shared_ptr<EnginePool> pool = find_pool(key);
   if (!pool)
@@ -156,9 +155,16 @@ inline void require_finite(const EnginePool& pool, const std::string& name, In a
     throw Refusal{name + " holds a NaN or infinity; give finite numbers" + hint + "."};
 }
 
+struct Sentence {
+  unsigned bit;
+  const char* text;
+};
+#define FB_X(constant, name, bit, sentence) {bit, #name ": " sentence},
+inline constexpr Sentence kSentences[] = {FB_STATUSES(FB_X)};
+#undef FB_X
+
 // the sentence of featherback.sim.status: worlds that are not OK, at most ten of them
-inline void refuse_worlds(const EnginePool& pool, const char* where, long worlds,
-                          const StatusOut& found) {
+inline void refuse_worlds(const char* where, long worlds, const StatusOut& found) {
   const auto [status, step] = found;
   long bad = 0;
   for (long w = 0; w < worlds; ++w) bad += status[w] != 0;
@@ -169,9 +175,9 @@ inline void refuse_worlds(const EnginePool& pool, const char* where, long worlds
   long told = 0;
   for (long w = 0; w < worlds && told < 10; ++w) {
     told += status[w] != 0;
-    for (const auto& [bit, sentence] : pool.sentences)
-      if (status[w] & bit)
-        text << "\nworld " << w << ", first at step " << step[w] << ", " << sentence;
+    for (const Sentence& s : kSentences)
+      if (status[w] & s.bit)
+        text << "\nworld " << w << ", first at step " << step[w] << ", " << s.text;
   }
   if (bad > told) text << "\nand " << bad - told << " more worlds.";
   throw Refusal{text.str()};

@@ -206,19 +206,16 @@ Task open_output(Engine& engine, const Reader& read, const Arrays& given) {
   t.x = read.row("x", given.x, read.layout().nv).at;
   return t;
 }
-long output_size_of(const Layout& s, int output) {
-  return host::output_size(s, host::Output(output));
-}
 OutputTask make_task(Engine& engine, const OutputArrays& given) {
   const Reader read(engine, given.q.shape[0]);
   auto t = open_output<OutputTask>(engine, read, given);
-  t.y = read.numbers("y", given.y, output_size_of(read.layout(), given.output));
+  t.y = read.numbers("y", given.y, host::output_size(read.layout(), given.output));
   return t;
 }
 OutputVjpTask make_task(Engine& engine, const OutputVjpArrays& given) {
   const Reader read(engine, given.q.shape[0]);
   auto t = open_output<OutputVjpTask>(engine, read, given);
-  t.y_bar = read.numbers("y_bar", given.y_bar, output_size_of(read.layout(), given.output));
+  t.y_bar = read.numbers("y_bar", given.y_bar, host::output_size(read.layout(), given.output));
   t.q_bar = read.row("q_bar", given.q_bar, read.layout().nq).at;
   t.v_bar = read.row("v_bar", given.v_bar, read.layout().nv).at;
   t.x_bar = read.row("x_bar", given.x_bar, read.layout().nv).at;
@@ -264,13 +261,11 @@ void set_first_rows(const Engine& engine, const char* name, const ArrayIn& from,
                 static_cast<const char*>(row.at) + w * row.stride * bytes, row.stride * bytes);
 }
 
-int output_named(const std::string& name) {
-  using host::Output;
-  if (name == "mass_matrix") return int(Output::mass_matrix);
-  if (name == "inverse_dynamics" || name == "bias") return int(Output::inverse_dynamics);
-  if (name == "forward_dynamics") return int(Output::forward_dynamics);
-  if (name == "poses") return int(Output::poses);
-  if (name == "center_of_mass") return int(Output::center_of_mass);
+Output output_named(const std::string& name) {
+#define FB_X(word, ...) \
+  if (name == #word) return Output::word;
+  FB_OUTPUTS(FB_X)
+#undef FB_X
   throw std::invalid_argument("there is no output " + name);
 }
 

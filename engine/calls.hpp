@@ -71,12 +71,12 @@ struct HvpArrays {
 
 // one row of every world
 struct OutputArrays {
-  int output;
+  Output output;
   ArrayIn q, v, x, theta;
   ArrayOut y;
 };
 struct OutputVjpArrays {
-  int output;
+  Output output;
   ArrayIn q, v, x, theta, y_bar;
   ArrayOut q_bar, v_bar, x_bar, theta_bar;
 };
@@ -106,6 +106,6 @@ LinearizeTask make_task(Engine& engine, const LinearizeArrays& given);
 void set_first_rows(const Engine& engine, const char* name, const ArrayIn& from,
                     const ArrayOut& states);
 
-int output_named(const std::string& name);
+Output output_named(const std::string& name);
 
 }  // namespace fb

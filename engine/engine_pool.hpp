@@ -1,7 +1,6 @@
 // Engines of one model for callers in any thread, without Python: each call takes an idle engine,
 // or a new one where all are at work.
 #pragma once
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -73,20 +72,15 @@ class EnginePool {
     std::unique_ptr<PooledEngine> own_;
   };
 
-  EnginePool(const Engine& engine, std::map<unsigned, std::string> sentences,
-             std::vector<Bounds> bounds, std::vector<Rule> rules)
-      : sentences(std::move(sentences)),
-        bounds(std::move(bounds)),
-        rules(std::move(rules)),
-        first_(engine) {}
+  EnginePool(const Engine& engine, std::vector<Bounds> bounds, std::vector<Rule> rules)
+      : bounds(std::move(bounds)), rules(std::move(rules)), first_(engine) {}
 
   const Layout& layout() const { return first_.layout(); }
   int real_bytes() const { return first_.real_bytes(); }
   int theta_size() const { return first_.theta_size(); }
   int state_size() const { return first_.state_size(); }
 
-  // what a status bit means, and what parameters may be
-  const std::map<unsigned, std::string> sentences;
+  // what parameters may be
   const std::vector<Bounds> bounds;
   const std::vector<Rule> rules;
 

@@ -8,12 +8,6 @@
 
 namespace fb::FB_ISA {
 
-template <class R>
-FB_FN Options<R> options_of(const EngineOptions& o) {
-  return {R(o.margin),  R(o.v_recover), R(o.v_rest), R(o.tolerance), R(o.regularization),
-          o.max_sweeps, o.box_friction, o.newton,    o.gradient};
-}
-
 // which of a task's worlds are those of a block: lanes past the last world repeat it
 template <int W>
 struct BlockWorlds {

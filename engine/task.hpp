@@ -9,10 +9,7 @@
 
 namespace fb {
 
-struct EngineOptions {
-  double margin, v_recover, v_rest, tolerance, regularization;
-  int max_sweeps, box_friction, newton, gradient;
-};
+using EngineOptions = Options<double>;
 
 // the model, its parameters and how many worlds: part of every task
 struct WorldsTask {
@@ -98,12 +95,12 @@ struct HvpTask : VjpTask {
 
 // an output of a model at q, v and its own third input x, one row of y for each world
 struct OutputTask : WorldsTask {
-  int output;  // of the enum Output
+  Output output;
   const void *q, *v, *x;
   void* y;
 };
 struct OutputVjpTask : WorldsTask {
-  int output;
+  Output output;
   const void *q, *v, *x, *y_bar;
   void *q_bar, *v_bar, *x_bar;  // the last two may be null
   Target theta_bar;             // written

@@ -10,8 +10,9 @@ namespace fb::FB_ISA {
 
 FB_FN int largest_output(const Layout& s) {
   int largest = 0;
-  for (Output kind : {Output::poses, Output::center_of_mass, Output::mass_matrix,
-                      Output::inverse_dynamics, Output::forward_dynamics})
+#define FB_X(name, ...) Output::name,
+  for (Output kind : {FB_OUTPUTS(FB_X)})
+#undef FB_X
     largest = output_size(s, kind) > largest ? output_size(s, kind) : largest;
   return largest;
 }
@@ -57,7 +58,7 @@ struct WorldBlock {
     carve_all(task.layout, base);
     m.s = task.layout;
     m.vert = static_cast<const R*>(task.vert);
-    o = options_of<R>(task.options);
+    o = options_as<R>(task.options);
     if constexpr (kShared) {
       all_theta = static_cast<const P*>(task.theta);
       all_derived = static_cast<const P*>(task.derived);

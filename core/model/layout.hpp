@@ -20,6 +20,12 @@ struct Layout : Sizes {
 #undef FB_X
 };
 
+#define FB_X(...) +1
+inline constexpr int kSizes = 0 FB_SIZES(FB_X);
+inline constexpr int kTables = 0 FB_TABLES(FB_X);
+inline constexpr int kParameters = 0 FB_PARAMETERS(FB_X);
+#undef FB_X
+
 }  // namespace fb
 
 namespace fb::FB_ISA {
@@ -42,7 +48,7 @@ FB_INLINE long table_size(const Sizes& s) {
 }
 // tables: all of them in the order of the schema, in memory of the host or of a device
 FB_INLINE Layout bind_layout(const Sizes& sizes, const int32_t* tables) {
-  Layout s{};
+  Layout s;
   static_cast<Sizes&>(s) = sizes;
 #define FB_X(name, count) \
   s.name = tables;        \
@@ -52,10 +58,20 @@ FB_INLINE Layout bind_layout(const Sizes& sizes, const int32_t* tables) {
   return s;
 }
 
+// options in another number type
+template <class R, class S>
+FB_INLINE Options<R> options_as(const Options<S>& from) {
+  Options<R> o;
+#define FB_X(name, ...) o.name = decltype(o.name)(from.name);
+  FB_OPTIONS(FB_X)
+#undef FB_X
+  return o;
+}
+
 // named views into one flat array of parameters (or of their cotangents)
 template <class P>
 struct Theta {
-#define FB_X(name, count) P* name;
+#define FB_X(name, ...) P* name;
   FB_PARAMETERS(FB_X)
 #undef FB_X
 };
@@ -66,18 +82,19 @@ struct Derived {
 #undef FB_X
 };
 
+// point a view at a flat array; return its length
 template <class P>
-FB_INLINE int bind(const Layout& s, P* base, Theta<P>& view) {
+FB_INLINE int bind(const Sizes& s, P* base, Theta<P>& view) {
   int at = 0;
-#define FB_X(name, count) \
-  view.name = base + at;  \
-  at += count;
+#define FB_X(name, rows, columns, ...) \
+  view.name = base + at;               \
+  at += (rows) * (columns);
   FB_PARAMETERS(FB_X)
 #undef FB_X
   return at;
 }
 template <class P>
-FB_INLINE int bind(const Layout& s, P* base, Derived<P>& view) {
+FB_INLINE int bind(const Sizes& s, P* base, Derived<P>& view) {
   int at = 0;
 #define FB_X(name, count) \
   view.name = base + at;  \
@@ -86,14 +103,14 @@ FB_INLINE int bind(const Layout& s, P* base, Derived<P>& view) {
 #undef FB_X
   return at;
 }
-FB_INLINE int theta_size(const Layout& s) {
+FB_INLINE int theta_size(const Sizes& s) {
   int at = 0;
-#define FB_X(name, count) at += count;
+#define FB_X(name, rows, columns, ...) at += (rows) * (columns);
   FB_PARAMETERS(FB_X)
 #undef FB_X
   return at;
 }
-FB_INLINE int derived_size(const Layout& s) {
+FB_INLINE int derived_size(const Sizes& s) {
   int at = 0;
 #define FB_X(name, count) at += count;
   FB_DERIVED(FB_X)

@@ -21,7 +21,7 @@ FB_FN void run_output(const OutputTask& t, long index, char* workspace) {
   WorldBlock<T, P> b;
   b.open(t, index, workspace, false);
   const WorldsOf<T> block(t, index);
-  const Output kind = Output(t.output);
+  const Output kind = t.output;
   const int n = output_size(b.m.s, kind);
   const OutputPoint<T> at = load_point(t, block, b);
   output(b.m, kind, at, b.output, b.w);
@@ -34,7 +34,7 @@ FB_FN void run_output_vjp(const OutputVjpTask& t, long index, char* workspace) {
   b.open(t, index, workspace, t.theta_bar.at != nullptr);
   const WorldsOf<T> block(t, index);
   const Layout& s = b.m.s;
-  const Output kind = Output(t.output);
+  const Output kind = t.output;
   const int n = output_size(s, kind), nparam = theta_size(s) + derived_size(s);
   if (t.theta_bar.at) {
     for (int i = 0; i < nparam; ++i) b.param_bar[i] = T(0);

@@ -41,10 +41,9 @@ class Case:
         """The ops of the model under the simulator's parameters and options."""
         structure, sim = self.model.structure, self.sim
         theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
-        limits = ("max_contacts", "max_sweeps")
-        sizes = {**structure.sizes, **{k: getattr(sim.options, k) for k in limits}}
+        limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
         vert = structure.vert.reshape(-1)
-        return _oracle.model_ops(sizes, structure.tables, theta, vert, sim.options.core())
+        return _oracle.model_ops(*structure.packed(**limits), theta, vert, sim.options)
 
 
 TREE = """

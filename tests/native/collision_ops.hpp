@@ -3,7 +3,6 @@
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/pair.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -30,217 +29,217 @@ inline Array make_array(std::vector<double> numbers, std::initializer_list<size_
   return Array(kept->data(), shape, owner);
 }
 
-// rows of a table of vertices that are vertices: the first five are the mesh's own numbers
-inline int hull_count(size_t rows) { return rows == 0 ? 0 : int(rows) - core::kMeshFrame / 3; }
-
-template <class T>
-core::Shape<T> make_shape(const T* x, const core::Real<T>* vert, int nvert) {
-  core::Shape<T> s{{x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert};
-  for (int e = 0; e < 9; ++e) s.R.a[e] = x[3 + e];
-  return s;
+// the shapes of a kind of pair
+inline void shapes_of(int kind, ShapeType* types) {
+#define FB_X(pair, a, b, slots, function) \
+  if (kind == pair) {                     \
+    types[0] = a;                         \
+    types[1] = b;                         \
+  }
+  FB_PAIRS(FB_X)
+#undef FB_X
 }
 
-// worlds first .. first + W - 1 of a table of shapes, the last world repeated beyond the end
-template <class T>
-core::Shape<T> load_shapes(const Table& table, size_t first,
-                           const std::vector<core::Real<T>>& vert) {
-  T x[kShapeNumbers];
-  for (int e = 0; e < kShapeNumbers; ++e)
-    for (int k = 0; k < core::kLanes<T>; ++k) {
-      const size_t world = std::min(first + size_t(k), table.shape(0) - 1);
-      core::set_lane(x[e], k, core::Real<T>(table(world, e)));
+// two shapes of one kind of pair in many worlds; the mesh is the same in all
+class ShapePairs {
+ public:
+  ShapePairs(int kind, Table a, Table b, Table vert)
+      : kind_(kind), shape_{std::move(a), std::move(b)}, vert_(std::move(vert)) {
+    if (kind < 0 || kind >= kPairKinds)
+      throw nb::value_error("ShapePairs(): no such kind of pair.");
+    require_shapes(shape_[0]);
+    require_shapes(shape_[1]);
+    shapes_of(kind, type_);
+  }
+
+  // (worlds, slots, 8): phi, n, p, on.  lanes: 1, 4 or 8 worlds in one number; single: in float32
+  Array collide(int lanes, bool single) const {
+    const auto run = [&]<class T>(T) { return collide_in<T>(); };
+    std::vector<double> out;
+    if (single)
+      out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
+    else
+      out = lanes == 1   ? run(double())
+            : lanes == 4 ? run(core::Lane<double, 4>())
+                         : run(core::Lane<double, 8>());
+    return make_array(std::move(out), {worlds(), slots(), size_t(kTouchNumbers)});
+  }
+
+  // (worlds, slots, 7): the tangents of phi, n, p, given those of the shapes
+  Array tangent(Table a_tan, Table b_tan) const {
+    require_shapes(a_tan);
+    require_shapes(b_tan);
+    const Table* tans[2] = {&a_tan, &b_tan};
+    std::vector<double> out;
+    for (size_t w = 0; w < worlds(); ++w) {
+      core::ContactPoint<D> touch[core::kMaxSlots];
+      core::collide(kind_, dual_shape(0, w, *tans[0]), dual_shape(1, w, *tans[1]), touch);
+      for (size_t j = 0; j < slots(); ++j) {
+        const core::ContactPoint<D>& t = touch[j];
+        for (const D& x : {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z}) out.push_back(x.d);
+      }
     }
-  return make_shape<T>(x, vert.data(), hull_count(vert.size() / 3));
-}
+    return make_array(std::move(out), {worlds(), slots(), size_t(7)});
+  }
 
-// (worlds, slots, 8): phi, n, p, on
-template <class T>
-std::vector<double> collide_worlds(int kind, const Table& a, const Table& b, const Table& vert) {
-  const size_t worlds = a.shape(0), slots = size_t(core::pair_slots(kind));
-  const std::vector<core::Real<T>> hull(vert.data(), vert.data() + vert.size());
-  std::vector<double> out(worlds * slots * kTouchNumbers);
-  core::ContactPoint<T> touch[core::kMaxSlots];
-  for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
-    core::collide(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull), touch);
-    for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds; ++k)
-      for (size_t j = 0; j < slots; ++j) {
-        const core::ContactPoint<T>& t = touch[j];
-        const T numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
-        double* row = &out[((first + k) * slots + j) * kTouchNumbers];
-        for (int e = 0; e < 7; ++e) row[e] = double(core::lane(numbers[e], int(k)));
-        row[7] = core::mask_lane(t.active, int(k)) ? 1.0 : 0.0;
+  // point_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; lanes: 1
+  // or 4 worlds in one number (8 in float32)
+  Array adjoint(int slot, Table point_bar, int lanes, bool single, double start) const {
+    require_bar(slot, point_bar);
+    const auto run = [&]<class T>(T) { return adjoint_in<T>(slot, point_bar, start); };
+    std::vector<double> out;
+    if (single)
+      out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
+    else
+      out = lanes == 1 ? run(double()) : run(core::Lane<double, 4>());
+    return make_array(std::move(out), {worlds(), size_t(kBarNumbers)});
+  }
+
+  // the tangents of the 18 numbers, for shapes that move and a cotangent that does not
+  Array adjoint_tangent(int slot, Table a_tan, Table b_tan, Table point_bar) const {
+    require_shapes(a_tan);
+    require_shapes(b_tan);
+    require_bar(slot, point_bar);
+    std::vector<double> out;
+    for (size_t w = 0; w < worlds(); ++w) {
+      const double* t = &point_bar(w, 0);
+      core::ShapeBar<D> bars[2] = {start_bar<D>(0), start_bar<D>(0)};
+      core::SlotBars<D> touch{};
+      core::add_slot<D>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
+      core::collide_adjoint<D>(kind_, dual_shape(0, w, a_tan), dual_shape(1, w, b_tan), touch,
+                               bars[0], bars[1]);
+      D bar[kBarNumbers];
+      read_bars(bars, bar);
+      for (const D& x : bar) out.push_back(x.d);
+    }
+    return make_array(std::move(out), {worlds(), size_t(kBarNumbers)});
+  }
+
+  size_t slots() const { return size_t(core::pair_slots(kind_)); }
+
+ private:
+  using D = core::Dual<double>;
+
+  size_t worlds() const { return shape_[0].shape(0); }
+
+  void require_shapes(const Table& table) const {
+    if (table.shape(0) != worlds() || table.shape(1) != kShapeNumbers)
+      throw nb::value_error("ShapePairs(): shapes must be two tables of (worlds, 15).");
+  }
+  void require_bar(int slot, const Table& point_bar) const {
+    if (slot < 0 || slot >= int(slots())) throw nb::value_error("adjoint(): no such slot.");
+    if (point_bar.shape(0) != worlds() || point_bar.shape(1) != 7)
+      throw nb::value_error("adjoint(): point_bar must be a table of (worlds, 7).");
+  }
+
+  template <class T>
+  core::Shape<T> make_shape(int which, const T* x, const core::Real<T>* vert) const {
+    // the first five rows of a mesh are its own numbers
+    const size_t rows = vert_.shape(0);
+    const int nvert = rows == 0 ? 0 : int(rows) - core::kMeshFrame / 3;
+    core::Shape<T> s{type_[which], {x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert};
+    for (int e = 0; e < 9; ++e) s.R.a[e] = x[3 + e];
+    return s;
+  }
+  core::Shape<D> dual_shape(int which, size_t world, const Table& tan) const {
+    D x[kShapeNumbers];
+    for (int e = 0; e < kShapeNumbers; ++e) x[e] = {shape_[which](world, e), tan(world, e)};
+    return make_shape<D>(which, x, vert_.data());
+  }
+
+  // numbers of worlds first .. first + W - 1, the last world repeated beyond the end
+  template <class T>
+  void load(const Table& table, size_t first, int numbers, T* x) const {
+    for (int e = 0; e < numbers; ++e)
+      for (int k = 0; k < core::kLanes<T>; ++k) {
+        const size_t world = std::min(first + size_t(k), worlds() - 1);
+        core::set_lane(x[e], k, core::Real<T>(table(world, e)));
       }
   }
-  return out;
-}
-
-inline void check_tables(int kind, const Table& a, const Table& b) {
-  if (kind < 0 || kind >= core::kPairKinds)
-    throw nb::value_error("collide(): no such kind of pair.");
-  if (a.shape(0) != b.shape(0) || a.shape(1) != kShapeNumbers || b.shape(1) != kShapeNumbers)
-    throw nb::value_error("collide(): shapes must be two tables of (worlds, 15).");
-}
-
-// lanes: 1, 4 or 8 worlds in one number; single: in float32
-inline Array collide(int kind, Table a, Table b, Table vert, int lanes, bool single) {
-  check_tables(kind, a, b);
-  std::vector<double> out;
-  if (single)
-    out = lanes == 1 ? collide_worlds<float>(kind, a, b, vert)
-                     : collide_worlds<core::Lane<float, 8>>(kind, a, b, vert);
-  else
-    out = lanes == 1   ? collide_worlds<double>(kind, a, b, vert)
-          : lanes == 4 ? collide_worlds<core::Lane<double, 4>>(kind, a, b, vert)
-                       : collide_worlds<core::Lane<double, 8>>(kind, a, b, vert);
-  return make_array(std::move(out),
-                    {a.shape(0), size_t(core::pair_slots(kind)), size_t(kTouchNumbers)});
-}
-
-// (worlds, slots, 7): the tangents of phi, n, p
-inline Array collide_tangent(int kind, Table a, Table a_tan, Table b, Table b_tan, Table vert) {
-  using D = core::Dual<double>;
-  check_tables(kind, a, b);
-  check_tables(kind, a_tan, b_tan);
-  const size_t worlds = a.shape(0), slots = size_t(core::pair_slots(kind));
-  std::vector<double> out(worlds * slots * 7);
-  core::ContactPoint<D> touch[core::kMaxSlots];
-  for (size_t w = 0; w < worlds; ++w) {
-    D x[kShapeNumbers], y[kShapeNumbers];
-    for (int e = 0; e < kShapeNumbers; ++e) {
-      x[e] = {a(w, e), a_tan(w, e)};
-      y[e] = {b(w, e), b_tan(w, e)};
-    }
-    const int nvert = hull_count(vert.shape(0));
-    core::collide(kind, make_shape<D>(x, vert.data(), nvert), make_shape<D>(y, vert.data(), nvert),
-                  touch);
-    for (size_t j = 0; j < slots; ++j) {
-      const core::ContactPoint<D>& t = touch[j];
-      const D numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
-      for (int e = 0; e < 7; ++e) out[(w * slots + j) * 7 + e] = numbers[e].d;
-    }
+  template <class T>
+  core::Shape<T> load_shape(int which, size_t first, const std::vector<core::Real<T>>& hull) const {
+    T x[kShapeNumbers];
+    load(shape_[which], first, kShapeNumbers, x);
+    return make_shape<T>(which, x, hull.data());
   }
-  return make_array(std::move(out), {worlds, slots, size_t(7)});
-}
-
-// the cotangents of worlds first .. first + W - 1, the last world repeated beyond the end
-template <class T>
-core::ContactPointBar<T> load_touch_bars(const Table& table, size_t first) {
-  T x[7];
-  for (int e = 0; e < 7; ++e)
-    for (int k = 0; k < core::kLanes<T>; ++k) {
-      const size_t world = std::min(first + size_t(k), table.shape(0) - 1);
-      core::set_lane(x[e], k, core::Real<T>(table(world, e)));
-    }
-  return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6]}};
-}
-
-// a bar whose numbers are multiples of `start`, all different
-template <class T>
-core::ShapeBar<T> shape_bar(core::Real<T> start) {
-  using R = core::Real<T>;
-  const core::Vec3<T> x{T(start), T(start * 2), T(start * 3)};
-  return {{x, x * R(10)}, x * R(100)};
-}
-
-// the 18 numbers of two bars: pose (6) and size (3) of A, then of B
-template <class T>
-void read_shape_bars(const core::ShapeBar<T>* bars, T* x) {
-  for (int s = 0; s < 2; ++s) {
-    const core::Vec3<T> parts[3] = {bars[s].pose.ang, bars[s].pose.lin, bars[s].size};
-    for (int e = 0; e < 3; ++e) {
-      T* at = x + s * 9 + e * 3;
-      at[0] = parts[e].x;
-      at[1] = parts[e].y;
-      at[2] = parts[e].z;
-    }
+  template <class T>
+  std::vector<core::Real<T>> hull() const {
+    return {vert_.data(), vert_.data() + vert_.size()};
   }
-}
 
-template <class T>
-std::vector<double> adjoint_worlds(int kind, int slot, const Table& a, const Table& b,
-                                   const Table& vert, const Table& point_bar, double start) {
-  using R = core::Real<T>;
-  const size_t worlds = a.shape(0);
-  const std::vector<core::Real<T>> hull(vert.data(), vert.data() + vert.size());
-  std::vector<double> out(worlds * kBarNumbers);
-  for (size_t first = 0; first < worlds; first += core::kLanes<T>) {
-    core::ShapeBar<T> bars[2] = {shape_bar<T>(R(start)), shape_bar<T>(R(start))};
-    core::SlotBars<T> touch{};
-    core::add_slot(touch, slot, load_touch_bars<T>(point_bar, first));
-    core::collide_adjoint(kind, load_shapes<T>(a, first, hull), load_shapes<T>(b, first, hull),
-                          touch, bars[0], bars[1]);
-    T x[kBarNumbers];
-    read_shape_bars(bars, x);
-    for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds; ++k)
-      for (int e = 0; e < kBarNumbers; ++e)
-        out[(first + k) * kBarNumbers + e] = double(core::lane(x[e], int(k)));
-  }
-  return out;
-}
-
-inline void check_touch_bar(int kind, int slot, const Table& a, const Table& point_bar) {
-  if (slot < 0 || slot >= core::pair_slots(kind))
-    throw nb::value_error("collide_adjoint(): no such slot.");
-  if (point_bar.shape(0) != a.shape(0) || point_bar.shape(1) != 7)
-    throw nb::value_error("collide_adjoint(): point_bar must be a table of (worlds, 7).");
-}
-
-// point_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; lanes: 1
-// or 4 worlds in one number (8 in float32)
-inline Array collide_adjoint(int kind, int slot, Table a, Table b, Table vert, Table point_bar,
-                             int lanes, bool single, double start) {
-  check_tables(kind, a, b);
-  check_touch_bar(kind, slot, a, point_bar);
-  const auto run = [&]<class T>(T) {
-    return adjoint_worlds<T>(kind, slot, a, b, vert, point_bar, start);
-  };
-  std::vector<double> out;
-  if (single)
-    out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
-  else
-    out = lanes == 1 ? run(double()) : run(core::Lane<double, 4>());
-  return make_array(std::move(out), {a.shape(0), size_t(kBarNumbers)});
-}
-
-// the tangents of the 18 numbers, for shapes that move and a cotangent that does not
-inline Array collide_adjoint_tangent(int kind, int slot, std::pair<Table, Table> a,
-                                     std::pair<Table, Table> b, Table vert, Table point_bar) {
-  using D = core::Dual<double>;
-  check_tables(kind, a.first, b.first);
-  check_tables(kind, a.second, b.second);
-  check_touch_bar(kind, slot, a.first, point_bar);
-  const size_t worlds = a.first.shape(0);
-  const int nvert = hull_count(vert.shape(0));
-  std::vector<double> out(worlds * kBarNumbers);
-  for (size_t w = 0; w < worlds; ++w) {
-    D x[kShapeNumbers], y[kShapeNumbers], bar[kBarNumbers];
-    for (int e = 0; e < kShapeNumbers; ++e) {
-      x[e] = {a.first(w, e), a.second(w, e)};
-      y[e] = {b.first(w, e), b.second(w, e)};
+  template <class T>
+  std::vector<double> collide_in() const {
+    const auto vert = hull<T>();
+    std::vector<double> out(worlds() * slots() * kTouchNumbers);
+    core::ContactPoint<T> touch[core::kMaxSlots];
+    for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
+      core::collide(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert), touch);
+      for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds(); ++k)
+        for (size_t j = 0; j < slots(); ++j) {
+          const core::ContactPoint<T>& t = touch[j];
+          const T numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
+          double* row = &out[((first + k) * slots() + j) * kTouchNumbers];
+          for (int e = 0; e < 7; ++e) row[e] = double(core::lane(numbers[e], int(k)));
+          row[7] = core::mask_lane(t.active, int(k)) ? 1.0 : 0.0;
+        }
     }
-    const double* t = &point_bar(w, 0);
-    core::ShapeBar<D> bars[2] = {shape_bar<D>(0), shape_bar<D>(0)};
-    core::SlotBars<D> touch{};
-    core::add_slot<D>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
-    core::collide_adjoint<D>(kind, make_shape<D>(x, vert.data(), nvert),
-                             make_shape<D>(y, vert.data(), nvert), touch, bars[0], bars[1]);
-    read_shape_bars(bars, bar);
-    for (int e = 0; e < kBarNumbers; ++e) out[w * kBarNumbers + e] = bar[e].d;
+    return out;
   }
-  return make_array(std::move(out), {worlds, size_t(kBarNumbers)});
-}
+
+  template <class T>
+  std::vector<double> adjoint_in(int slot, const Table& point_bar, double start) const {
+    const auto vert = hull<T>();
+    std::vector<double> out(worlds() * kBarNumbers);
+    for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
+      T t[7], x[kBarNumbers];
+      load(point_bar, first, 7, t);
+      core::ShapeBar<T> bars[2] = {start_bar<T>(start), start_bar<T>(start)};
+      core::SlotBars<T> touch{};
+      core::add_slot<T>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
+      core::collide_adjoint(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert),
+                            touch, bars[0], bars[1]);
+      read_bars(bars, x);
+      for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds(); ++k)
+        for (int e = 0; e < kBarNumbers; ++e)
+          out[(first + k) * kBarNumbers + e] = double(core::lane(x[e], int(k)));
+    }
+    return out;
+  }
+
+  // a bar whose numbers are multiples of `start`, all different
+  template <class T>
+  static core::ShapeBar<T> start_bar(double start) {
+    using R = core::Real<T>;
+    const core::Vec3<T> x{T(R(start)), T(R(start) * 2), T(R(start) * 3)};
+    return {{x, x * R(10)}, x * R(100)};
+  }
+  // the 18 numbers of two bars: pose (6) and size (3) of A, then of B
+  template <class T>
+  static void read_bars(const core::ShapeBar<T>* bars, T* x) {
+    for (int s = 0; s < 2; ++s)
+      for (const core::Vec3<T>& part : {bars[s].pose.ang, bars[s].pose.lin, bars[s].size}) {
+        *x++ = part.x;
+        *x++ = part.y;
+        *x++ = part.z;
+      }
+  }
+
+  int kind_;
+  ShapeType type_[2];
+  Table shape_[2], vert_;
+};
 
 }  // namespace fb::ops
 
 inline void register_collision_ops(nanobind::module_& m) {
   using namespace nanobind::literals;
-  m.def("pair_slots", [](int kind) { return fb::ops::core::pair_slots(kind); }, "kind"_a);
-  m.def("collide", &fb::ops::collide, "kind"_a, "a"_a, "b"_a, "vert"_a, "lanes"_a = 1,
-        "single"_a = false);
-  m.def("collide_tangent", &fb::ops::collide_tangent, "kind"_a, "a"_a, "a_tan"_a, "b"_a, "b_tan"_a,
-        "vert"_a);
-  m.def("collide_adjoint", &fb::ops::collide_adjoint, "kind"_a, "slot"_a, "a"_a, "b"_a, "vert"_a,
-        "point_bar"_a, "lanes"_a = 1, "single"_a = false, "start"_a = 0.0);
-  m.def("collide_adjoint_tangent", &fb::ops::collide_adjoint_tangent, "kind"_a, "slot"_a, "a"_a,
-        "b"_a, "vert"_a, "point_bar"_a);
+  using fb::ops::ShapePairs, fb::ops::Table;
+  nanobind::class_<ShapePairs>(m, "ShapePairs", "Two shapes of one kind of pair in many worlds.")
+      .def(nanobind::init<int, Table, Table, Table>(), "kind"_a, "a"_a, "b"_a, "vert"_a)
+      .def("collide", &ShapePairs::collide, "lanes"_a = 1, "single"_a = false)
+      .def("tangent", &ShapePairs::tangent, "a_tan"_a, "b_tan"_a)
+      .def("adjoint", &ShapePairs::adjoint, "slot"_a, "point_bar"_a, "lanes"_a = 1,
+           "single"_a = false, "start"_a = 0.0)
+      .def("adjoint_tangent", &ShapePairs::adjoint_tangent, "slot"_a, "a_tan"_a, "b_tan"_a,
+           "point_bar"_a);
 }

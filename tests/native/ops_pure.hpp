@@ -204,7 +204,7 @@ struct SolveRowsOp {
       p.max_sweeps = 2000;
       p.box_friction = box;
       p.newton = plain_sweeps == 0;
-      p.gradient = core::kGradientAuto;
+      p.gradient = kGradientAuto;
       if (plain_sweeps > 0) {
         p.max_sweeps = plain_sweeps;
         p.tolerance = R(0);

@@ -69,13 +69,14 @@ NB_MODULE(_oracle, m) {
   m.def("pure_ops", [] { return OpSet{table()}; }, "Ops that need no model.");
   m.def(
       "model_ops",
-      [](nb::dict sizes, nb::dict tables, Vector theta, Vector vert, nb::dict options) {
+      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options) {
         return OpSet{model_table(make_box(sizes, tables, input(theta), input(vert), options))};
       },
       "Ops of one model, from the arrays an Engine is built from.");
   m.def(
       "rows",
-      [](nb::dict sizes, nb::dict tables, Vector theta, Vector vert, nb::dict options, Vector x) {
+      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options,
+         Vector x) {
         const RowDump d =
             dump_rows(make_box(sizes, tables, input(theta), input(vert), options), input(x));
         return nb::make_tuple(output(d.A), output(d.b), output(d.lo), output(d.hi), output(d.mu),

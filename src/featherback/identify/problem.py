@@ -23,7 +23,7 @@ from featherback.identify.states import (
 )
 from featherback.identify.unknowns import Block
 from featherback.sim import Rollout, Simulator, Status
-from featherback.sim.directions import theta_direction
+from featherback.sim.bridge import bridge_of
 
 Array = NDArray[np.float64]
 
@@ -230,19 +230,13 @@ class Problem:
         count = len(tangents) if nv is None else 2 * nv
         windows, model = len(self.windows), self.sim.model
         replay = point.roll.replay
-        one = (replay.q[0].size + replay.v[0].size) * 8 * windows * 3
+        one = replay.path.x[0].size * 8 * windows * 3
         at_once = max(1, MOST_BYTES // max(one, 1))
         basis = tangent_basis(model, point.starts.q)
         columns: list[Array] = []
         for first in range(0, count, at_once):
             chosen = range(first, min(first + at_once, count))
             n = len(chosen)
-            tiled = replace(
-                replay,
-                q=np.tile(replay.q, (n, 1, 1)),
-                v=np.tile(replay.v, (n, 1, 1)),
-                u=None if replay.u is None else np.tile(replay.u, (n, 1, 1)),
-            )
             dq, dv = np.zeros((n, windows, model.nq)), np.zeros((n, windows, model.nv))
             dtheta = None
             if nv is None:
@@ -253,9 +247,10 @@ class Problem:
                         dq[k] = basis[:, i]
                     else:
                         dv[k, :, i - nv] = 1.0
-            start = (dq.reshape(-1, model.nq), dv.reshape(-1, model.nv))
-            q_dot, v_dot = tiled.jvp("identify()", start, None, dtheta)
-            columns += list(self._rows(q_dot, v_dot).reshape(n, windows, -1))
+            layout = replay.path.layout
+            start = layout.join((n * windows,), dq.reshape(-1, model.nq), dv.reshape(-1, model.nv))
+            x_dot = replay.tiled(n).jvp("identify()", start, None, dtheta)
+            columns += list(self._rows(layout.q(x_dot), layout.v(x_dot)).reshape(n, windows, -1))
         return np.stack(columns, axis=-1)
 
     def _dtheta(self, tangents: list[dict[str, Array]]) -> NDArray[np.floating] | None:
@@ -267,9 +262,7 @@ class Problem:
             each = np.stack([np.asarray(t.get(name, like)) for t in tangents])
             whole[name] = np.repeat(each, windows, axis=0)
         worlds = windows * len(tangents)
-        dtype = self.sim.dtype
-        dtheta = theta_direction("identify()", self.sim.params, whole, worlds, dtype)
-        return None if dtheta is None else np.ascontiguousarray(dtheta)
+        return bridge_of(self.sim).read_direction("identify()", whole, worlds)
 
     def _rows(self, q_dot: NDArray[np.floating], v_dot: NDArray[np.floating]) -> Array:
         """Return tangents of all states as derivatives of the residual."""

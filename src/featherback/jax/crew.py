@@ -16,6 +16,7 @@ import numpy as np
 from featherback._core import EnginePool, isa, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
+from featherback.sim.bridge import SENTENCES, bridge_of
 from featherback.sim.inputs import (
     DIRECTIONS,
     EIGENVALUES,
@@ -26,7 +27,6 @@ from featherback.sim.inputs import (
     in_force,
     pointed,
 )
-from featherback.sim.status import SENTENCES
 
 NO_ROW = (
     "0 there, since the model was loaded with none and has no friction row: give it a small "
@@ -80,8 +80,9 @@ def engines_of(sim: Simulator) -> Engines:
         _register()
         m, key = sim.model, _key(sim)
         sentences = {int(k): text for k, text in SENTENCES.items()}
-        crew = EnginePool(sim.engine, key, sentences, _bounds(sim), _rules(sim))
-        sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, sim.engine.theta_size)
+        engine = bridge_of(sim).engine
+        crew = EnginePool(engine, key, sentences, _bounds(sim), _rules(sim))
+        sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, engine.theta_size)
         _engines[sim] = Engines(key, crew, sim.dtype, *sizes)
     return _engines[sim]
 

@@ -15,6 +15,7 @@ from featherback.errors import ParameterError, ShapeError
 from featherback.jax.crew import Engines, engines_of
 from featherback.jax.spread import spread
 from featherback.sim import Simulator
+from featherback.sim.bridge import refuse_too_large
 from featherback.sim.inputs import (
     INERTIAS,
     NO_GRADIENT,
@@ -26,7 +27,6 @@ from featherback.sim.inputs import (
     refuse_unknown,
     same_worlds,
 )
-from featherback.sim.memory import refuse_too_large
 
 Params = dict[str, ArrayLike]
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._typing import Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
 from featherback.model.structure import Structure
-
-Real = NDArray[np.floating]
 
 
 def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
@@ -29,6 +28,22 @@ def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
             f"{where}: {name} has dtype {array.dtype}; expected real numbers ({dtype.name})."
         )
     return np.ascontiguousarray(array, dtype)
+
+
+def require_finite(where: str, name: str, array: Real, hint: str = "give finite numbers") -> None:
+    """Refuse an array with a NaN or infinity, and name its first entry that is one.
+
+    Args:
+        where: the call, for messages.
+        name: of the array, as the caller knows it.
+        array: in the shape in which the caller gave it.
+        hint: what to do.
+    """
+    if np.isfinite(array).all():
+        return
+    index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+    entry = f"[{', '.join(map(str, index))}]" if index else ""
+    raise ParameterError(f"{where}: {name}{entry} is {array[index]}; {hint}.")
 
 
 def named_arrays(where: str, params: Any) -> dict[str, Any]:
@@ -167,7 +182,7 @@ def refuse_without_gradient(where: str, given: dict[str, Any]) -> None:
 
 
 def unpack_theta(
-    theta_bar: Real, base: dict[str, Real], given: dict[str, tuple[int, ...]]
+    theta_bar: Real, base: Mapping[str, Real], given: dict[str, tuple[int, ...]]
 ) -> dict[str, Real]:
     """Cut the given parameters out of (worlds, numbers); sum over the worlds where shared."""
     out: dict[str, Real] = {}

@@ -12,6 +12,7 @@ import math
 import re
 import reprlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +34,18 @@ class Schedule:
         steps: number of steps.
         unit: steps on the tape at once.
         slots: states kept besides the first and the last.
-        whole: every state is kept, and no step of the tape is run again.
+        keeps_all: every state is kept, and no step of the tape is run again.
     """
 
     steps: int
     unit: int
     slots: int
-    whole: bool
+    keeps_all: bool
+
+    @classmethod
+    def all(cls, steps: int) -> Schedule:
+        """Return the schedule that keeps every state."""
+        return cls(steps, max(steps, 1), 0, True)
 
     @property
     def units(self) -> int:
@@ -49,13 +55,14 @@ class Schedule:
     @property
     def states(self) -> int:
         """States in memory at once: those kept, and those on the tape."""
-        if self.whole:
+        if self.keeps_all:
             return self.steps + 1
         return self.slots + 2 + self.unit + 1
 
-    def first_kept(self) -> NDArray[np.int64]:
-        """Return the steps whose states the forward pass keeps, first and last included."""
-        if self.whole:
+    @cached_property
+    def kept(self) -> NDArray[np.int64]:
+        """int64[rows], the steps whose states the forward pass keeps, first and last included."""
+        if self.keeps_all:
             return np.arange(self.steps + 1)
         kept, at, free = [0], 0, self.slots
         while free and self.units - at > 1:
@@ -97,7 +104,7 @@ def plan(where: str, checkpoint: Checkpoint, steps: int, state_bytes: int) -> Sc
         ParameterError: where checkpoint is none of these or the bytes hold too few states.
     """
     if checkpoint == "step":
-        return Schedule(steps, max(steps, 1), 0, True)
+        return Schedule.all(steps)
     if is_whole(checkpoint) and int(checkpoint) >= 1:
         unit = min(int(checkpoint), max(steps, 1))
         return Schedule(steps, unit, max(math.ceil(steps / unit) - 1, 0), False)
@@ -115,7 +122,7 @@ def plan(where: str, checkpoint: Checkpoint, steps: int, state_bytes: int) -> Sc
 def _fit(where: str, given: str, steps: int, states: int, state_bytes: int) -> Schedule:
     """Return the schedule with the fewest runs that holds `states` states."""
     if states >= steps + 1:
-        return Schedule(steps, max(steps, 1), 0, True)
+        return Schedule.all(steps)
     # first and last, one on the way, and a tape of one step
     fewest = 5
     if states < fewest:
