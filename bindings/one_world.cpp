@@ -96,8 +96,8 @@ nb::object step_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::h
     e.run_one(t);
   }
   nb::object q1 = out.array(0, {size_t(s.nq)}), v1 = out.array(s.nq, {size_t(s.nv)});
-  nb::object act1 = s.na > 0 ? out.array(s.nq + s.nv, {size_t(s.na)}) : nb::none();
-  return nb::make_tuple(q1, v1, act1, status);
+  if (s.na == 0) return nb::make_tuple(q1, v1, status);
+  return nb::make_tuple(q1, v1, out.array(s.nq + s.nv, {size_t(s.na)}), status);
 }
 
 nb::object linearize_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {

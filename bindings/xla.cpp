@@ -2,10 +2,7 @@
 #include "bindings/xla.hpp"
 
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-
-#include <tuple>
 
 #include "bindings/xla_call.hpp"
 
@@ -14,29 +11,14 @@ namespace nb = nanobind;
 namespace fb {
 namespace {
 
-using BoundsRow = std::tuple<std::string, int, double, double, std::string>;
-using RuleRow = std::tuple<std::string, int, int, std::string>;
-
-Rule::Kind rule_kind(const std::string& name) {
-  if (name == "length") return Rule::Kind::length;
-  return name == "order" ? Rule::Kind::order : Rule::Kind::inertia;
-}
-
 // what Python holds; engines with equal keys are the same engine
 class PoolHandle {
  public:
-  PoolHandle(const Engine& engine, int64_t key, const std::vector<BoundsRow>& bounds,
-             const std::vector<RuleRow>& together) {
-    std::vector<Bounds> alone;
-    for (const auto& [name, count, low, high, rule] : bounds)
-      alone.push_back({name, count, low, high, rule});
-    std::vector<Rule> rules;
-    for (const auto& [kind, at, more, sentence] : together)
-      rules.push_back({rule_kind(kind), at, more, sentence});
+  PoolHandle(const Engine& engine, int64_t key, std::vector<std::string> bodies) {
     std::lock_guard<std::mutex> hold(registry().mutex);
     pool_ = find_pool(key);
     if (pool_) return;
-    pool_ = std::make_shared<EnginePool>(engine, std::move(alone), std::move(rules));
+    pool_ = std::make_shared<EnginePool>(engine, std::move(bodies));
     std::erase_if(registry().pools, [](const auto& x) { return x.second.expired(); });
     registry().pools[key] = pool_;
   }
@@ -245,9 +227,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(fb_xla_hvp, hvp, (bind_arrays<8, 3>()));
 void bind_xla(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<PoolHandle>(m, "EnginePool", "Engines of one model for XLA; see featherback.jax.")
-      .def(nb::init<const Engine&, int64_t, const std::vector<BoundsRow>&,
-                    const std::vector<RuleRow>&>(),
-           "engine"_a, "key"_a, "bounds"_a, "rules"_a);
+      .def(nb::init<const Engine&, int64_t, std::vector<std::string>>(), "engine"_a, "key"_a,
+           "bodies"_a);
   m.def(
       "xla_handlers",
       [] {

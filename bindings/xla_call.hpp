@@ -6,10 +6,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <sstream>
+#include <string>
 #include <unordered_map>
 
 #include "engine/calls.hpp"
+#include "engine/describe.hpp"
 #include "engine/engine_pool.hpp"
 #include "xla/ffi/api/ffi.h"
 
@@ -155,95 +156,26 @@ inline void require_finite(const EnginePool& pool, const std::string& name, In a
     throw Refusal{name + " holds a NaN or infinity; give finite numbers" + hint + "."};
 }
 
-struct Sentence {
-  unsigned bit;
-  const char* text;
-};
-#define FB_X(constant, name, bit, sentence) {bit, #name ": " sentence},
-inline constexpr Sentence kSentences[] = {FB_STATUSES(FB_X)};
-#undef FB_X
-
-// the sentence of featherback.sim.status: worlds that are not OK, at most ten of them
 inline void refuse_worlds(const char* where, long worlds, const StatusOut& found) {
-  const auto [status, step] = found;
-  long bad = 0;
-  for (long w = 0; w < worlds; ++w) bad += status[w] != 0;
-  if (bad == 0) return;
-  std::ostringstream text;
-  text << where << ": " << bad << " of " << worlds
-       << " worlds are not OK; the others are unaffected.";
-  long told = 0;
-  for (long w = 0; w < worlds && told < 10; ++w) {
-    told += status[w] != 0;
-    for (const Sentence& s : kSentences)
-      if (status[w] & s.bit)
-        text << "\nworld " << w << ", first at step " << step[w] << ", " << s.text;
-  }
-  if (bad > told) text << "\nand " << bad - told << " more worlds.";
-  throw Refusal{text.str()};
+  const std::string text = describe_worlds(found.status, found.step, nullptr, worlds);
+  if (!text.empty()) throw Refusal{where + (": " + text)};
 }
 
-// whether a symmetric matrix has no eigenvalue below -slack, by elimination from the largest number
-// of the diagonal on
-inline bool semidefinite(double (&a)[3][3], double slack) {
-  for (int k = 0; k < 3; ++k) {
-    int p = k;
-    for (int i = k + 1; i < 3; ++i)
-      if (a[i][i] > a[p][p]) p = i;
-    std::swap(a[k], a[p]);
-    for (auto& row : a) std::swap(row[k], row[p]);
-    if (a[k][k] <= slack) {
-      // what is left must be nothing
-      for (int i = k; i < 3; ++i)
-        for (int j = k; j < 3; ++j)
-          if (std::abs(a[i][j]) > slack) return false;
-      return true;
-    }
-    for (int i = k + 1; i < 3; ++i)
-      for (int j = k + 1; j < 3; ++j) a[i][j] -= a[i][k] * a[k][j] / a[k][k];
-  }
-  return true;
-}
-
-// whether numbers of a row of theta go together
 template <class R>
-bool holds(const Rule& rule, const R* theta) {
-  const R *x = theta + rule.at, *more = theta + rule.more;
-  if (rule.kind == Rule::Kind::order) return x[0] <= x[1];
-  if (rule.kind == Rule::Kind::length)
-    return std::any_of(x, x + rule.more, [](R number) { return number != 0; });
-  double a[3][3] = {{x[0], more[0], more[1]}, {more[0], x[1], more[2]}, {more[1], more[2], x[2]}};
-  const double eps = std::numeric_limits<R>::epsilon();
-  return semidefinite(a, 64 * eps * (a[0][0] + a[1][1] + a[2][2]));
+void refuse_rows(const ParameterChecker& checker, const std::string& where, In theta) {
+  const auto* rows = static_cast<const R*>(theta.untyped_data());
+  const long count = long(theta.element_count()) / checker.theta_size();
+  const bool shared = theta.dimensions().size() == 1;
+  const auto bad = checker.check<R>({rows, count, shared, std::numeric_limits<R>::epsilon()}, {});
+  if (bad) throw Refusal{where + ": " + bad->message};
 }
-
-// one row of theta
-template <class R>
-void refuse_row(const EnginePool& pool, const char* where, const R* theta) {
-  size_t at = 0;
-  for (const Bounds& b : pool.bounds)
-    for (int i = 0; i < b.count; ++i, ++at) {
-      const double x = theta[at];
-      if (x >= b.low && x <= b.high) continue;
-      std::ostringstream text;
-      text << where << ": params[\"" << b.name << "\"] holds ";
-      if (std::isfinite(x))
-        text << x << "; it must be " << b.rule << ".";
-      else
-        text << "a NaN or infinity; give finite numbers.";
-      throw Refusal{text.str()};
-    }
-  for (const Rule& rule : pool.rules)
-    if (!holds(rule, theta)) throw Refusal{where + (": " + rule.sentence)};
-}
-inline void refuse_values(const EnginePool& pool, const char* where, In theta) {
-  const size_t n = pool.theta_size();
-  for (size_t at = 0; at < theta.element_count(); at += n) {
-    if (pool.real_bytes() == 8)
-      refuse_row(pool, where, static_cast<const double*>(theta.untyped_data()) + at);
-    else
-      refuse_row(pool, where, static_cast<const float*>(theta.untyped_data()) + at);
-  }
+// values that only a compiled function sees; their shape is checked
+inline void refuse_values(const EnginePool& pool, const std::string& where, In theta) {
+  if (theta.element_count() == 0) return;
+  if (pool.real_bytes() == 8)
+    refuse_rows<double>(pool.checker, where, theta);
+  else
+    refuse_rows<float>(pool.checker, where, theta);
 }
 
 // ---- how a call runs

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/check_params.hpp"
 #include "engine/engine.hpp"
 
 namespace fb {
@@ -32,22 +33,6 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-// allowed values of a parameter, `count` numbers of theta in a row
-struct Bounds {
-  std::string name;
-  int count;
-  double low, high;
-  std::string rule;
-};
-
-// what numbers of theta must be together, and the sentence where they are not
-struct Rule {
-  enum class Kind { length, order, inertia };
-  Kind kind;
-  int at, more;  // length: `more` numbers from `at` on; inertia: moments, and products at `more`
-  std::string sentence;
-};
-
 // an engine with the memory its calls need
 struct PooledEngine {
   explicit PooledEngine(const Engine& e) : engine(e) {}
@@ -72,17 +57,16 @@ class EnginePool {
     std::unique_ptr<PooledEngine> own_;
   };
 
-  EnginePool(const Engine& engine, std::vector<Bounds> bounds, std::vector<Rule> rules)
-      : bounds(std::move(bounds)), rules(std::move(rules)), first_(engine) {}
+  // bodies: their names, for messages
+  EnginePool(const Engine& engine, std::vector<std::string> bodies)
+      : checker(engine.layout(), std::move(bodies)), first_(engine) {}
 
   const Layout& layout() const { return first_.layout(); }
   int real_bytes() const { return first_.real_bytes(); }
   int theta_size() const { return first_.theta_size(); }
   int state_size() const { return first_.state_size(); }
 
-  // what parameters may be
-  const std::vector<Bounds> bounds;
-  const std::vector<Rule> rules;
+  const ParameterChecker checker;
 
  private:
   std::unique_ptr<PooledEngine> take() {

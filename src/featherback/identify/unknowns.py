@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._core import parameter_table
 from featherback.errors import ParameterError
 from featherback.model import Model
 from featherback.sim import Simulator
@@ -17,20 +18,8 @@ from featherback.sim import Simulator
 Array = NDArray[np.float64]
 Which = str | int | Sequence[str | int] | None
 
-# what a simulator refuses below zero
-NOT_NEGATIVE = (
-    "body_mass",
-    "body_inertia",
-    "jnt_stiffness",
-    "dof_damping",
-    "dof_armature",
-    "dof_frictionloss",
-    "geom_friction",
-    "geom_restitution",
-    "contact_compliance",
-    "pair_friction",
-    "geom_size",
-)
+# least value of each parameter that has a meaning
+LEAST = {p.name: p.least for p in parameter_table()}
 
 
 class Block(Protocol):
@@ -221,7 +210,7 @@ def _bounded(
     bounds: tuple[float, float] | None,
 ) -> Unknown:
     """Check bounds and start."""
-    floor = 0.0 if any(name in NOT_NEGATIVE for name in slopes) else -np.inf
+    floor = max(LEAST[name] for name in slopes)
     least, most = (floor, np.inf) if bounds is None else (float(bounds[0]), float(bounds[1]))
     if not least < most:
         raise ParameterError(

@@ -141,7 +141,7 @@ class Bridge:
         _bridges[handle] = self
 
     def step_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
-        """Return (q1, v1, act1, status) of one world; None where the arrays do not fit as they are."""
+        """Return q1, v1, act1 where there is one, and status; None where the arrays do not fit."""
         return self.engine.step_one(q, v, act, u)
 
     def linearize_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
