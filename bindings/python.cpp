@@ -59,4 +59,5 @@ NB_MODULE(_core, m) {
   // see InterpreterEnd
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&fb::InterpreterEnd::begin));
   fb::bind_engine(m);
+  fb::bind_xla(m);
 }

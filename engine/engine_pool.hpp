@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/engine.hpp"
 #include "engine/check_params.hpp"
+#include "engine/engine.hpp"
 
 namespace fb {
 
@@ -33,26 +33,28 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
+// an engine with the memory its calls need
+struct PooledEngine {
+  explicit PooledEngine(const Engine& e) : engine(e) {}
+  Engine engine;
+  Scratch x_bar, x_dot, theta_bar, theta_bar_dot, status, status_step;
+};
+
 class EnginePool {
  public:
-  // an engine with the memory its calls need
-  struct PooledEngine {
-    explicit PooledEngine(const Engine& e) : engine(e) {}
-    Engine engine;
-    Scratch q, v, dq, dv, theta, theta_dot, status, status_step, unrolled, ties;
-  };
-  // a member for the length of one call
+  // an engine for the length of one call
   class Lease {
    public:
-    explicit Lease(EnginePool& crew) : crew_(crew), member_(crew.take()) {}
-    ~Lease() { crew_.give_back(std::move(member_)); }
+    explicit Lease(EnginePool& pool) : pool_(pool), own_(pool.take()) {}
+    ~Lease() { pool_.give_back(std::move(own_)); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
-    PooledEngine* operator->() { return member_.get(); }
+    PooledEngine* operator->() { return own_.get(); }
+    PooledEngine& operator*() { return *own_; }
 
    private:
-    EnginePool& crew_;
-    std::unique_ptr<PooledEngine> member_;
+    EnginePool& pool_;
+    std::unique_ptr<PooledEngine> own_;
   };
 
   // bodies: their names, for messages
@@ -62,6 +64,7 @@ class EnginePool {
   const Layout& layout() const { return first_.layout(); }
   int real_bytes() const { return first_.real_bytes(); }
   int theta_size() const { return first_.theta_size(); }
+  int state_size() const { return first_.state_size(); }
 
   const ParameterChecker checker;
 
@@ -70,17 +73,17 @@ class EnginePool {
     {
       std::lock_guard<std::mutex> hold(mutex_);
       if (!idle_.empty()) {
-        std::unique_ptr<PooledEngine> m = std::move(idle_.back());
+        std::unique_ptr<PooledEngine> own = std::move(idle_.back());
         idle_.pop_back();
-        return m;
+        return own;
       }
     }
     return std::make_unique<PooledEngine>(first_);
   }
-  void give_back(std::unique_ptr<PooledEngine> m) {
-    for (Scratch* s : {&m->q, &m->v, &m->dq, &m->dv, &m->theta, &m->theta_dot}) s->trim();
+  void give_back(std::unique_ptr<PooledEngine> own) {
+    for (Scratch* s : {&own->x_bar, &own->x_dot, &own->theta_bar, &own->theta_bar_dot}) s->trim();
     std::lock_guard<std::mutex> hold(mutex_);
-    idle_.push_back(std::move(m));
+    idle_.push_back(std::move(own));
   }
 
   const Engine first_;
