@@ -17,6 +17,7 @@ from featherback._core import (
     equality_types,
     friction_rules,
     option_table,
+    output_table,
     pair_table,
     parameter_names,
     size_names,
@@ -36,6 +37,7 @@ Floats = NDArray[np.float64]
 
 # (shape, shape) -> (kind of pair, contact points it can give)
 PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
+OUTPUTS = {row.name: row for row in output_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
 
@@ -68,6 +70,11 @@ class Structure:
         sizes = {**self.sizes, **limits}
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an output of the core for one world."""
+        sizes = np.array([self.sizes[size] for size in size_names()], np.int32)
+        return tuple(OUTPUTS[name].shape(sizes))
 
 
 def build_structure(parsed: Parsed) -> Structure:
