@@ -63,6 +63,7 @@ std::vector<JointRow> joint_types() {
 }
 #define FB_X(constant, name, ...) TypeRow{#name, constant},
 std::vector<TypeRow> equality_types() { return {FB_EQUALITIES(FB_X)}; }
+std::vector<TypeRow> activation_types() { return {FB_ACTIVATIONS(FB_X)}; }
 std::vector<TypeRow> friction_rules() { return {FB_FRICTION_RULES(FB_X)}; }
 #undef FB_X
 
@@ -387,6 +388,7 @@ void bind_schema(nb::module_& m) {
         "Physical parameters in the order in which they lie in a flat array.");
   m.def("joint_types", &joint_types, "Types of joints.");
   m.def("equality_types", &equality_types, "Types of equality constraints.");
+  m.def("activation_types", &activation_types, "How an activation follows its control.");
   m.def("friction_rules", &friction_rules, "Whose friction a pair of geoms takes.");
   m.def("shape_types", &shape_types, "Shapes of geoms: (name, MuJoCo's number).");
   m.def("pair_table", &pair_table,

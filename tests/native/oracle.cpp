@@ -82,7 +82,17 @@ NB_MODULE(_oracle, m) {
         return nb::make_tuple(output(d.A), output(d.b), output(d.lo), output(d.hi), output(d.mu),
                               d.cone, d.island);
       },
-      "The row problem of the step from x = (q, v, u): A by islands, b, lo, hi, mu, cone, island.");
+      "The row problem of the step from (x, u): A by islands, b, lo, hi, mu, cone, island.");
+  m.def(
+      "linearize",
+      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options,
+         Vector x) {
+        const Box box = make_box(sizes, tables, input(theta), input(vert), options);
+        const size_t n = 2 * box->s.nv + box->s.na;
+        const Numbers y = linearized_step(box, input(x));
+        return make_array(y, {n, n + box->s.nu});
+      },
+      "A and B of the step from (x, u), side by side.");
   m.attr("LANES") = kOpLanes;
 }
 

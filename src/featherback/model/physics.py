@@ -258,7 +258,8 @@ _FINITE_FIELDS = (
     "qpos0 qpos_spring body_pos body_quat body_ipos body_iquat body_mass body_inertia jnt_pos "
     "jnt_axis jnt_stiffness jnt_range dof_armature dof_damping dof_frictionloss geom_size geom_pos "
     "geom_quat geom_friction site_pos site_quat actuator_gear actuator_gainprm actuator_biasprm "
-    "actuator_ctrlrange actuator_forcerange eq_data key_qpos key_qvel mesh_vert"
+    "actuator_ctrlrange actuator_forcerange actuator_dynprm actuator_actrange eq_data key_qpos "
+    "key_qvel key_act mesh_vert"
 ).split()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from featherback.model.compiler import Locator
 from featherback.model.report import Findings
@@ -60,49 +61,57 @@ def _neutralise_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findi
 
     gains = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_AFFINE)
     biases = (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)
-    simple = (
+    dynamics = (
+        mujoco.mjtDyn.mjDYN_NONE,
         mujoco.mjtDyn.mjDYN_INTEGRATOR,
         mujoco.mjtDyn.mjDYN_FILTER,
         mujoco.mjtDyn.mjDYN_FILTEREXACT,
     )
     dead: list[Any] = []
-    changed = False
+    kept: list[bool] = []
     for actuator in spec.actuators:
-        where = locator.where("actuator", actuator)
-        law = _law(actuator)
         known = actuator.gaintype in gains and actuator.biastype in biases
-        if not known or actuator.dyntype not in (mujoco.mjtDyn.mjDYN_NONE, *simple):
-            findings.refuse(
-                where,
-                f"an actuator with {law} is not supported",
-                "actuator-laws",
-                drop=f"the actuator with {law} has no effect; its control is ignored.",
-            )
-            _make_motor(actuator)
-            dead.append(actuator)
-            changed = True
-        elif actuator.dyntype in simple:
-            findings.refuse(
-                where,
-                f"activation dynamics, {law}, are not supported",
-                "activation",
-                kind="approximated",
-                drop="activation dynamics are left out: the control acts at once.",
-            )
-            _remove_dynamics(actuator)
-            changed = True
-    if changed:
-        for key in spec.keys:
-            key.act = np.empty(0)
+        known = known and actuator.dyntype in dynamics
+        kept += [known] * _activations(actuator)
+        if known:
+            continue
+        law = _law(actuator)
+        findings.refuse(
+            locator.where("actuator", actuator),
+            f"an actuator with {law} is not supported",
+            "actuator-laws",
+            drop=f"the actuator with {law} has no effect; its control is ignored.",
+        )
+        _make_motor(actuator)
+        dead.append(actuator)
+    if not all(kept):
+        _keep_activations(spec, np.array(kept, bool))
     return dead
+
+
+def _activations(actuator: Any) -> int:
+    """Return how many numbers of activation an actuator has."""
+    import mujoco
+
+    if actuator.actdim >= 0:
+        return int(actuator.actdim)
+    return int(actuator.dyntype != mujoco.mjtDyn.mjDYN_NONE)
+
+
+def _keep_activations(spec: mujoco.MjSpec, kept: NDArray[np.bool_]) -> None:
+    """Take the activations of refused actuators out of the keyframes, or all where none fit."""
+    for key in spec.keys:
+        act = np.array(key.act)
+        key.act = act[kept] if len(act) == len(kept) else np.empty(0)
 
 
 def _law(actuator: Any) -> str:
     """Name the parts of an actuator's law that this library does not have."""
     parts: list[str] = []
+    ours = "none fixed affine integrator filter filterexact".split()
     for name in ("dyntype", "gaintype", "biastype"):
         value = getattr(actuator, name).name.partition("_")[2].lower()
-        if value not in ("none", "fixed", "affine"):
+        if value not in ours:
             parts.append(f'{name}="{clip(value)}"')
     return ", ".join(parts)
 
@@ -112,16 +121,10 @@ def _make_motor(actuator: Any) -> None:
     import mujoco
 
     actuator.set_to_motor()
-    _remove_dynamics(actuator)
     actuator.gainprm[0] = 0.0
     if actuator.trntype == mujoco.mjtTrn.mjTRN_SO3:
         actuator.trntype = mujoco.mjtTrn.mjTRN_SITE
-
-
-def _remove_dynamics(actuator: Any) -> None:
-    """Make a control act at once."""
-    import mujoco
-
+    # its control acts at once
     actuator.dyntype = mujoco.mjtDyn.mjDYN_NONE
     actuator.actdim = -1
     actuator.actlimited = int(mujoco.mjtLimited.mjLIMITED_FALSE)
