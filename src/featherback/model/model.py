@@ -17,6 +17,8 @@ from featherback.model.report import Notice, format_report
 if TYPE_CHECKING:
     import mujoco
 
+    from featherback.model.structure import Structure
+
 Array = NDArray[np.float64]
 
 
@@ -53,7 +55,7 @@ class Model:
     """
 
     parsed: Parsed
-    structure: Any
+    structure: Structure
 
     def __repr__(self) -> str:
         """Return name and sizes."""
