@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "../core/collision/pairs.hpp"
+#include "core/collision/pairs.hpp"
 
 namespace fb::ops {
 
