@@ -1,4 +1,4 @@
-"""As much of C++ as tools/mutate_sites.py must read: words, functions, operands, statements."""
+"""As much of C++ as tools/mutate/sites.py must read: words, functions, operands, statements."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Mutants are loaded in persistent worker processes, which die and hang without ha
 success or ModelError is saved with what is needed to repeat it. What happens inside MuJoCo's own
 compiler is told apart by a marker and listed by itself.
 
-    python tools/fuzz_models.py --count 20000 --seed 0
-    python tools/fuzz_models.py --seed 0 --replay 1234     one mutant, in this process
+    python -m tools.fuzz.models --count 20000 --seed 0
+    python -m tools.fuzz.models --seed 0 --replay 1234     one mutant, in this process
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fuzz_mutate import Mutant, mutate
-from fuzz_seeds import Seed, all_seeds
+from tools.fuzz.mutants import Mutant, mutate
+from tools.fuzz.seeds import Seed, all_seeds
 
 STAGES = ("idle", "load", "compile", "step")  # what a worker is doing, as one shared byte
 MEMORY = 2 << 30  # what a worker may allocate on top of the interpreter [bytes]

@@ -1,7 +1,8 @@
-"""Mutation sites of the hand-written adjoints in core/: how they are found, drawn and guarded.
+"""Mutation sites of the hand-written adjoints: how they are found, drawn and guarded.
 
-A mutant is one small mistake in the body of a `*_adjoint` function or of a helper that only such
-functions call. All chosen mutants are written into one copy of the headers, each behind a run-time
+A mutant is one small mistake in the body of a `*_adjoint` function of core/, of a helper that only
+such functions call, or of a function of engine/, which loops over steps and lanes. All chosen
+mutants are written into one copy of the headers, each behind a run-time
 switch, so that one build serves them all (see HEADER). Both arms of a switch have the same type, in
 every number type the headers are compiled for.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutate_cxx import PAIRS, WORDS, Function, Words, adjoints, functions_of
+from tools.mutate.cxx import PAIRS, WORDS, Function, Words, adjoints, functions_of
 
 # the switch: `chosen` is the mutant that is on, 0 for none; `seen` marks guards that were passed
 HEADER = """\
@@ -123,7 +124,7 @@ class Site:
     """One place that can be mutated.
 
     Attributes:
-        file: name of the header.
+        file: path of the header.
         function: the function it is in.
         kind: sign, drop, swap, frame, index, constant or factor.
         line: line in the header.
@@ -147,13 +148,18 @@ class Site:
 class Finder:
     """The sites of one function, one rule after the other."""
 
-    def __init__(self, function: Function) -> None:
-        """Read a function."""
+    def __init__(self, function: Function, repeats: dict[str, int]) -> None:
+        """Read a function.
+
+        Args:
+            function: its words.
+            repeats: how often each change occurred in functions of this name and file before.
+        """
         self.f = function
         self.words = Words(function)
         self.tokens = function.tokens
         self.partner = self.words.partner
-        self.repeats: dict[str, int] = defaultdict(int)
+        self.repeats = repeats
 
     # ------------------------------------------------------------------------------- sites
 
@@ -362,12 +368,16 @@ class Finder:
         yield self.site(i, "drop", self.words.source(i, j + 1), *edits)
 
 
-def all_sites(core: Path) -> list[Site]:
-    """Return every site of the adjoints in a folder of headers."""
+def all_sites(root: Path) -> list[Site]:
+    """Return every site of a project: adjoints in core/, and all that drives them in engine/."""
     functions: list[Function] = []
-    for header in sorted(core.glob("*.hpp")):
-        functions += functions_of(header.name, header.read_text())
-    return [site for f in adjoints(functions) for site in Finder(f).sites()]
+    for header in sorted([*root.glob("core/**/*.hpp"), *root.glob("engine/**/*.hpp")]):
+        functions += functions_of(header.relative_to(root).as_posix(), header.read_text())
+    inside = {f.name for f in adjoints(functions)}
+    chosen = [f for f in functions if f.name in inside or f.file.startswith("engine/")]
+    # overloads share their counts, so that every key is unique
+    repeats: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    return [site for f in chosen for site in Finder(f, repeats[f.file, f.name]).sites()]
 
 
 def draw(sites: list[Site], count: int, seed: int) -> list[Site]:

@@ -1,8 +1,8 @@
-"""Tests of tools/check_sizes.py."""
+"""Tests of tools/check/sizes.py and of the reader of C++."""
 
 from pathlib import Path
 
-import check_sizes
+from tools.check import cxx, sizes
 
 BODY = "  x += 1;\n" * 70
 LIMITS = "the limits are 600 lines a file, 60 a function, 7 arguments"
@@ -21,8 +21,9 @@ enum class Kind {{ one, two }};
 inline constexpr int table[] = {{1, 2}};
 // a brace in a comment {{ and in "text {{"
 template <class T>
-T big(const T& x,
-      int y) {{
+T big(const Map<int, T>& x, Options o = {{}},
+      int (*f)(int, int), int a[2], int b = g(1, 2), int c = 0, int d = 0,
+      int y = 1) {{
   auto f = [&](int z) {{ return z; }};
 {BODY}  return f(y) + x;
 }}
@@ -32,9 +33,9 @@ void after() {{}}
 
 
 def test_finds_cxx_functions() -> None:
-    """Find members, templates and short functions with their lines, and nothing else."""
-    found = {name: last - first + 1 for name, first, last in check_sizes.cxx_functions(CXX)}
-    assert found == {"small": 1, "member": 72, "big": 76, "after": 1}
+    """Find members, templates and short functions with lines and arguments, and nothing else."""
+    found = {f.name: (f.last - f.first + 1, f.arguments) for f in cxx.functions(CXX)}
+    assert found == {"small": (1, 1), "member": (72, 0), "big": (77, 8), "after": (1, 0)}
 
 
 def make_tree(root: Path, exceptions: str) -> None:
@@ -52,14 +53,16 @@ def make_tree(root: Path, exceptions: str) -> None:
 
 def test_names_everything_too_large(tmp_path: Path) -> None:
     """Name files, functions and argument lists beyond the limits."""
-    make_tree(tmp_path, "# none\n")
+    make_tree(tmp_path, "# none\n- `core/a.hpp`: of another list\n")
     lines = len(CXX.splitlines()) + 500
-    assert check_sizes.check_tree(tmp_path) == [
+    assert sizes.check_tree(tmp_path) == [
         f"core/a.hpp: has {lines} lines; {LIMITS}: "
         "split it, or add `core/a.hpp` to docs/exceptions.md.",
         f"core/a.hpp:7: member() has 72 lines; {LIMITS}: "
         "split it, or add `core/a.hpp::member` to docs/exceptions.md.",
-        f"core/a.hpp:83: big() has 76 lines; {LIMITS}: "
+        f"core/a.hpp:83: big() has 77 lines; {LIMITS}: "
+        "split it, or add `core/a.hpp::big` to docs/exceptions.md.",
+        f"core/a.hpp:83: big() has 8 arguments; {LIMITS}: "
         "split it, or add `core/a.hpp::big` to docs/exceptions.md.",
         f"src/b.py:1: long() has 61 lines; {LIMITS}: "
         "split it, or add `src/b.py::long` to docs/exceptions.md.",
@@ -77,7 +80,8 @@ def test_reads_exceptions(tmp_path: Path) -> None:
         "src/b.py::long",
         "src/b.py::wide",
     ]
-    make_tree(tmp_path, "".join(f"- `{key}`: reason\n" for key in [*keys, "src/b.py::fine"]))
-    assert check_sizes.check_tree(tmp_path) == [
+    lines = [f"- `{key}`: reason" for key in [*keys, "src/b.py::fine"]]
+    make_tree(tmp_path, "\n".join(["## Sizes", *lines, "## Other", "- `core/none.hpp`: reason"]))
+    assert sizes.check_tree(tmp_path) == [
         "docs/exceptions.md: `src/b.py::fine` needs no exception; remove it."
     ]

@@ -1,13 +1,14 @@
-"""One process of tools/mutate.py: the tests, run under one mutant after the other.
+"""One process of tools/mutate/run.py: the tests, run under one mutant after the other.
 
 It is started by that tool, collects the tests once, and imports the mutated package.
 
-    python tools/mutate_worker.py record PACKAGE OUT TEST...
-    python tools/mutate_worker.py judge PACKAGE OUT TEST... < plan
+    python tools/mutate/worker.py record PACKAGE OUT TEST...
+    python tools/mutate/worker.py judge PACKAGE OUT TEST... < plan
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -20,20 +21,20 @@ from typing import Any, TextIO
 import pytest
 from _pytest.runner import runtestprotocol
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def use_package(folder: Path) -> list[Any]:
-    """Make the mutated package the one that is imported; return its two extensions."""
+    """Make the mutated package the one that is imported; return its extensions."""
     # an editable installation answers for the package before the path is looked at
     sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
     sys.path.insert(0, str(folder))
     import featherback
-    from featherback import _core, _oracle
 
     if Path(featherback.__file__).parent.parent != folder:
         raise RuntimeError(f"{featherback.__file__} is imported instead of {folder}")
-    return [_core, _oracle]
+    names = sorted(file.name.split(".")[0] for file in (folder / "featherback").glob("_*.so"))
+    return [importlib.import_module(f"featherback.{name}") for name in names]
 
 
 class Runner:
