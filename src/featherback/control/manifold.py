@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.model import Model
 
-Array = NDArray[np.float64]
 FREE, BALL = 0, 1  # MuJoCo's numbers of joint types
 
 

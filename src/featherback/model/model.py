@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._checks import is_integer
+from featherback._typing import Array, Bools
 from featherback.errors import ParameterError
 from featherback.model.pairs import Pairs
 from featherback.model.report import Notice, format_report
@@ -18,7 +19,7 @@ from featherback.model.report import Notice, format_report
 if TYPE_CHECKING:
     import mujoco
 
-Array = NDArray[np.float64]
+    from featherback.model.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Parsed:
 
     mujoco: mujoco.MjModel
     pairs: Pairs
-    keep_equality: NDArray[np.bool_]
-    keep_actuator: NDArray[np.bool_]
+    keep_equality: Bools
+    keep_actuator: Bools
     notices: tuple[Notice, ...]
     name: str
     filename: str | None
@@ -54,7 +55,7 @@ class Model:
     """
 
     parsed: Parsed
-    structure: Any
+    structure: Structure
 
     def __repr__(self) -> str:
         """Return name and sizes."""

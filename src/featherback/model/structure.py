@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._core import parameter_names, table_names
+from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from featherback.model.model import Parsed
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 # MuJoCo's geom types, in the order in which a pair names them
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
@@ -63,8 +61,8 @@ class Structure:
 
     sizes: dict[str, int]
     tables: dict[str, Ints]
-    params: dict[str, Floats]
-    vert: Floats
+    params: dict[str, Array]
+    vert: Array
     touches: int
 
 
@@ -174,13 +172,13 @@ def _add_trees(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
     tables["tree_dof"] = tables["link_dof"][roots] if roots else np.zeros(0, np.int32)
 
 
-def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
+def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
     """Say what each geom is and collect the hulls of the meshes."""
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
     meshes = np.full(m.ngeom, -1, np.int32)
     hulls: dict[int, tuple[int, int]] = {}
-    vert: list[Floats] = []
+    vert: list[Array] = []
     for g in range(m.ngeom):
         if m.geom_type[g] != MESH or m.geom_dataid[g] < 0:
             continue
@@ -203,7 +201,7 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
     return np.concatenate(vert) if vert else np.zeros((0, 3))
 
 
-def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
+def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
     """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its place, its scale.
 
     The compiler moves a mesh to its centre of mass and principal axes: what stands in the file,
@@ -216,7 +214,7 @@ def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
     return np.vstack([rotation.reshape(3, 3), m.mesh_pos[mesh], m.mesh_scale[mesh]])
 
 
-def hull_vertices(m: mujoco.MjModel, mesh: int) -> Floats:
+def hull_vertices(m: mujoco.MjModel, mesh: int) -> Array:
     """Return float64[n, 3], the vertices of a mesh's convex hull."""
     first = m.mesh_vertadr[mesh]
     points = m.mesh_vert[first : first + m.mesh_vertnum[mesh]].astype(np.float64)
@@ -277,7 +275,7 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     )
 
 
-def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
+def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
     m = parsed.mujoco
     ours: dict[str, Any] = {
@@ -293,7 +291,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
         "actuator_biasprm": m.actuator_biasprm[:, :3],
         "eq_data": m.eq_data[:, :11],
     }
-    params: dict[str, Floats] = {}
+    params: dict[str, Array] = {}
     for name in parameter_names():
         value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
         value.setflags(write=False)
@@ -301,7 +299,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
     return params
 
 
-def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Floats:
+def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     """Return float64[nbody, 2]: mean of J M^-1 J' over the axes at the reference pose.
 
     The first number is that of the centre of mass of everything that rides on the body's link, the

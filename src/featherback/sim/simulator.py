@@ -146,7 +146,7 @@ class Simulator(Raw, Outputs):
         self.model = model
         self.dtype = np.dtype(dtype)
         self.threads = _whole(where, "threads", threads, 1, MOST_THREADS)
-        base = dict(structure.params)
+        base: dict[str, Real] = dict(structure.params)
         given = named_arrays(where, params)
         if dt is not None:
             given["dt"] = np.array([_positive(where, "dt", dt)])
