@@ -49,6 +49,7 @@ check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, typ
 	@$(PY) -m nanobind.stubgen -q -m featherback._core -o build/_core.pyi
 	@cmp -s build/_core.pyi $(STUB) || { \
 	  echo "make: $(STUB) differs from the extension; run make format"; exit 1; }
+	@$(PY) tools/write_arguments.py --check
 	@$(PY) -m tools.check
 	@$(PY) -m tools.check.tidy
 	@$(PY) -m tools.check.cuda
@@ -72,6 +73,7 @@ nightly: check $(VENV)/.test-tools  ## run everything, slow tests, corpus, fuzz,
 
 format: $(VENV)/.check-tools $(VENV)/.built  ## format Python and C++, renew the types of the extension
 	@$(PY) -m nanobind.stubgen -q -m featherback._core -o $(STUB)
+	@$(PY) tools/write_arguments.py
 	@$(PY) -m ruff check --fix-only --quiet $(PYTHON_FILES)
 	@$(PY) -m ruff format $(PYTHON_FILES)
 	@$(VENV)/bin/clang-format -i $(CXX_FILES)
