@@ -121,7 +121,7 @@ FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int 
   bars.beta = -w.z[k.row];
   ContactPointBar<T> point_bar{T(0), zero3<T>(), zero3<T>()};
   contact_data_adjoint(m, o, k, w.geometry[index], w, bars, point_bar);
-  add_slot(point_bars, k.side, point_bar);
+  add_slot(point_bars, k.side, w.geometry[index].feature, point_bar);
 }
 
 // (P.3)  lanes whose solve is unrolled take z and the rest from the reversed sweeps; their A_bar

@@ -165,7 +165,9 @@ def _lbfgs_once(minimize: Any, evaluator: Evaluator, x: Array, step: float) -> t
             "gtol": 0.0,
         },
     )
-    return f"scipy reports {str(result.message).strip().rstrip('.')!r}", int(result.status) == 2
+    if int(result.status) == 2:
+        return "the line search found no step that lowers the cost", True
+    return f"scipy reports {str(result.message).strip().rstrip('.')!r}", False
 
 
 def _projected(evaluator: Evaluator, x: Array, step: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +13,7 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
-from featherback._core import EnginePool, isa, xla_handlers, xla_state_type
+from featherback._core import EnginePool, isa, output_table, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
 from featherback.sim.bridge import bridge_of
@@ -32,7 +33,7 @@ class Engines:
         nq: length of a configuration.
         nv: length of a velocity.
         nu: length of a control.
-        nposes: number of bodies and sites.
+        outputs: numbers of each output.
         ntheta: number of parameters.
     """
 
@@ -42,7 +43,7 @@ class Engines:
     nq: int
     nv: int
     nu: int
-    nposes: int
+    outputs: dict[str, int]
     ntheta: int
 
     def __hash__(self) -> int:
@@ -64,7 +65,10 @@ def engines_of(sim: Simulator) -> Engines:
         m, key = sim.model, _key(sim)
         engine = bridge_of(sim).engine
         crew = EnginePool(engine, key, m.body_names)
-        sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, engine.theta_size)
+        outputs = {
+            row.name: math.prod(m.structure.output_shape(row.name)) for row in output_table()
+        }
+        sizes = (m.nq, m.nv, m.nu, outputs, engine.theta_size)
         _engines[sim] = Engines(key, crew, sim.dtype, *sizes)
     return _engines[sim]
 

@@ -75,12 +75,7 @@ ad.primitive_jvps[rollout_map.forward] = _rollout_jvp
 
 def output_shapes(q: Any, *rest: Any, engines: Engines, output: str) -> Shapes:
     """Return the shape of an output, one row for each world."""
-    lengths = {
-        "poses": 12 * engines.nposes,
-        "center_of_mass": 3,
-        "mass_matrix": engines.nv * engines.nv,
-    }
-    return [((q.shape[0], lengths.get(output, engines.nv)), engines.dtype)]
+    return [((q.shape[0], engines.outputs[output]), engines.dtype)]
 
 
 def point_shapes(

@@ -18,6 +18,7 @@ from featherback._core import (
     equality_types,
     friction_rules,
     option_table,
+    output_table,
     pair_table,
     parameter_names,
     size_names,
@@ -37,6 +38,7 @@ Floats = NDArray[np.float64]
 
 # (shape, shape) -> (kind of pair, contact points it can give)
 PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
+OUTPUTS = {row.name: row for row in output_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
 ACTIVATIONS = {row.name: row.number for row in activation_types()}
@@ -70,6 +72,11 @@ class Structure:
         sizes = {**self.sizes, **limits}
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an output of the core for one world."""
+        sizes = np.array([self.sizes[size] for size in size_names()], np.int32)
+        return tuple(OUTPUTS[name].shape(sizes))
 
 
 def build_structure(parsed: Parsed) -> Structure:
@@ -275,12 +282,15 @@ def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
 
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name each actuator's joint, -1 for one that does not act, and its law."""
+    import mujoco
+
     m = parsed.mujoco
+    gain, bias = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_AFFINE
     joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
     tables.update(
         act_jnt=joint.astype(np.int32),
-        act_affine_gain=(m.actuator_gaintype == 1).astype(np.int32),
-        act_affine_bias=(m.actuator_biastype == 1).astype(np.int32),
+        act_affine_gain=(m.actuator_gaintype == gain).astype(np.int32),
+        act_affine_bias=(m.actuator_biastype == bias).astype(np.int32),
         act_ctrllimited=m.actuator_ctrllimited.astype(np.int32),
         act_forcelimited=m.actuator_forcelimited.astype(np.int32),
         act_adr=m.actuator_actadr,
