@@ -17,12 +17,13 @@ from pathlib import Path
 KNOWS: dict[str, tuple[str, ...]] = {
     "core/number/*": (),
     "core/dynamics/spatial.hpp": ("core/number/*",),
-    "core/model/*": ("core/dynamics/spatial.hpp",),
+    "core/model/schema.hpp": ("core/number/*",),
+    "core/model/*": ("core/model/schema.hpp", "core/dynamics/spatial.hpp"),
     "core/state.hpp": ("core/model/*",),
     "core/workspace.hpp": ("core/state.hpp",),
     "core/dynamics/*": ("core/workspace.hpp",),
     "core/collision/*": ("core/model/*",),
-    "core/solver/*": ("core/number/*",),
+    "core/solver/*": ("core/model/schema.hpp",),
     "core/contact/*": ("core/dynamics/*", "core/collision/*", "core/solver/*"),
     "core/step*.hpp": ("core/contact/*",),
     "core/ties.hpp": ("core/step*.hpp",),
@@ -35,7 +36,7 @@ KNOWS: dict[str, tuple[str, ...]] = {
 # the C++ standard library has no dot in its headers; these belong to the compiler
 COMPILER_HEADERS = {"immintrin.h", "arm_neon.h"}
 # the operating system is known to what runs on a host only
-SYSTEM_HEADERS = {"unistd.h"}
+SYSTEM_HEADERS = {"unistd.h", "sys/types.h"}
 # Python and the bridges to other frameworks, and the layers that may know them
 FOREIGN = re.compile(r"^(nanobind/.+|Python\.h|xla/ffi/.+)$")
 FOREIGN_LAYERS = ("bindings/*", "tests/native/*")
