@@ -63,6 +63,7 @@ std::vector<JointRow> joint_types() {
 }
 #define FB_X(constant, name, ...) TypeRow{#name, constant},
 std::vector<TypeRow> equality_types() { return {FB_EQUALITIES(FB_X)}; }
+std::vector<TypeRow> activation_types() { return {FB_ACTIVATIONS(FB_X)}; }
 std::vector<TypeRow> friction_rules() { return {FB_FRICTION_RULES(FB_X)}; }
 #undef FB_X
 
@@ -132,15 +133,15 @@ std::vector<ParameterRow> parameter_table() {
 // ---- outputs
 
 struct OutputRow {
-  std::string name;
+  std::string name, result;
   Names inputs;
   std::vector<int> (*shape)(const Sizes&);
 };
 
 std::vector<OutputRow> output_table() {
   return {
-#define FB_X(name, rank, rows, columns, inputs)                                            \
-  OutputRow{#name, split(inputs), [](const Sizes& s) {                                     \
+#define FB_X(name, rank, rows, columns, inputs, result)                                    \
+  OutputRow{#name, result, split(inputs), [](const Sizes& s) {                             \
               (void)s;                                                                     \
               return rank == 1 ? std::vector<int>{rows} : std::vector<int>{rows, columns}; \
             }},
@@ -347,6 +348,7 @@ void bind_rows(nb::module_& m) {
   nb::class_<OutputRow>(m, "OutputRow", "An output of a state.")
       .def_ro("name", &OutputRow::name)
       .def_ro("inputs", &OutputRow::inputs, "Names of its inputs, q first.")
+      .def_ro("result", &OutputRow::result, "Symbol of its value.")
       .def(
           "shape",
           [](const OutputRow& row, SizeArray sizes) {
@@ -386,6 +388,7 @@ void bind_schema(nb::module_& m) {
         "Physical parameters in the order in which they lie in a flat array.");
   m.def("joint_types", &joint_types, "Types of joints.");
   m.def("equality_types", &equality_types, "Types of equality constraints.");
+  m.def("activation_types", &activation_types, "How an activation follows its control.");
   m.def("friction_rules", &friction_rules, "Whose friction a pair of geoms takes.");
   m.def("shape_types", &shape_types, "Shapes of geoms: (name, MuJoCo's number).");
   m.def("pair_table", &pair_table,

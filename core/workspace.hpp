@@ -3,6 +3,7 @@
 #pragma once
 #include <initializer_list>
 
+#include "core/collision/feature.hpp"
 #include "core/dynamics/spatial.hpp"
 #include "core/model/layout.hpp"
 
@@ -55,10 +56,10 @@ struct RowGroup {
 };
 template <class T>
 struct RowGeometry {
-  T phi;  // gap
-  Vec3<T> n,
-      p;  // normal from A to B; point relative to the origin of B's tree (of A's when B is static)
+  T phi;         // gap
+  Vec3<T> n, p;  // normal from A to B; point about the origin of B's tree (A's when B is static)
   Mask<T> active;
+  Feature<T> feature = no_feature<T>();  // of a contact: what carries it
 };
 
 // what a block hands over for its rows: wrenches on its two links or coefficients on single dofs,

@@ -145,7 +145,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
     }
     ++contacts;
     RowGroup& b = push_group(w, kContactRows, s.pair_condim[pair] == 1 ? 1 : 3, pair);
-    w.geometry[w.ngroup - 1] = {x.phi, x.n, x.p, on};
+    w.geometry[w.ngroup - 1] = {x.phi, x.n, x.p, on, x.feature};
     b.linkA = la;
     b.linkB = lb;
     b.side = k;

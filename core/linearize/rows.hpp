@@ -22,8 +22,8 @@ FB_INLINE Motion<T> unit_motion(int c) {
 
 // (J.7)  pose wrenches of both links for a unit of each number of a touch: phi, n, p
 template <class T, class P>
-FB_FN void contact_point_poses(const Model<T, P>& m, const RowGroup& k, Work<T>& w,
-                               Force<T> pose[2][7]) {
+FB_FN void contact_point_poses(const Model<T, P>& m, int index, Work<T>& w, Force<T> pose[2][7]) {
+  const RowGroup& k = w.group[index];
   for (int e = 0; e < 7; ++e) {
     const ContactPointBar<T> unit{
         T(e == 0), {T(e == 1), T(e == 2), T(e == 3)}, {T(e == 4), T(e == 5), T(e == 6)}};
@@ -31,7 +31,7 @@ FB_FN void contact_point_poses(const Model<T, P>& m, const RowGroup& k, Work<T>&
     a.pose = b.pose = zero_force<T>();
     SlotBars<T> bars;
     bars.count = 0;
-    add_slot(bars, k.side, unit);
+    add_slot(bars, k.side, w.geometry[index].feature, unit);
     contact_point_adjoint(m, k, bars, w);
     pose[0][e] = a.pose;
     pose[1][e] = b.pose;
@@ -210,7 +210,7 @@ FB_FN void group_columns(const Model<T, P>& m, const Options<Real<T>>& o, int in
   GroupStiffness<T> H;
   Force<T> pose[2][7];
   if (k.kind == kContactRows) {
-    contact_point_poses(m, k, w, pose);
+    contact_point_poses(m, index, w, pose);
     contact_stiffness(m.s, k, w.geometry[index], w, pose, H);
   } else if (k.kind == kConnectRows || k.kind == kWeldRotationRows) {
     equality_stiffness(m, o, index, w, H);

@@ -30,6 +30,15 @@ enum EqualityType : int { FB_EQUALITIES(FB_ENUM_AT) };
   X(kFirstFriction, first) X(kSecondFriction, second)
 enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 
+// how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
+// at all
+#define FB_ACTIVATIONS(X)                                                                          \
+  X(kNoActivation, none, 0) X(kIntegrator, integrator, 1) X(kFilter, filter, 2)                    \
+  X(kFilterExact, filterexact, 3) X(kHeldActivation, held, 4)
+enum ActivationType : int { FB_ACTIVATIONS(FB_ENUM_AT) };
+// a time constant of a filter counts as no less [s]
+inline constexpr double kLeastTimeConstant = 1e-15;
+
 // ---- shapes and pairs of shapes
 
 // shapes of geoms, numbered as in MuJoCo; a pair names the smaller number first
@@ -76,7 +85,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(pair_rule, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
-  X(act_forcelimited, nu)
+  X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
 
 // rules for the values of a parameter: constant, and how a refusal ends
 #define FB_RULES(X)                                                                                \
@@ -141,7 +150,9 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(actuator_biasprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
   X(actuator_gear, s.nu, 6, "m or no unit", any, true, kHasGradient)                               \
   X(actuator_ctrlrange, s.nu, 2, "of the control", range, s.act_ctrllimited[i] > 0, kHasGradient)  \
-  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)
+  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)      \
+  X(actuator_dynprm, s.nu, 1, "s", any, true, kHasGradient)                                        \
+  X(actuator_actrange, s.nu, 2, "of the activation", range, s.act_limited[i] > 0, kHasGradient)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)
@@ -153,15 +164,15 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(pair_mu, s.npair) X(pair_restitution, s.npair) X(pair_compliance, s.npair)                     \
   X(eq_p1, 3 * s.neq) X(eq_p2, 3 * s.neq) X(eq_R1, 9 * s.neq) X(eq_R2, 9 * s.neq)
 
-// ---- outputs of a state: name, rank, rows, columns, inputs by name.  poses: bodies, then sites,
-// 12 numbers each (position, rotation matrix by rows)
+// ---- outputs of a state: name, rank, rows, columns, inputs, the symbol of the result.  poses:
+// bodies, then sites, 12 numbers each (position, rotation matrix by rows)
 #define FB_OUTPUTS(X)                                                                              \
-  X(poses, 2, s.nbody + s.nsite, 12, "q")                                                          \
-  X(center_of_mass, 1, 3, 1, "q")                                                                  \
-  X(mass_matrix, 2, s.nv, s.nv, "q")                                                               \
-  X(bias, 1, s.nv, 1, "q v")                                                                       \
-  X(inverse_dynamics, 1, s.nv, 1, "q v a")                                                         \
-  X(forward_dynamics, 1, s.nv, 1, "q v tau")
+  X(poses, 2, s.nbody + s.nsite, 12, "q", "poses")                                                 \
+  X(center_of_mass, 1, 3, 1, "q", "x")                                                             \
+  X(mass_matrix, 2, s.nv, s.nv, "q", "M")                                                          \
+  X(bias, 1, s.nv, 1, "q v", "c")                                                                  \
+  X(inverse_dynamics, 1, s.nv, 1, "q v a", "tau")                                                  \
+  X(forward_dynamics, 1, s.nv, 1, "q v tau", "a")
 enum class Output : int { FB_OUTPUTS(FB_ENUM) };
 
 // ---- numerical options of a Simulator
@@ -178,7 +189,7 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
 // a default that depends on the number type R
 #define FB_BY_PRECISION(wide, narrow) (sizeof(R) == 8 ? wide : narrow)
 // name, type, default, allowed values (functions of bindings/schema.cpp), what it is.  What is
-// fixed() cannot be chosen; max_contacts is by default no more than the model's pairs can give
+// fixed() cannot be chosen
 #define FB_OPTIONS(X)                                                                              \
   X(margin, real, 0.005, at_least(0),                                                              \
     "contact and limit rows are built below this gap [m or rad]")                                  \
@@ -191,14 +202,14 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
   X(max_sweeps, whole, 200, whole(1, 1000000),                                                     \
     "cap on Gauss-Seidel sweeps in one step")                                                      \
   X(max_contacts, whole, 100, whole(0, 10000),                                                     \
-    "contacts one world can hold")                                                                 \
+    "contacts one world can hold, by default at most what the model's pairs can give")             \
   X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS),                          \
-    "cone: the true cone; box: each tangent by itself")                                            \
+    "'cone' (the true cone) or 'box' (each tangent by itself)")                                    \
   X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS),                                       \
-    "newton: sweeps, then Newton steps on the active set; pgs: sweeps only")                       \
+    "'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only)")               \
   X(gradient, GradientMode, kGradientAuto, FB_WORDS(FB_GRADIENTS),                                 \
-    "implicit: the solution is differentiated; unrolled: the sweeps are (solver pgs only); auto: " \
-    "implicit where the solve finished, unrolled elsewhere")                                       \
+    "'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the solution is " \
+    "differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only)")                           \
   X(regularization, real, FB_BY_PRECISION(1e-6, 1e-4), fixed(),                                    \
     "default compliance, as a share of the bodies' inverse weights")
 

@@ -62,8 +62,8 @@ def engines_of(sim: Simulator) -> Engines:
     if sim not in _engines:
         _register()
         bridge = bridge_of(sim)
-        sizes, _ = sim.model.structure.packed()
-        outputs = {row.name: math.prod(row.shape(sizes)) for row in output_table()}
+        shape = sim.model.structure.output_shape
+        outputs = {row.name: math.prod(shape(row.name)) for row in output_table()}
         key = _key(bridge)
         pool = EnginePool(bridge.engine, key, sim.model.body_names)
         _engines[sim] = Engines(key, pool, bridge.layout, bridge.theta_size, outputs)

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._core import (
+    activation_types,
     equality_types,
     friction_rules,
     option_table,
+    output_table,
     pair_table,
     parameter_names,
     size_names,
@@ -36,8 +38,10 @@ Floats = NDArray[np.float64]
 
 # (shape, shape) -> (kind of pair, contact points it can give)
 PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
+OUTPUTS = {row.name: row for row in output_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
+ACTIVATIONS = {row.name: row.number for row in activation_types()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,11 @@ class Structure:
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
 
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an output of the core for one world."""
+        sizes = np.array([self.sizes[size] for size in size_names()], np.int32)
+        return tuple(OUTPUTS[name].shape(sizes))
+
 
 def build_structure(parsed: Parsed) -> Structure:
     """Build the engine's arrays from a parsed model."""
@@ -86,7 +95,7 @@ def build_structure(parsed: Parsed) -> Structure:
     tables["friction_dof"] = np.flatnonzero(m.dof_frictionloss > 0).astype(np.int32)
     sizes = {
         "nq": m.nq,
-        "na": 0,
+        "na": m.na,
         "nv": m.nv,
         "nu": m.nu,
         "nbody": m.nbody,
@@ -273,15 +282,32 @@ def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
 
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name each actuator's joint, -1 for one that does not act, and its law."""
+    import mujoco
+
     m = parsed.mujoco
+    gain, bias = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_AFFINE
     joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
     tables.update(
         act_jnt=joint.astype(np.int32),
-        act_affine_gain=(m.actuator_gaintype == 1).astype(np.int32),
-        act_affine_bias=(m.actuator_biastype == 1).astype(np.int32),
+        act_affine_gain=(m.actuator_gaintype == gain).astype(np.int32),
+        act_affine_bias=(m.actuator_biastype == bias).astype(np.int32),
         act_ctrllimited=m.actuator_ctrllimited.astype(np.int32),
         act_forcelimited=m.actuator_forcelimited.astype(np.int32),
+        act_adr=m.actuator_actadr,
+        act_dyn=_activation_types(parsed),
+        act_early=m.actuator_actearly.astype(np.int32),
+        act_limited=m.actuator_actlimited.astype(np.int32),
     )
+
+
+def _activation_types(parsed: Parsed) -> Ints:
+    """Return how each activation follows its control; those that are switched off are held."""
+    import mujoco
+
+    m = parsed.mujoco
+    off = m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
+    held = (m.actuator_actadr >= 0) & (~parsed.keep_actuator | bool(off))
+    return np.where(held, ACTIVATIONS["held"], m.actuator_dyntype).astype(np.int32)
 
 
 def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
@@ -299,6 +325,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
         "actuator_gainprm": m.actuator_gainprm[:, :3],
         "actuator_biasprm": m.actuator_biasprm[:, :3],
         "eq_data": m.eq_data[:, :11],
+        "actuator_dynprm": m.actuator_dynprm[:, :1],
     }
     params: dict[str, Floats] = {}
     for name in parameter_names():

@@ -8,7 +8,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._core import ParameterChecker, parameter_table
 from featherback._typing import Real
@@ -127,7 +126,7 @@ def refuse_unknown(where: str, name: str, known: list[str]) -> None:
 def pack_theta(
     where: str,
     model: Model,
-    base: dict[str, Real],
+    base: Mapping[str, Real],
     params: dict[str, Any],
     worlds: int | None,
 ) -> Real:
@@ -158,7 +157,7 @@ def pack_theta(
     return theta
 
 
-def _joined(base: dict[str, Real], merged: dict[str, Real], worlds: int | None) -> Real:
+def _joined(base: Mapping[str, Real], merged: dict[str, Real], worlds: int | None) -> Real:
     """Return parameters one after another, (ntheta,), or (worlds, ntheta)."""
     if worlds is None:
         return np.concatenate([a.reshape(-1) for a in merged.values()])
