@@ -28,6 +28,8 @@ from featherback.model import Model
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.directions import theta_direction
 from featherback.sim.inputs import (
+    INERTIAS,
+    as_real,
     check_steps,
     is_whole,
     named_arrays,
@@ -35,6 +37,7 @@ from featherback.sim.inputs import (
     refuse_unknown,
     refuse_without_gradient,
     require_finite,
+    same_worlds,
 )
 from featherback.sim.memory import refuse_too_large
 from featherback.sim.options import Options
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTACT_NUMBERS",
+    "INERTIAS",
     "SENTENCES",
     "TRACE_NUMBERS",
     "Bars",
@@ -59,16 +63,19 @@ __all__ = [
     "Status",
     "Trajectory",
     "WorldStatus",
+    "as_real",
     "bridge_of",
     "bridge_of_handle",
     "check_steps",
     "describe",
     "is_whole",
+    "named_arrays",
     "refuse_too_large",
     "refuse_unknown",
     "refuse_without_gradient",
     "require_finite",
     "require_finite_states",
+    "same_worlds",
     "world_error",
 ]
 
