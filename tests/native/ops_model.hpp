@@ -389,7 +389,8 @@ inline OpTable model_table(const Box& box) {
       "step velocity motion rows tree dof pair contact contact_row contact_point contact_data "
       "touch "
       "wrench side_wrench joint_row_data equality_row equality_data ball_limit joint_equality log "
-      "actuation actuator advance_activation integrate inverse_dynamics";
+      "actuation actuator transmission difference vector twist placement advance_activation "
+      "integrate inverse_dynamics";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));
