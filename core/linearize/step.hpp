@@ -1,6 +1,6 @@
-// The Jacobian of the new velocity with respect to (q, v, u): the
-// equations of the step differentiated column by column, then one
-// factorised solve for all columns.  Proof: docs/derivations/linearize.md.
+// The Jacobian of a step with respect to (q, v, act, u): that of the new velocity from the equations
+// of the step, differentiated column by column, and one factorised solve for all columns; then those
+// of position and activation.  Proof: docs/derivations/linearize.md.
 #pragma once
 #include "core/linearize/rows.hpp"
 
@@ -85,7 +85,7 @@ FB_INLINE Mask<T> finite_columns(const T* x, int n) {
 template <class T>
 FB_FN size_t carve_linear(const Layout& s, char* base, LinearWork<T>& f) {
   Carver c{base, 0};
-  const int rows = row_capacity(s), columns = 2 * s.nv + s.nu, unit = kPack<T>;
+  const int rows = row_capacity(s), columns = 2 * s.nv + s.na + s.nu, unit = kPack<T>;
   f.stride = (columns + unit - 1) / unit * unit;
   f.body = c.take<Subtree<T>>(s.nlink);
   f.move = c.take<DofMoves<T>>(s.nv);
@@ -191,7 +191,7 @@ FB_FN void equation_columns(const Model<T, P>& m, const StepPoint<T>& x, Work<T>
     }
 }
 
-// (J.12)  d v+ / d(q, v, u) of the step that was just run in w, in the rows of f.K: q tangent.
+// (J.12)  d v+ / d(q, v, act, u) of the step that was just run in w, in the rows of f.K: q tangent.
 // Holds where the solve is differentiated by the implicit function theorem
 template <class T, class P>
 FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
@@ -226,7 +226,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     for (int a = 0; a < s.nq; ++a) q1_bar[a] = q_bar[a] = T(0);
     bool any_turn = false;
     for (int l = 1; l < s.nlink; ++l) {
-      if (s.link_type[l] > kBall) continue;
+      if (!joint_turns(s.link_type[l])) continue;
       tangent[s.link_dof[l] + s.link_ndof[l] - 3 + i] = T(1);
       any_turn = true;
     }
@@ -235,7 +235,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], q1_bar, q_bar, v_bar, h_bar);
     lower_tangent(s, x.q, q_bar, tangent);
     for (int l = 1; l < s.nlink; ++l) {
-      if (s.link_type[l] > kBall) continue;
+      if (!joint_turns(s.link_type[l])) continue;
       const int d = s.link_dof[l] + s.link_ndof[l] - 3;
       for (int j = 0; j < 3; ++j) {
         f.turn[6 * (d + i) + j] = tangent[d + j];
@@ -244,12 +244,12 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     }
   }
 }
-// (J.16)  row d of d(q+) / d(q, v, u) into f.line
+// (J.16)  row d of d(q+) / d(q, v, act, u) into f.line
 template <class T, class P>
 FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   const Layout& s = m.s;
   const int l = s.dof_link[d], last = s.link_dof[l] + s.link_ndof[l];
-  if (s.link_type[l] > kBall || d < last - 3) {
+  if (!joint_turns(s.link_type[l]) || d < last - 3) {
     set_columns(T(m.theta.dt[0]), f.dof_row(d), f.line, f.stride);
     f.line[d] += T(1);
     return;
@@ -258,6 +258,14 @@ FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   set_columns(turn[3], f.dof_row(last - 3), f.line, f.stride);
   for (int j = 1; j < 3; ++j) add_columns(turn[3 + j], f.dof_row(last - 3 + j), f.line, f.stride);
   for (int j = 0; j < 3; ++j) f.line[last - 3 + j] += turn[j];
+}
+// (J.17)  the row of actuator a in d(act+) / d(q, v, act, u) into f.line
+template <class T, class P>
+FB_FN void activation_row(const Model<T, P>& m, int a, const StepPoint<T>& x, Work<T>& w,
+                          LinearWork<T>& f) {
+  for (int c = 0; c < f.stride; ++c) f.line[c] = T(0);
+  T *act = f.line + 2 * m.s.nv, *u = act + m.s.na;
+  next_activation_adjoint<T, P>(m, a, x, T(1), {f.line, f.line + m.s.nv, act, u}, w);
 }
 
 }  // namespace fb::FB_ISA

@@ -29,7 +29,7 @@ struct LinearWork {
   Subtree<T>* body;
   DofMoves<T>* move;
   T* L;         // nv x nv, L_ed of Mh = L D L' in row d
-  T *K, *C;     // columns (q, v, u) of every dof and of every row
+  T *K, *C;     // columns (q, v, act, u) of every dof and of every row
   T *one, *to;  // zeros of nv, used as scratch
   T* turn;      // nv x 6: how the next turn of a quaternion answers to the last and to its rates
   T* line;      // one row
@@ -129,10 +129,10 @@ FB_FN void open_fields(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, 
   for (int l = 1; l < s.nlink; ++l) {
     LinkWork<T>& k = w.link[l];
     const int parent = s.link_parent[l], first = s.link_dof[l], last = first + s.link_ndof[l];
-    const bool free = s.link_type[l] == kFree;
+    const int riding = first + world_axes(s.link_type[l]);
     Motion<T> vp = w.link[parent].v, ap = w.link[parent].a, yp = w.bar[parent].y;
     // the world axes of a free joint belong to what carries its turn
-    for (int d = first; d < first + (free ? 3 : 0); ++d) {
+    for (int d = first; d < riding; ++d) {
       f.move[d] = {zero_motion<T>(), zero_motion<T>(), zero_motion<T>(), zero_motion<T>()};
       vp = mul_add(w.dof[d].S, x.v[d], vp);
       ap = mul_add(w.dof[d].S, w.a_eff[d], ap);
@@ -140,7 +140,7 @@ FB_FN void open_fields(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, 
     }
     k.a = ap + k.c;
     w.bar[l].y = yp;
-    for (int d = first + (free ? 3 : 0); d < last; ++d) {
+    for (int d = riding; d < last; ++d) {
       const Motion<T> S = w.dof[d].S, psi = cross(vp, S);
       k.a = mul_add(S, w.a_eff[d], k.a);
       w.bar[l].y = mul_add(S, x.v1[d], w.bar[l].y);
@@ -157,7 +157,7 @@ FB_FN void pair_columns(const Layout& s, int l, int d, T h, const Work<T>& w, Li
   const DofMoves<T>& e = f.move[d];
   const Motion<T> S = w.dof[d].S;
   const int first = s.link_dof[l], nv = s.nv;
-  const bool free = s.link_type[l] == kFree;
+  const int riding = first + world_axes(s.link_type[l]);
   const Force<T> U = inertia_times(b, S);
   Force<T> own = (inertia_times(b, e.phi) + products_times(b, e.psi.ang)) * -h, G = zero_force<T>();
   if (b.loaded) {
@@ -169,7 +169,7 @@ FB_FN void pair_columns(const Layout& s, int l, int d, T h, const Work<T>& w, Li
   const Vec3<T> turn = products_transposed(b, S) * -h;
   const Force<T> Uh = U * -h;
   for (int i = first; i < first + s.link_ndof[l]; ++i) {
-    f.dof_row(i)[d] += dot(w.dof[i].S, free && i < first + 3 ? below : own);
+    f.dof_row(i)[d] += dot(w.dof[i].S, i < riding ? below : own);
     f.dof_row(i)[nv + d] += dot(w.dof[i].S, rate);
   }
   f.dof_row(d)[nv + d] += w.hD[d];
@@ -210,26 +210,27 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
                              LinearWork<T>& f) {
   const Layout& s = m.s;
   const int nv = s.nv;
-  T *act = w.qdd, *kv = w.dv, *tau_bar = f.one, *hD_bar = f.to;
+  T *sums = w.qdd, *kv = w.dv, *tau_bar = f.one, *hD_bar = f.to;
   for (int d = 0; d < nv; ++d) f.dof_row(d)[nv + d] -= T(m.theta.dof_damping[d]) * h;
   for (int j = 0; j < s.njnt; ++j) {
-    const int type = s.jnt_type[j], n = type == kFree ? 6 : type == kBall ? 3 : 1;
+    const int n = joint_dofs(s.jnt_type[j]);
     for (int d = s.jnt_dofadr[j]; d < s.jnt_dofadr[j] + n; ++d) {
       tau_bar[d] = h;
       spring_adjoint(m, j, x.q, tau_bar, w, f.dof_row(d));
       tau_bar[d] = T(0);
     }
   }
-  if (s.nu > 0) actuator_sums(m, x.q, x.v, x.u, act, kv);
+  if (s.nu > 0) actuator_sums(m, x, sums, kv);
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
-    const int type = s.jnt_type[j], n = type == kFree ? 6 : type == kBall ? 3 : 1;
+    const int n = joint_dofs(s.jnt_type[j]);
     for (int d = s.jnt_dofadr[j]; d < s.jnt_dofadr[j] + n; ++d) {
       T* row = f.dof_row(d);
       tau_bar[d] = h;
       hD_bar[d] = -(h * w.a_eff[d]);
-      actuator_adjoint(m, a, x.q, x.v, x.u, act, tau_bar, hD_bar, w, row, row + nv, row + 2 * nv);
+      const ActuationBars<T> bars{row, row + nv, row + 2 * nv, row + 2 * nv + s.na};
+      actuator_adjoint<T, P>(m, a, x, sums, {tau_bar, hD_bar}, bars, w);
       tau_bar[d] = hD_bar[d] = T(0);
     }
   }

@@ -1,6 +1,8 @@
 """Tests of the command line."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import featherback as fb
 from featherback.cli import demo, doctor
 from featherback.cli.main import main
+from featherback.experiments import Recording
 
 
 def test_doctor_prints_versions_and_isa(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,13 +32,16 @@ def test_missing_package_is_no_error() -> None:
     assert doctor.package_version("a-package-that-does-not-exist") is None
 
 
-def test_demo_stands_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Stand on four feet that carry the weight, print it, and write the picture."""
+def test_demo_stands_and_films(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stand on four feet that carry the weight, print it, and write recording and film."""
     main(["demo", "--out", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "4 points carry force" in printed
     assert "steps/s" in printed
-    assert (tmp_path / "laikago.png").read_bytes().startswith(b"\x89PNG")
+    assert Recording.load(tmp_path / "laikago.npz").steps == 1000
+    film = tmp_path / "laikago.gif"
+    assert film.exists() or "laikago.gif was not made, because" in printed
+    assert f"film: {film}" in printed or not film.exists()
 
 
 def test_demo_names_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +52,7 @@ def test_demo_names_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixt
         main(["demo", "--out", str(out)])
     assert caught.value.code == 1
     assert capsys.readouterr().err == (
-        f"featherback: {out}/laikago.png: cannot be written (File exists); name another folder "
+        f"featherback: {out}/laikago.npz: cannot be written (File exists); name another folder "
         "with --out.\n"
     )
 
@@ -72,6 +78,30 @@ def test_our_errors_become_one_line(
         main(["demo", "--out", "x"])
     assert caught.value.code == 1
     assert capsys.readouterr().err == "featherback: demo: x is not a folder; name one.\n"
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print name and version, and leave without an error."""
+    main(["--version"])
+    assert capsys.readouterr().out == f"featherback {fb.__version__}\n"
+
+
+@pytest.mark.parametrize("module", ["tyro", "rich.console"])
+def test_ctrl_c_during_imports_leaves_no_traceback(module: str) -> None:
+    """Leave with status 130 and one line where Ctrl-C comes while a package is imported."""
+    code = f"""
+import sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from featherback.cli.main import main
+main(["doctor"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "featherback: interrupted.\n"
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

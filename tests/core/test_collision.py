@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from featherback import _ops
+from featherback import _oracle
 from featherback._core import pair_table
 
 # name -> kind and number of contact points
@@ -83,9 +83,9 @@ def mesh_points(mesh: Array, stretch: Array) -> Array:
     return (((points @ R.T + p) * (1 + stretch)) - p) @ R
 
 
-def pairs(kind: str, a: Array, b: Array, vert: Array = NO_MESH) -> _ops.ShapePairs:
+def pairs(kind: str, a: Array, b: Array, vert: Array = NO_MESH) -> _oracle.ShapePairs:
     """Worlds of one kind of pair."""
-    return _ops.ShapePairs(PAIRS[kind][0], np.atleast_2d(a), np.atleast_2d(b), vert)
+    return _oracle.ShapePairs(PAIRS[kind][0], np.atleast_2d(a), np.atleast_2d(b), vert)
 
 
 def collide(kind: str, a: Array, b: Array, vert: Array = NO_MESH, **options: object) -> Array:

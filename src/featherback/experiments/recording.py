@@ -20,19 +20,18 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.errors import FeatherbackError
 from featherback.experiments.files import load_arrays, save_arrays
 
-Array = NDArray[np.float64]
 FORMAT = "featherback-motion 1"
 CAMERA = (0.0, 0.0, 0.5, 3.0, 120.0, -15.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
-    """A motion of one world; see the module for the fields."""
+class Recording:
+    """The recorded motion of one world; see the module for the fields."""
 
     xml: str
     dt: float
@@ -54,7 +53,7 @@ class Motion:
         )
 
     @classmethod
-    def load(cls, path: Path) -> Motion:
+    def load(cls, path: Path) -> Recording:
         """Read an archive.
 
         Raises:

@@ -11,10 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from featherback._core import pair_table, parameter_names, table_names
+from featherback._core import (
+    activation_types,
+    equality_types,
+    friction_rules,
+    option_table,
+    output_table,
+    pair_table,
+    parameter_names,
+    size_names,
+    table_names,
+)
+from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
+from featherback.model.joints import FREE, JOINTS, SINGLE
 from featherback.model.pairs import SHAPES
 
 if TYPE_CHECKING:
@@ -22,16 +33,13 @@ if TYPE_CHECKING:
 
     from featherback.model.model import Parsed
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 # (shape, shape) -> (kind of pair, contact points it can give)
 PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
-JOINT_DOFS = {0: 6, 1: 3, 2: 1, 3: 1}
-MAX_CONTACTS = 100
-MAX_SWEEPS = 200
-NO_EQUALITY = -1
-EQUALITY_KINDS = {0: 0, 1: 1, 2: 2}
+OUTPUTS = {row.name: row for row in output_table()}
+EQUALITIES = {row.name: row.number for row in equality_types()}
+FRICTION_RULES = {row.name: row.number for row in friction_rules()}
+ACTIVATIONS = {row.name: row.number for row in activation_types()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +57,24 @@ class Structure:
 
     sizes: dict[str, int]
     tables: dict[str, Ints]
-    params: dict[str, Floats]
-    vert: Floats
+    params: dict[str, Array]
+    vert: Array
     touches: int
+
+    def packed(self, **limits: int) -> tuple[Ints, Ints]:
+        """Return int32 sizes and tables, one after another, in the core's order.
+
+        Args:
+            limits: sizes that replace the model's own, such as max_contacts.
+        """
+        sizes = {**self.sizes, **limits}
+        tables = [self.tables[name] for name in table_names()]
+        return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an output of the core for one world."""
+        sizes = np.array([self.sizes[size] for size in size_names()], np.int32)
+        return tuple(OUTPUTS[name].shape(sizes))
 
 
 def build_structure(parsed: Parsed) -> Structure:
@@ -64,12 +87,13 @@ def build_structure(parsed: Parsed) -> Structure:
     touches = _add_pairs(parsed, tables)
     _add_equalities(parsed, tables)
     _add_actuators(parsed, tables)
-    limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != 0))
+    limits = {row.name: row.default for row in option_table() if row.kind == "whole"}
+    limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != FREE))
     tables["limit_jnt"] = limited.astype(np.int32)
     tables["friction_dof"] = np.flatnonzero(m.dof_frictionloss > 0).astype(np.int32)
     sizes = {
         "nq": m.nq,
-        "na": 0,
+        "na": m.na,
         "nv": m.nv,
         "nu": m.nu,
         "nbody": m.nbody,
@@ -84,8 +108,8 @@ def build_structure(parsed: Parsed) -> Structure:
         "nlimit": len(limited),
         "nfriction": len(tables["friction_dof"]),
         "nvert": len(vert),
-        "max_contacts": min(touches, MAX_CONTACTS),
-        "max_sweeps": MAX_SWEEPS,
+        "max_contacts": min(touches, limits["max_contacts"]),
+        "max_sweeps": limits["max_sweeps"],
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])
@@ -106,16 +130,17 @@ def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
             qadr.append(int(m.jnt_qposadr[j]))
             dof.append(int(m.jnt_dofadr[j]))
             joint.append(j)
-            last_dof.append(int(m.jnt_dofadr[j]) + JOINT_DOFS[int(m.jnt_type[j])] - 1)
+            last_dof.append(int(m.jnt_dofadr[j]) + JOINTS[int(m.jnt_type[j])].nv - 1)
             link = len(parent) - 1
             jnt_link[j] = link
         body_link[b] = link
-    ndof = [0] + [JOINT_DOFS[k] for k in kind[1:]]
+    ndof = [0] + [JOINTS[k].nv for k in kind[1:]]
     dof_parent = np.arange(-1, m.nv - 1, dtype=np.int32)
     for link in range(1, len(parent)):
         dof_parent[dof[link]] = last_dof[parent[link]]
     massive = np.zeros(len(parent), np.int32)
     massive[body_link[1:]] = 1
+    single = np.isin(m.jnt_type, SINGLE)
     tables.update(
         body_parent=m.body_parentid,
         body_link=body_link,
@@ -125,7 +150,7 @@ def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
         jnt_qadr=m.jnt_qposadr,
         jnt_dofadr=m.jnt_dofadr,
         jnt_link=jnt_link,
-        jnt_forcelimited=m.jnt_actfrclimited.astype(np.int32) * (m.jnt_type >= 2),
+        jnt_forcelimited=m.jnt_actfrclimited.astype(np.int32) * single,
         link_parent=np.array(parent),
         link_type=np.array(kind),
         link_qadr=np.array(qadr),
@@ -161,13 +186,13 @@ def _add_trees(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
     tables["tree_dof"] = tables["link_dof"][roots] if roots else np.zeros(0, np.int32)
 
 
-def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
+def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
     """Say what each geom is and collect the hulls of the meshes."""
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
     meshes = np.full(m.ngeom, -1, np.int32)
     hulls: dict[int, tuple[int, int]] = {}
-    vert: list[Floats] = []
+    vert: list[Array] = []
     for g in range(m.ngeom):
         if m.geom_type[g] != SHAPES["mesh"] or m.geom_dataid[g] < 0:
             continue
@@ -190,7 +215,7 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
     return np.concatenate(vert) if vert else np.zeros((0, 3))
 
 
-def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
+def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
     """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its place, its scale.
 
     The compiler moves a mesh to its centre of mass and principal axes: what stands in the file,
@@ -203,7 +228,7 @@ def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
     return np.vstack([rotation.reshape(3, 3), m.mesh_pos[mesh], m.mesh_scale[mesh]])
 
 
-def hull_vertices(m: mujoco.MjModel, mesh: int) -> Floats:
+def hull_vertices(m: mujoco.MjModel, mesh: int) -> Array:
     """Return float64[n, 3], the vertices of a mesh's convex hull."""
     first = m.mesh_vertadr[mesh]
     points = m.mesh_vert[first : first + m.mesh_vertnum[mesh]].astype(np.float64)
@@ -218,7 +243,7 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
     """Name each pair's kind and whose friction it takes; return the number of touches."""
     m, pairs = parsed.mujoco, parsed.pairs
     kind = np.zeros(len(pairs), np.int32)
-    rule = np.zeros(len(pairs), np.int32)
+    rule = np.full(len(pairs), FRICTION_RULES["larger"], np.int32)
     touches = 0
     for k in range(len(pairs)):
         a, b = int(pairs.geom1[k]), int(pairs.geom2[k])
@@ -226,9 +251,9 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
         touches += slots
         lead = int(m.geom_priority[a]) - int(m.geom_priority[b])
         if np.isfinite(pairs.friction[k]):
-            rule[k] = 1
+            rule[k] = FRICTION_RULES["own"]
         elif lead != 0:
-            rule[k] = 2 if lead > 0 else 3
+            rule[k] = FRICTION_RULES["first" if lead > 0 else "second"]
     tables.update(
         pair_geom1=pairs.geom1,
         pair_geom2=pairs.geom2,
@@ -241,30 +266,49 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
 
 def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name the equality constraints that act."""
+    import mujoco
+
     m = parsed.mujoco
-    kind = np.full(m.neq, NO_EQUALITY, np.int32)
+    kind = np.full(m.neq, EQUALITIES["none"], np.int32)
     site = np.zeros(m.neq, np.int32)
     for e in range(m.neq):
         if parsed.keep_equality[e] and m.eq_active0[e]:
-            kind[e] = EQUALITY_KINDS[int(m.eq_type[e])]
-            site[e] = int(m.eq_objtype[e]) == 6
+            kind[e] = m.eq_type[e]
+            site[e] = m.eq_objtype[e] == mujoco.mjtObj.mjOBJ_SITE
     tables.update(eq_type=kind, eq_obj1=m.eq_obj1id, eq_obj2=m.eq_obj2id, eq_site=site)
 
 
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name each actuator's joint, -1 for one that does not act, and its law."""
+    import mujoco
+
     m = parsed.mujoco
+    gain, bias = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_AFFINE
     joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
     tables.update(
         act_jnt=joint.astype(np.int32),
-        act_affine_gain=(m.actuator_gaintype == 1).astype(np.int32),
-        act_affine_bias=(m.actuator_biastype == 1).astype(np.int32),
+        act_affine_gain=(m.actuator_gaintype == gain).astype(np.int32),
+        act_affine_bias=(m.actuator_biastype == bias).astype(np.int32),
         act_ctrllimited=m.actuator_ctrllimited.astype(np.int32),
         act_forcelimited=m.actuator_forcelimited.astype(np.int32),
+        act_adr=m.actuator_actadr,
+        act_dyn=_activation_types(parsed),
+        act_early=m.actuator_actearly.astype(np.int32),
+        act_limited=m.actuator_actlimited.astype(np.int32),
     )
 
 
-def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
+def _activation_types(parsed: Parsed) -> Ints:
+    """Return how each activation follows its control; those that are switched off are held."""
+    import mujoco
+
+    m = parsed.mujoco
+    off = m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
+    held = (m.actuator_actadr >= 0) & (~parsed.keep_actuator | bool(off))
+    return np.where(held, ACTIVATIONS["held"], m.actuator_dyntype).astype(np.int32)
+
+
+def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
     m = parsed.mujoco
     ours: dict[str, Any] = {
@@ -279,8 +323,9 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
         "actuator_gainprm": m.actuator_gainprm[:, :3],
         "actuator_biasprm": m.actuator_biasprm[:, :3],
         "eq_data": m.eq_data[:, :11],
+        "actuator_dynprm": m.actuator_dynprm[:, :1],
     }
-    params: dict[str, Floats] = {}
+    params: dict[str, Array] = {}
     for name in parameter_names():
         value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
         value.setflags(write=False)
@@ -288,7 +333,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
     return params
 
 
-def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Floats:
+def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     """Return float64[nbody, 2]: mean of J M^-1 J' over the axes at the reference pose.
 
     The first number is that of the centre of mass of everything that rides on the body's link, the
