@@ -210,7 +210,7 @@ FB_INLINE void hold_within_adjoint(const Held<T>& held, T out_bar, T& x_bar, T& 
 }
 
 template <class T>
-struct Ball {
+struct CollisionBall {
   Vec3<T> c;
   T r;
 };
@@ -232,7 +232,8 @@ inline constexpr uint32_t kConcentric = 1;
 
 // (C.8)  two balls: n = (cb - ca) / |cb - ca|, phi = |cb - ca| - ra - rb, p = ca + (ra + phi / 2) n
 template <class T>
-FB_INLINE ContactPoint<T> touch_of_balls(const Ball<T>& a, const Ball<T>& b, Vec3<T> fallback) {
+FB_INLINE ContactPoint<T> touch_of_balls(const CollisionBall<T>& a, const CollisionBall<T>& b,
+                                         Vec3<T> fallback) {
   const Mask<T> apart = has_direction(b.c - a.c);
   const Direction<T> d = direction(b.c - a.c, apart, fallback);
   const T phi = d.length - a.r - b.r;
@@ -242,9 +243,9 @@ FB_INLINE ContactPoint<T> touch_of_balls(const Ball<T>& a, const Ball<T>& b, Vec
 
 // (C.21)  given out_bar, add to bars
 template <class T>
-FB_INLINE void touch_of_balls_adjoint(const Ball<T>& a, const Ball<T>& b, Vec3<T> fallback,
-                                      Bits<T> kind, const ContactPointBar<T>& out_bar,
-                                      BallsBar<T>& bars) {
+FB_INLINE void touch_of_balls_adjoint(const CollisionBall<T>& a, const CollisionBall<T>& b,
+                                      Vec3<T> fallback, Bits<T> kind,
+                                      const ContactPointBar<T>& out_bar, BallsBar<T>& bars) {
   const Mask<T> apart = !has_bits(kind, kConcentric);
   const Direction<T> d = direction(b.c - a.c, apart, fallback);
   const T along = dot(out_bar.p, d.u), reach = (d.length + a.r - b.r) * Real<T>(0.5);
