@@ -48,9 +48,9 @@ void run_rollout(const Task& t, long block, char* workspace) {
     for (int i = 0; i < s.nv; ++i) finite = finite & is_finite(b.v[i] = b.v1[i]);
     note_status(t, block, k, kNonFinite, !finite);
     note_status(t, block, k, kContactOverflow, b.w.overflow);
-    note_status(t, block, k, kUnconverged, b.w.unconverged & finite);
-    keep_largest(t, block, t.residual, b.w.residual);
-    keep_largest(t, block, t.sweeps, b.w.sweeps);
+    note_status(t, block, k, kUnconverged, b.w.solution.unconverged & finite);
+    keep_largest(t, block, t.residual, b.w.solution.residual);
+    keep_largest(t, block, t.sweeps, b.w.solution.sweeps);
     store(t, block, t.q_out, t.q_world, (k + 1) * t.q_step, s.nq, b.q);
     store(t, block, t.v_out, t.v_world, (k + 1) * t.v_step, s.nv, b.v);
   }
@@ -169,8 +169,8 @@ void write_contacts(const Task& t, const Desk<P>& b, long world, int k) {
     if (x.kind != kContactRows || !mask_lane(c.active, k)) continue;
     Vec3<T> t1, t2;
     tangents(c.n, t1, t2);
-    Vec3<T> f = c.n * b.w.lam[x.row];
-    if (x.rows == 3) f += t1 * b.w.lam[x.row + 1] + t2 * b.w.lam[x.row + 2];
+    Vec3<T> f = c.n * b.w.solution.lam[x.row];
+    if (x.rows == 3) f += t1 * b.w.solution.lam[x.row + 1] + t2 * b.w.solution.lam[x.row + 2];
     const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(x.linkA, x.linkB));
     const T y[kContactSize] = {c.phi, p.x, p.y, p.z, c.n.x, c.n.y, c.n.z, f.x, f.y, f.z};
     for (int e = 0; e < kContactSize; ++e)

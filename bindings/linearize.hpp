@@ -10,7 +10,7 @@ namespace {
 template <class B>
 void unrolled_rows(B& b, LinearWork<T>& f) {
   const Layout& s = b.m.s;
-  const Mask<T> here = b.w.unrolled;
+  const Mask<T> here = b.w.solution.unrolled;
   for (int i = 0; i < s.nv; ++i) {
     for (int d = 0; d < s.nv; ++d) b.v1_bar[d] = T(d == i ? 1 : 0);
     for (int d = 0; d < s.nq; ++d) b.q1_bar[d] = T(0);
@@ -53,7 +53,7 @@ void linearize_lanes(const Task& t, long block, B& b, LinearWork<T>& f, int from
   // a state may be NaN where no Jacobian looks
   for (int i = 0; i < s.nq; ++i) finite = finite & is_finite(b.q1[i]);
   for (int i = 0; i < s.nv; ++i) finite = finite & is_finite(b.v1[i]);
-  if (any(b.w.unrolled)) unrolled_rows(b, f);
+  if (any(b.w.solution.unrolled)) unrolled_rows(b, f);
   T* const scratch[4] = {b.v2, b.v_bar, b.q1_bar, b.q_bar};
   turn_blocks(b.m, at, b.q1, scratch, f);
   for (int d = 0; d < s.nv; ++d) {

@@ -323,11 +323,11 @@ inline RowDump dump_rows(const Box& box, const Numbers& x) {
   Scratch<double> k(m.s);
   core::free_motion(m, x.data(), x.data() + nq, x.data() + nq + nv, k.w);
   core::build_rows(m, box->opts<double>(), x.data(), true, k.w);
-  const int n = k.w.nrow;
+  const int n = k.w.problem.nrow;
   RowDump d;
-  d.island.assign(k.w.island_row, k.w.island_row + k.w.nisland + 1);
+  d.island.assign(k.w.island_row, k.w.island_row + k.w.problem.nisland + 1);
   size_t size = 0;
-  for (int i = 0; i < k.w.nisland; ++i) {
+  for (int i = 0; i < k.w.problem.nisland; ++i) {
     const size_t rows = d.island[i + 1] - d.island[i];
     size += rows * rows;
   }

@@ -3,7 +3,6 @@
 #include "core/contact/contact.hpp"
 #include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
-#include "core/solver/unrolled.hpp"
 #include "core/state.hpp"
 
 namespace fb::FB_ISA {
@@ -28,55 +27,20 @@ FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u,
   }
 }
 
-template <class T, class P>
-FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, Work<T>& w) {
-  RowProblem<T> p;
-  p.nrow = w.nrow;
-  p.nisland = w.nisland;
-  p.island_row = w.island_row;
-  p.cone = w.cone;
-  p.A = w.A;
-  p.b = w.b;
-  p.lo = w.lo;
-  p.hi = w.hi;
-  p.mu = w.mu;
-  p.lam = w.lam;
-  p.n = w.n;
-  p.n0 = w.n0;
-  p.D = w.D;
-  p.lu = w.lu;
-  p.rhs = w.rhs;
-  p.keep = w.keep;
-  p.spare = w.z;
-  p.order = w.order;
-  p.tolerance = o.tolerance;
-  p.step_scale = Real<T>(1);
-  p.max_sweeps = o.max_sweeps;
-  p.box_friction = o.box_friction;
-  p.newton = o.newton;
-  p.gradient = o.gradient;
-  p.sweeps = w.sweeps;
-  return p;
-}
-
 // (x, u) -> v+; rows are built only in the lanes of `alive`
 template <class T, class P>
 FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
                          Mask<T> alive, T* v_next, Work<T>& w) {
   free_motion(m, x, velocity_of(m.s, x), u, w);
   build_rows(m, o, x, alive, w);
-  w.unconverged = w.unrolled = Mask<T>(false);
-  w.residual = w.sweeps = T(0);
+  w.solution.unconverged = w.solution.unrolled = Mask<T>(false);
+  w.solution.residual = w.solution.sweeps = T(0);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
-  if (w.nrow > 0) {
-    RowProblem<T> p = row_problem(m, o, w);
-    solve_rows(p, alive);
-    w.unconverged = p.unconverged;
-    w.unrolled = p.unrolled;
-    w.residual = p.residual;
-    w.sweeps = p.sweeps;
+  if (w.problem.nrow > 0) {
+    RowSolver<T>::solve(w.problem, alive, w.solution);
+    RowSolver<T>::tangent(w.problem, w.solution);
     FB_STAGE(impulses);
-    apply_impulses(m.s, w, w.lam, w.dv, w.twist);
+    apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);
     for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
   }
 }
@@ -96,7 +60,7 @@ FB_INLINE void side_wrench_adjoint(const RowGroup& k, const RowData<T>& e, int s
                                    Motion<T> F_bar[3]) {
   LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
   for (int i = 0; i < k.rows; ++i) {
-    const T lam = w.lam[k.row + i], z = w.z[k.row + i];
+    const T lam = w.solution.lam[k.row + i], z = w.row_bar.z[k.row + i];
     b.w_bar = mul_add(e.F[side][i], lam, b.w_bar);
     b.y_bar = mul_add(e.F[side][i], -z, b.y_bar);
     F_bar[i] = b.w * lam - b.y * z;
@@ -115,55 +79,29 @@ FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int 
   ContactBars<T> bars;
   if (k.linkA > 0) side_wrench_adjoint(k, w.data[index], 0, w, bars.F[0]);
   if (k.linkB > 0) side_wrench_adjoint(k, w.data[index], 1, w, bars.F[1]);
-  bars.beta = -w.z[k.row];
+  bars.beta = -w.row_bar.z[k.row];
   ContactPointBar<T> point_bar{T(0), zero3<T>(), zero3<T>()};
   contact_data_adjoint(m, o, k, w.geometry[index], w, bars, point_bar);
   add_slot(point_bars, k.side, point_bar);
 }
 
-// (P.3)  lanes whose solve is unrolled take z and the rest from the reversed sweeps; their A_bar
-// stays in w.u_A
-template <class T>
-FB_FN void unrolled_rows(RowProblem<T>& p, const T* lam_bar, Work<T>& w) {
-  const Mask<T> live = w.unrolled;
-  for (int r = 0; r < w.nrow; ++r) {
-    w.u_saved[r] = w.lam[r];
-    w.u_mu[r] = w.u_lo[r] = w.u_hi[r] = T(0);
-  }
-  const UnrolledBars<T> bars{w.u_z, w.u_mu, w.u_lo, w.u_hi, w.u_A, w.u_D, w.u_history, w.u_now};
-  solve_rows_unrolled_adjoint(p, lam_bar, live, w.u_lam_bar, bars);
-  for (int r = 0; r < w.nrow; ++r) {
-    w.lam[r] = w.u_saved[r];
-    w.z[r] = select(live, w.u_z[r], w.z[r]);
-    w.mu_bar[r] = select(live, w.u_mu[r], w.mu_bar[r]);
-    w.lo_bar[r] = select(live, w.u_lo[r], w.lo_bar[r]);
-    w.hi_bar[r] = select(live, w.u_hi[r], w.hi_bar[r]);
-  }
-}
-
-// (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w_rate, z in w.z
+// (P.1)  w = Mh^-1 (v1_bar - J' z) with z from the solver's adjoint; rates in w.w_rate, z in w.row_bar.z
 template <class T, class P>
-FB_FN void velocity_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const T* v1_bar,
-                            Work<T>& w) {
+FB_FN void velocity_adjoint(const Model<T, P>& m, const T* v1_bar, Work<T>& w) {
   reduce_force(m.s, w, v1_bar, w.w_rate, w.wrench);
-  if (w.nrow == 0) return expand_solution(m.s, w, w.w_rate, w.twist);
+  if (w.problem.nrow == 0) return expand_solution(m.s, w, w.w_rate, w.twist);
   FB_STAGE(adjoint_rows);
-  T* lam_bar = w.R_bar;
-  rows_times(m.s, w, w.w_rate, lam_bar);
-  RowProblem<T> p = row_problem(m, o, w);
-  for (int r = 0; r < w.nrow; ++r) w.mu_bar[r] = w.lo_bar[r] = w.hi_bar[r] = T(0);
-  const bool bounds = w.theta_bar != nullptr;
-  solve_rows_adjoint<T>(p, lam_bar, w.z, w.mu_bar, bounds ? w.lo_bar : nullptr,
-                        bounds ? w.hi_bar : nullptr);
-  if (any(w.unrolled)) unrolled_rows(p, lam_bar, w);
+  rows_times(m.s, w, w.w_rate, w.lam_bar);
+  RowProblemBar<T> bar = w.row_bar;
+  if (!w.theta_bar) bar.lo = bar.hi = nullptr;
+  RowSolver<T>::adjoint(w.problem, w.solution, w.lam_bar, bar);
   FB_STAGE(adjoint_impulses);
   // both halves of Mh^-1 are linear: w is expanded once, from L^-1 (v1_bar - J' z)
-  T* less = w.keep;
-  for (int r = 0; r < w.nrow; ++r) {
-    w.R_bar[r] = -(w.z[r] * w.lam[r]);
-    less[r] = -w.z[r];
+  for (int r = 0; r < w.problem.nrow; ++r) {
+    w.R_bar[r] = -(w.row_bar.z[r] * w.solution.lam[r]);
+    w.neg_z[r] = -w.row_bar.z[r];
   }
-  add_half_solved(m.s, w, less, w.w_rate);
+  add_half_solved(m.s, w, w.neg_z, w.w_rate);
   expand_solution(m.s, w, w.w_rate, w.twist);
 }
 
@@ -204,9 +142,9 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work
 // lanes in which no row of a contact carries an impulse or a cotangent
 template <class T>
 FB_INLINE Mask<T> idle_rows(const RowGroup& k, const Work<T>& w) {
-  Mask<T> idle = is_nothing(w.mu_bar[k.row]);
+  Mask<T> idle = is_nothing(w.row_bar.mu[k.row]);
   for (int r = k.row; r < k.row + k.rows; ++r)
-    idle = idle & is_nothing(w.lam[r]) & is_nothing(w.z[r]);
+    idle = idle & is_nothing(w.solution.lam[r]) & is_nothing(w.row_bar.z[r]);
   return idle;
 }
 // the contacts of one pair, which follow each other from block i on; i moves past them.  Rows that
@@ -281,16 +219,16 @@ FB_FN void delassus_wrench_adjoint(const Model<T, P>& m, const Options<Real<T>>&
   const RowData<T>& e = w.data[index];
   // the adjoints of seeds read impulses and z from w: here the row's own are 2 and 0
   const T two = T(2), zero = T(0);
-  T lam[3], z[3], R_bar = w.R_bar[k.row], mu_bar = w.mu_bar[k.row];
+  T lam[3], z[3], R_bar = w.R_bar[k.row], mu_bar = w.row_bar.mu[k.row];
   for (int r = 0; r < k.rows; ++r) {
-    lam[r] = w.lam[k.row + r];
-    z[r] = w.z[k.row + r];
+    lam[r] = w.solution.lam[k.row + r];
+    z[r] = w.row_bar.z[k.row + r];
   }
   for (int r = 0; r < k.rows; ++r) {
-    w.lam[k.row + r] = r == i ? two : zero;
-    w.z[k.row + r] = zero;
+    w.solution.lam[k.row + r] = r == i ? two : zero;
+    w.row_bar.z[k.row + r] = zero;
   }
-  w.R_bar[k.row] = w.mu_bar[k.row] = zero;
+  w.R_bar[k.row] = w.row_bar.mu[k.row] = zero;
   T* rates = w.w_rate;
   w.w_rate = w.dv;
   if (k.kind == kContactRows) {
@@ -307,11 +245,11 @@ FB_FN void delassus_wrench_adjoint(const Model<T, P>& m, const Options<Real<T>>&
   }
   w.w_rate = rates;
   for (int r = 0; r < k.rows; ++r) {
-    w.lam[k.row + r] = lam[r];
-    w.z[k.row + r] = z[r];
+    w.solution.lam[k.row + r] = lam[r];
+    w.row_bar.z[k.row + r] = z[r];
   }
   w.R_bar[k.row] = R_bar;
-  w.mu_bar[k.row] = mu_bar;
+  w.row_bar.mu[k.row] = mu_bar;
 }
 // (P.5)  all rows of <E, dA>, in the lanes of unrolled
 // solves; hD_bar_extra takes the share of Mh's diagonal
@@ -319,12 +257,12 @@ template <class T, class P>
 FB_FN void delassus_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                             Work<T>& w, T* q_tan) {
   const Real<T> half(0.5);
-  T *rows = w.u_now, *unit = w.u_lam_bar;
-  for (int r = 0; r < w.nrow; ++r) unit[r] = T(0);
+  T *rows = w.row_weights, *unit = w.unit_row;
+  for (int r = 0; r < w.problem.nrow; ++r) unit[r] = T(0);
   for (int p = 0; p < w.ngroup; ++p) {
     const RowGroup& k = w.group[w.sorted[p]];
     int island = 0, n = 0;
-    const T* A = w.u_A;
+    const T* A = w.row_bar.A;
     for (; w.island_row[island + 1] <= k.row; ++island) {
       n = w.island_row[island + 1] - w.island_row[island];
       A += n * n;
@@ -333,11 +271,12 @@ FB_FN void delassus_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, con
     n = w.island_row[island + 1] - first;
     for (int i = 0; i < k.rows; ++i) {
       const int a = k.row + i - first;
-      for (int r = 0; r < w.nrow; ++r) rows[r] = T(0);
+      for (int r = 0; r < w.problem.nrow; ++r) rows[r] = T(0);
       for (int b = 0; b < n; ++b) {
-        const T e = A[a * n + b] + A[b * n + a] + w.z[first + a] * w.lam[first + b] +
-                    w.z[first + b] * w.lam[first + a];
-        rows[first + b] = select(w.unrolled, e * half, T(0));
+        const T e = A[a * n + b] + A[b * n + a] +
+                    w.row_bar.z[first + a] * w.solution.lam[first + b] +
+                    w.row_bar.z[first + b] * w.solution.lam[first + a];
+        rows[first + b] = select(w.solution.unrolled, e * half, T(0));
       }
       w.R_bar[first + a] += rows[first + a];
       delassus_row_adjoint(m, o, x, w.sorted[p], i, rows, unit, w, q_tan);
@@ -362,9 +301,9 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   }
   FB_STAGE(adjoint_solve);
   integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.x1, bar.x, v1_bar, h_bar);
-  velocity_adjoint(m, o, v1_bar, w);
+  velocity_adjoint(m, v1_bar, w);
   for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] = T(0);
-  if (any(w.unrolled)) delassus_adjoint(m, o, x, w, q_tan);
+  if (any(w.solution.unrolled)) delassus_adjoint(m, o, x, w, q_tan);
   FB_STAGE(adjoint_fields);
   motion_adjoint(m, x, h, w);
   FB_STAGE(adjoint_contacts);

@@ -162,10 +162,10 @@ FB_INLINE RowBar<T> row_bar(const Model<T, P>& m, const Options<Real<T>>& o, con
   const T h = T(m.theta.dt[0]), rate = phi / h;
   Mask<T> follows = rate > T(-o.v_recover);
   if (both_ways) follows = follows & (rate < T(o.v_recover));
-  const T phi_bar = select(follows, -(w.z[row] / h), T(0));
+  const T phi_bar = select(follows, -(w.row_bar.z[row] / h), T(0));
   // b holds phi / h
   if (w.theta_bar) w.theta_bar->dt[0] -= phi_bar * phi / h;
-  return {w.lam[row], w.z[row], phi_bar};
+  return {w.solution.lam[row], w.row_bar.z[row], phi_bar};
 }
 
 // (L.6)  rows of one joint: given the row's bars, add to q_bar (tangent) and the parameters; v1 is
@@ -177,7 +177,7 @@ FB_FN void joint_row_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
   if (k.kind == kFrictionRows) {
     // hi = -lo = h frictionloss
     if (!w.theta_bar) return;
-    const T bound_bar = w.hi_bar[k.row] - w.lo_bar[k.row];
+    const T bound_bar = w.row_bar.hi[k.row] - w.row_bar.lo[k.row];
     w.theta_bar->dof_frictionloss[k.source] += bound_bar * m.theta.dt[0];
     w.theta_bar->dt[0] += bound_bar * m.theta.dof_frictionloss[k.source];
   } else if (k.kind == kLimitRows) {

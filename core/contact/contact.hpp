@@ -255,7 +255,7 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
     const T R_bar = select(soft > T(0), w.R_bar[k.row] / T(h * h), T(0));
     w.derived_bar->pair_compliance[k.source] += R_bar;
     w.theta_bar->dt[0] -= R_bar * soft * Real<T>(2) / T(h);
-    w.derived_bar->pair_mu[k.source] += w.mu_bar[k.row];
+    w.derived_bar->pair_mu[k.source] += w.row_bar.mu[k.row];
   }
   // a wrench (p x d, d) pairs with a motion x as p . (d x x.ang) and d . (x.ang x p + x.lin)
   Vec3<T> d_bar[3] = {zero3<T>(), zero3<T>(), zero3<T>()};
@@ -368,9 +368,10 @@ FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* 
     if (k.kind == kContactRows && k.rows == 3) w.cone[k.row] = 1;
     half_solve(s, w, k, e);
   }
+  w.problem.options = {o.tolerance, o.max_sweeps, o.box_friction, o.newton, o.gradient};
   FB_STAGE(assembly);
   T* A = w.A;
-  for (int i = 0, from = 0; i < w.nisland; ++i) {
+  for (int i = 0, from = 0; i < w.problem.nisland; ++i) {
     const int first = w.island_row[i], n = w.island_row[i + 1] - first;
     int to = from;
     while (to < w.ngroup && w.group[w.sorted[to]].row < first + n) ++to;

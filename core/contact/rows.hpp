@@ -2,7 +2,6 @@
 // ancestors, and islands. Proof: docs/derivations/rows.md.
 #pragma once
 #include "core/dynamics/dynamics.hpp"
-#include "core/solver/pgs.hpp"
 
 namespace fb::FB_ISA {
 
@@ -319,8 +318,8 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     // the smaller tree leads, so that every root precedes its members
     root[a > b ? a : b] = a > b ? b : a;
   }
-  w.nrow = 0;
-  w.nisland = 0;
+  w.problem.nrow = 0;
+  w.problem.nisland = 0;
   int placed = 0;
   for (int t = 0; t < s.ntree && placed < w.ngroup; ++t) {
     if (root[t] != t) continue;
@@ -328,13 +327,13 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     for (int p = 0; p < w.ngroup; ++p) {
       RowGroup& k = w.group[p];
       if (find(k.tree[0] >= 0 ? k.tree[0] : k.tree[1]) != t) continue;
-      if (placed == before) w.island_row[w.nisland++] = w.nrow;
-      k.row = w.nrow;
-      w.nrow += k.rows;
+      if (placed == before) w.island_row[w.problem.nisland++] = w.problem.nrow;
+      k.row = w.problem.nrow;
+      w.problem.nrow += k.rows;
       w.sorted[placed++] = p;
     }
   }
-  w.island_row[w.nisland] = w.nrow;
+  w.island_row[w.problem.nisland] = w.problem.nrow;
 }
 
 }  // namespace fb::FB_ISA

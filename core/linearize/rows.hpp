@@ -49,7 +49,7 @@ FB_FN void contact_stiffness(const Layout& s, const RowGroup& k, const RowGeomet
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
                         x.p + (Oref - origin_of(s, w, k.linkB))};
-  const T* lam = w.lam + k.row;
+  const T* lam = w.solution.lam + k.row;
   const Tangents<T> frame = tangents_of(x.n);
   Vec3<T> f = x.n * lam[0];
   if (k.rows == 3) f += frame.t1 * lam[1] + frame.t2 * lam[2];
@@ -97,7 +97,7 @@ template <class T, class P>
 FB_FN void equality_stiffness(const Model<T, P>& m, const Options<Real<T>>& o, int index,
                               Work<T>& w, GroupStiffness<T>& H) {
   const RowGroup& k = w.group[index];
-  for (int i = 0; i < k.rows; ++i) w.z[k.row + i] = T(0);
+  for (int i = 0; i < k.rows; ++i) w.row_bar.z[k.row + i] = T(0);
   for (int in = 0; in < 2; ++in)
     for (int c = 0; c < 6; ++c) {
       LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
@@ -117,16 +117,16 @@ FB_FN void equality_row_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   const RowGroup& k = w.group[index];
   T lam[3];
   for (int r = 0; r < 3; ++r) {
-    lam[r] = w.lam[k.row + r];
-    w.lam[k.row + r] = T(0);
-    w.z[k.row + r] = T(r == i ? 1 : 0);
+    lam[r] = w.solution.lam[k.row + r];
+    w.solution.lam[k.row + r] = T(0);
+    w.row_bar.z[k.row + r] = T(r == i ? 1 : 0);
   }
   clear_bar(w.bar[k.linkA]);
   clear_bar(w.bar[k.linkB]);
   Motion<T> F_bar[2][3];
   wrench_adjoint(k, w.data[index], w, F_bar);
   equality_data_adjoint(m, o, k, F_bar, w);
-  for (int r = 0; r < 3; ++r) w.lam[k.row + r] = lam[r];
+  for (int r = 0; r < 3; ++r) w.solution.lam[k.row + r] = lam[r];
 }
 
 // (J.9)  an impulse rides with its link as part of the force there; what is left is stiffness
@@ -140,7 +140,7 @@ FB_FN void add_stiffness(const Layout& s, const RowGroup& k, const GroupStiffnes
     Subtree<T>& b = f.body[link[side]];
     load_subtree(b);
     Force<T> F = zero_force<T>();
-    for (int i = 0; i < k.rows; ++i) F = mul_add(e.F[side][i], w.lam[k.row + i], F);
+    for (int i = 0; i < k.rows; ++i) F = mul_add(e.F[side][i], w.solution.lam[k.row + i], F);
     b.F -= F * (T(1) / h);
     for (int c = 0; c < 6; ++c) {
       const Force<T> y = H.column[side][side][c] + cross(unit_motion<T>(c), F);
@@ -182,10 +182,10 @@ FB_FN void joint_columns(const Model<T, P>& m, const Options<Real<T>>& o, int in
                          const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
   const RowGroup& k = w.group[index];
   const RowData<T>& e = w.data[index];
-  const T lam = w.lam[k.row];
+  const T lam = w.solution.lam[k.row];
   T* rates = w.w_rate;
   w.w_rate = f.one;
-  w.z[k.row] = T(0);
+  w.row_bar.z[k.row] = T(0);
   if (k.kind != kFrictionRows && k.kind != kLimitRows)
     for (int c = 0; c < e.ncoef; ++c) {
       const int d = e.cdof[c];
@@ -193,10 +193,10 @@ FB_FN void joint_columns(const Model<T, P>& m, const Options<Real<T>>& o, int in
       joint_row_data_adjoint(m, o, k, w.geometry[index], x.q, x.v1, w, f.dof_row(d));
       f.one[d] = T(0);
     }
-  w.lam[k.row] = T(0);
-  w.z[k.row] = T(1);
+  w.solution.lam[k.row] = T(0);
+  w.row_bar.z[k.row] = T(1);
   joint_row_data_adjoint(m, o, k, w.geometry[index], x.q, x.v1, w, f.row(k.row));
-  w.lam[k.row] = lam;
+  w.solution.lam[k.row] = lam;
   w.w_rate = rates;
 }
 

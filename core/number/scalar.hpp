@@ -121,6 +121,11 @@ template <class T>
 FB_INLINE Mask<T> is_finite(T a) {
   return (a - a) == T(0);
 }
+// for counting
+template <class T>
+FB_INLINE T one_where(Mask<T> m) {
+  return select(m, T(1), T(0));
+}
 
 // nearest integer, ties to even, for |a| < 2^51 (2^22 in float)
 template <class T>
