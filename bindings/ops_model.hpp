@@ -322,7 +322,10 @@ inline RowDump dump_rows(const Box& box, const Numbers& x) {
   const int nq = m.s.nq, nv = m.s.nv;
   Scratch<double> k(m.s);
   core::free_motion(m, x.data(), x.data() + nq, x.data() + nq + nv, k.w);
-  core::build_rows(m, box->opts<double>(), x.data(), true, k.w);
+  core::collect_rows(m, box->opts<double>(), x.data(), true, k.w);
+  core::order_rows(m.s, k.w);
+  core::fill_rows(m, box->opts<double>(), x.data(), k.w);
+  core::assemble_rows(m.s, k.w);
   const int n = k.w.problem.nrow;
   RowDump d;
   d.island.assign(k.w.island_row, k.w.island_row + k.w.problem.nisland + 1);

@@ -72,7 +72,7 @@ struct Work {
   Theta<T>* theta_bar;
   Derived<T>* derived_bar;
   T *tau, *hD, *qdd, *v_free, *dv;
-  T *w_rate, *y_rate, *a_eff, *hD_bar_extra;  // adjoint only
+  T *w_rate, *a_eff, *hD_bar_extra;  // adjoint only
   RowGroup* group;
   RowGeometry<T>* geometry;
   RowData<T>* data;  // of each group, for the adjoint
@@ -88,9 +88,10 @@ struct Work {
   typename RowSolver<T>::Solution solution;
   // adjoint of the rows
   T *lam_bar, *R_bar;
-  T* neg_z;                   // -z, for J' z
-  RowProblemBar<T> row_bar;   // cotangents of the problem
-  T *unit_row, *row_weights;  // unfinished solves only: scratch of delassus_adjoint
+  T* neg_z;                  // -z, for J' z
+  RowProblemBar<T> row_bar;  // cotangents of the problem
+  // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
+  T *unit_row, *row_weights, *unit_rate, *weighted_rate;
 };
 
 // hand out consecutive, aligned pieces of a buffer; with a null base it only counts
@@ -149,7 +150,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.ext = c.take<Force<T>>(s.nlink);
   w.has_child_inertia = c.take<int>(s.nlink);
   w.bar = c.take<LinkBar<T>>(s.nlink);
-  for (T** x : {&w.w_rate, &w.y_rate, &w.a_eff, &w.hD_bar_extra}) *x = c.take<T>(s.nv);
+  for (T** x : {&w.w_rate, &w.a_eff, &w.hD_bar_extra, &w.unit_rate, &w.weighted_rate})
+    *x = c.take<T>(s.nv);
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv}) *x = c.take<T>(s.nv);
   w.group = c.take<RowGroup>(w.max_group);
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
