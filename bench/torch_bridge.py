@@ -24,6 +24,7 @@ import torch
 
 import featherback as fb
 import featherback.torch as fbt
+from featherback.sim.bridge import bridge_of
 
 BUDGET_US = 50.0
 # Qiao et al. 2021, table 1: 5000 Laikago steps with gradient
@@ -53,8 +54,8 @@ def call_costs(steps: int, rounds: int) -> dict[str, tuple[float, float]]:
     u = np.tile(q[7:], (steps, 1))
     tensors = tuple(torch.tensor(a) for a in (q, v, u))
     leaf = tensors[2].clone().requires_grad_()
-    states = sim.raw_rollout(q[None], v[None], u, steps, None)
-    arrays = {**states._asdict(), "u": u, "theta": None}
+    bridge = bridge_of(sim)
+    x, found = bridge.states(np.concatenate([q, v])[None], u, steps, None)
 
     def both() -> None:
         fbt.rollout(sim, *tensors[:2], leaf).q[-1].sum().backward()
@@ -62,7 +63,7 @@ def call_costs(steps: int, rounds: int) -> dict[str, tuple[float, float]]:
     last = np.eye(sim.model.nq)[0]
     return least(
         {
-            "core": lambda: sim._engine.rollout(arrays, None),
+            "core": lambda: bridge.rollout(x, u, None, found, steps=steps),
             "numpy": lambda: sim.rollout(q, v, u),
             "torch": lambda: fbt.rollout(sim, *tensors),
             "torch, recorded": lambda: fbt.rollout(sim, *tensors[:2], leaf),

@@ -8,11 +8,12 @@ namespace fb::FB_ISA {
 
 // free motion: v* = v + h a with Mh a + c = tau; leaves kinematics and the factorisation of Mh in w
 template <class T, class P>
-FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
+FB_FN void free_motion(const Model<T, P>& m, const T* x, const T* u, Work<T>& w) {
+  const T* v = velocity_of(m.s, x);
   FB_STAGE(kinematics);
-  kinematics(m, q, v, w);
+  kinematics(m, x, v, w);
   FB_STAGE(actuation);
-  actuation(m, q, v, u, w);
+  actuation(m, step_point<T>(m.s, x, u, nullptr), w);
   FB_STAGE(articulated_body);
   articulated_body(m, w.tau, w);
   FB_STAGE(free_velocity);
@@ -31,7 +32,7 @@ template <class T, class P>
 FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
                          Mask<T> alive, T* v_next, Work<T>& w) {
   // v* = v + h a
-  free_motion(m, x, velocity_of(m.s, x), u, w);
+  free_motion(m, x, u, w);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
   // J, b = J v* + beta and A = J Mh^-1 J' + R
   FB_STAGE(collision);
@@ -60,6 +61,8 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, con
   step_velocity(m, o, x, u, alive, v_next, w);
   FB_STAGE(integration);
   integrate(m.s, x, v_next, m.theta.dt[0], x_next);
+  if (m.s.na > 0)
+    advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
 }
 
 // the cotangents of a step's results, and those it adds to
@@ -70,8 +73,8 @@ struct StepBars {
   T* scratch;  // 4 nv numbers
 };
 
-// (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to those of
-// (q, v, u) and, where w carries them, of the parameters
+// (P.2)  the adjoint of a step that was just run in w: given bars of x+, add to those of (x, u) and,
+// where w carries them, of the parameters
 template <class T, class P>
 FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                         const StepBars<T>& bar, Work<T>& w) {
@@ -115,7 +118,9 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
   FB_STAGE(adjoint_actuation);
   // tau_bar = h w, hD_bar = -h w a_eff
-  actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, v_bar, bar.u);
+  const ActuationBars<T> inputs{q_tan, v_bar, activation_of(s, bar.x), bar.u};
+  actuation_adjoint<T, P>(m, x, {tau_bar, hD_bar}, inputs, w);
+  if (s.na > 0) advance_activation_adjoint(m, x, activation_of(s, bar.x1), inputs, w);
   lift_tangent(s, x.q, q_tan, bar.x);
 }
 

@@ -1,6 +1,7 @@
 """One step as a user of an array library would write it: dense, batched, a fixed number of sweeps.
 
-The law is that of docs/law.md and the numbers are those of the model, so the trajectory is ours.
+The contact model is that of docs/contact_model.md and the numbers are those of the model, so the
+trajectory is ours.
 Every function takes the library as `xp`, torch or jax.numpy, which differentiates it; a leading
 axis of every array counts robots that do not touch each other. Covered is what the scene has: a
 free base, hinges, servos, spheres on one plane. Joints that reach their limits are not.
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import featherback as fb
+from featherback._core import pair_table
 
 Array = Any  # of the library that is used
 FREE, HINGE = 0, 3  # types of joints
-PLANE_SPHERE = 0  # kind of a pair
+PLANE_SPHERE = {name: kind for name, kind, *_ in pair_table()}["plane-sphere"]
 SWEEPS = 16  # of projected Gauss-Seidel in one step; a standing robot is then solved to 1e-11
 EPS = np.array([np.cross(np.eye(3)[i], np.eye(3)) for i in range(3)])  # [i, j, k]: (e_i x e_j)_k
 

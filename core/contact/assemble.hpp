@@ -59,7 +59,7 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
     if (k.kind == kContactRows && k.rows == 3) w.cone[k.row] = 1;
     half_solve(m.s, w, k, e);
   }
-  w.problem.options = {o.tolerance, o.max_sweeps, o.box_friction, o.newton, o.gradient};
+  w.problem.options = o;
 }
 
 // A = J Mh^-1 J' + R, island by island

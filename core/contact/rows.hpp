@@ -303,7 +303,7 @@ FB_FN void rows_times(const Layout& s, const Work<T>& w, const T* x, T* out) {
   }
 }
 
-// adjoint of one side's wrenches: with link twists w and y of the paired rates they move
+// (R.5)  adjoint of one side's wrenches: with link twists w and y of the paired rates they move
 // <lam, J w> - <z, J v+>.  Adds to the link's w_bar and y_bar, sets F_bar = w lam - y z
 template <class T>
 FB_INLINE void wrench_adjoint(const RowGroup& k, const RowData<T>& e, int side,

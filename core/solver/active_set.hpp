@@ -32,7 +32,7 @@ FB_FN Mask<T> sweeps_and_rounds(const RowProblem<T>& p, ActiveSetSolution<T>& s,
     }
     s.residual = select(live, row_residual(p, s), s.residual);
     live = live & (s.residual > goal);
-    if (!p.options.newton || !any(live)) continue;
+    if (p.options.solver != kNewtonSolver || !any(live)) continue;
     s.step_scale = kStepScale[round++ % 5];
     FB_STAGE(newton);
     newton_rounds(p, s, live, goal);
@@ -59,7 +59,7 @@ FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<
   s.residual = row_residual(p, s);
   const Mask<T> live = sweeps_and_rounds(p, s, active & (s.residual > goal), goal);
   s.unconverged = live;
-  if (any(live) && p.options.newton) {
+  if (any(live) && p.options.solver == kNewtonSolver) {
     // the answer of an unfinished solve is that of plain sweeps: a function of its inputs that can
     // be reversed sweep by sweep
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = select(live, T(0), s.lam[r]);
@@ -116,7 +116,7 @@ FB_INLINE void tangent_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolut
   const TangentState<T> t = tangent_state(p, s, r);
   const T zero = T(0), y1 = y[0], y2 = y[1];
   T s1 = zero, s2 = zero;
-  if (!p.options.box_friction) {
+  if (p.options.friction == kConeFriction) {
     const T along = t.e1 * y1 + t.e2 * y2;
     s1 = (y1 - t.e1 * along) * t.f;
     s2 = (y2 - t.e2 * along) * t.f;

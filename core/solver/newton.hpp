@@ -26,7 +26,7 @@ FB_INLINE TangentState<T> tangent_state(const RowProblem<T>& p, const ActiveSetS
   TangentState<T> t;
   const T x1 = row_target(s, r + 1), x2 = row_target(s, r + 2);
   const T radius = p.mu[r] * s.lam[r];
-  if (p.options.box_friction) {
+  if (p.options.friction == kBoxFriction) {
     t.slide1 = (abs(x1) > radius) | !(radius > T(0));
     t.slide2 = (abs(x2) > radius) | !(radius > T(0));
     t.e1 = select(x1 < T(0), T(-1), T(1));
@@ -69,7 +69,7 @@ FB_INLINE void newton_tangent_rows(const RowProblem<T>& p, const ActiveSetSoluti
   const int i = sys.order[c], n = sys.island.n;
   T *G1 = sys.G + (c + 1) * sys.size, *G2 = G1 + sys.size;
   const T zero = T(0), one = T(1), mu = p.mu[sys.island.first + i];
-  const T f = p.options.box_friction ? zero : t.f;
+  const T f = p.options.friction == kBoxFriction ? zero : t.f;
   const T p11 = (one - t.e1 * t.e1) * f, p22 = (one - t.e2 * t.e2) * f, p12 = -(t.e1 * t.e2) * f;
   const Mask<T> slide1 = free & t.slide1, slide2 = free & t.slide2;
   // rows of Q D^-1 A: Q = rho where sticking, rho f (1 - e e') where sliding, zero where held
@@ -244,7 +244,7 @@ FB_FN void masked_columns(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
   const TangentState<T> t = tangent_state(p, s, r);
   T *C1 = C + n, *C2 = C1 + n;
   const V inv1(select(free, T(1) / s.D[r + 1], zero)), inv2(select(free, T(1) / s.D[r + 2], zero));
-  const V e1(t.e1), e2(t.e2), turn(p.options.box_friction ? zero : t.f);
+  const V e1(t.e1), e2(t.e2), turn(p.options.friction == kBoxFriction ? zero : t.f);
   const Mask<V> slide1(t.slide1), slide2(t.slide2);
   for (int c = 0; c < n; c += kPack<T>) {
     const V y1 = pack_at(C1 + c) * inv1, y2 = pack_at(C2 + c) * inv2, along = e1 * y1 + e2 * y2;
@@ -293,7 +293,7 @@ FB_FN T active_set_ties(const RowProblem<T>& p, const ActiveSetSolution<T>& s) {
     const T x1 = s.lam[r + 1] + s.descent[r + 1], x2 = s.lam[r + 2] + s.descent[r + 2];
     const T radius = p.mu[r] * s.lam[r];
     const Mask<T> rubs = radius > T(0);
-    if (p.options.box_friction) {
+    if (p.options.friction == kBoxFriction) {
       count += one_where<T>(rubs & (abs(x1) == radius)) + one_where<T>(rubs & (abs(x2) == radius));
     } else {
       count += one_where<T>(rubs & (dot2(x1, x1, x2, x2) == radius * radius));

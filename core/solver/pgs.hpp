@@ -46,7 +46,7 @@ FB_FN void prepare_rows(const RowProblem<T>& p, ActiveSetSolution<T>& s) {
         const T d = A[(i + e) * n + i + e];
         s.D[first + i + e] = select(d > T(0), d, T(1));
       }
-      if (rows == 3 && !p.options.box_friction) {
+      if (rows == 3 && p.options.friction == kConeFriction) {
         const T a = A[(i + 1) * n + i + 1], c = A[(i + 2) * n + i + 2], o = A[(i + 1) * n + i + 2];
         const T half = (a - c) * R(0.5);
         const T top = (a + c) * R(0.5) + sqrt(dot2(half, half, o, o));
@@ -76,7 +76,7 @@ FB_INLINE T disc_factor(T x1, T x2, T r) {
 // the tangents x = (t1, t2) of a contact, taken to the disc or box of this radius
 template <class T>
 FB_INLINE void project_tangents(const RowProblem<T>& p, T radius, T& t1, T& t2) {
-  if (p.options.box_friction) {
+  if (p.options.friction == kBoxFriction) {
     t1 = clamp(t1, -radius, radius);
     t2 = clamp(t2, -radius, radius);
   } else {

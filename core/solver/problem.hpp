@@ -1,21 +1,9 @@
 // The mixed complementarity problem of one step and its solution, as every solver sees them:
 // w = A lam + b, bounded rows and friction cones.  Pure algebra.  Proof: docs/derivations/solver.md.
 #pragma once
-#include "core/number/scalar.hpp"
+#include "core/model/schema.hpp"
 
 namespace fb::FB_ISA {
-
-// how a solve is differentiated: auto takes the sweeps where it did not finish
-enum GradientMode : int { kGradientAuto, kGradientImplicit, kGradientUnrolled };
-
-template <class R>
-struct SolverOptions {
-  R tolerance;  // residual, relative to the largest |b| of a world
-  int max_sweeps;
-  int box_friction;  // 1: each tangent is bounded by itself
-  int newton;        // 1: Newton steps on the active set finish the solve
-  int gradient;      // GradientMode
-};
 
 // what is asked.  A solver reads it and never writes to it.  Rows of one island are dense among
 // themselves and zero elsewhere
@@ -27,7 +15,7 @@ struct RowProblem {
   const T* A;             // per island n x n, one after another
   const T *b, *lo, *hi;   // bounds of bounded rows and of normals
   const T* mu;            // at the normal row
-  SolverOptions<Real<T>> options;
+  Options<Real<T>> options;
 };
 
 // what every solver answers; its own Solution adds the representation that its derivatives need

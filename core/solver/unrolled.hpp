@@ -59,7 +59,7 @@ FB_FN void tangent_step_adjoint(const RowProblem<T>& p, const ActiveSetSolution<
   }
   const T radius = p.mu[r] * bar.now[r], zero = T(0);
   T radius_bar = zero;
-  if (p.options.box_friction) {
+  if (p.options.friction == kBoxFriction) {
     // lam_t = clamp(x, -radius, radius)
     for (int e = 0; e < 2; ++e) {
       const Mask<T> outside = abs(x[e]) > radius;
@@ -132,7 +132,7 @@ FB_FN void prepare_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolution<
     const T root = sqrt(dot2(half, half, o, o));
     const T inv = T(1) / select(root > T(0), root, T(1));
     const T sum_bar = D_bar[r + 1] + D_bar[r + 2], tilt = half * inv * R(0.5);
-    if (p.options.box_friction) {
+    if (p.options.friction == kBoxFriction) {
       A_bar[(i + 1) * n + i + 1] += D_bar[r + 1];
       A_bar[(i + 2) * n + i + 2] += D_bar[r + 2];
     } else {

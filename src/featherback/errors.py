@@ -1,13 +1,16 @@
-"""The exceptions of featherback. Each message is one sentence: where, what we got, what to do."""
+"""The exceptions of featherback. A message is one sentence: where, what was given, what to do."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 __all__ = [
     "FeatherbackError",
     "ModelError",
-    "OptimisationError",
+    "OptimizationError",
     "ParameterError",
     "ShapeError",
     "WorldError",
@@ -31,17 +34,44 @@ class ParameterError(FeatherbackError, ValueError):
 
 
 class WorldError(FeatherbackError, RuntimeError):
-    """One or more worlds of a batch stopped; the others are unaffected."""
+    """One or more worlds of a batch went wrong; the others are unaffected.
 
-
-class OptimisationError(FeatherbackError, RuntimeError):
-    """An optimisation stopped for a reason that makes its result useless, such as divergence.
+    Its arrays have one entry for each world that went wrong, in the order of the worlds.
 
     Attributes:
-        outcome: what had been reached before, where the method has something to hand out.
+        world: int64[n], the worlds; empty where a gradient that all worlds share overflowed.
+        step: int64[n], the step at which the first bit was set; -1 where it is not known.
+        status: uint32[n], bits of `featherback.Status`; zero where a derivative overflowed in
+            steps that are OK.
+        residual: float64[n], largest residual of the contact solve [m/s]; NaN where it is not
+            known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        world: ArrayLike = (),
+        step: ArrayLike = -1,
+        status: ArrayLike = 0,
+        residual: ArrayLike = np.nan,
+    ) -> None:
+        """Keep the sentence and what it was made of."""
+        super().__init__(message)
+        self.world: NDArray[np.int64] = np.array(world, np.int64)
+        self.step = np.full(self.world.shape, step, np.int64)
+        self.status = np.full(self.world.shape, status, np.uint32)
+        self.residual = np.full(self.world.shape, residual, np.float64)
+
+
+class OptimizationError(FeatherbackError, RuntimeError):
+    """An optimization stopped for a reason that makes its result useless, such as divergence.
+
+    Attributes:
+        outcome: the result before it stopped, where there is one.
     """
 
     def __init__(self, message: str, outcome: Any = None) -> None:
-        """Keep the sentence and what was reached."""
+        """Keep the message and the result."""
         super().__init__(message)
         self.outcome = outcome

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import featherback as fb
-from featherback.sim.schedule import Schedule, plan, runs_needed, split
+from featherback.sim.checkpoints import Schedule, plan, runs_needed, split
 
 Real = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ def test_budget_is_kept() -> None:
     for steps, budget in itertools.product((1, 10, 1000, 50_000), (5, 8, 30, 500, 10_000)):
         schedule = plan("rollout()", f"bytes:{budget * 296}", steps, 296)
         assert schedule.states <= max(budget, 5), (steps, budget, schedule)
-        kept = schedule.first_kept()
+        kept = schedule.kept
         assert kept[0] == 0
         assert kept[-1] == steps
         assert np.all(np.diff(kept) > 0)

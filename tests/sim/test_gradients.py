@@ -412,6 +412,6 @@ def test_nonfinite_cotangents_refused(name: str, bad: float) -> None:
     with pytest.raises(ParameterError) as caught:
         roll.vjp(**{name: bar})
     assert str(caught.value) == (
-        f"vjp(): {name} holds a NaN or infinity; give finite numbers, and zero where the loss does "
-        "not depend on the state."
+        f"vjp(): {name}[3, 1] is {bad}; give finite numbers, and zero where the loss does not "
+        "depend on the state."
     )

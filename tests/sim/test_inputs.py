@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -359,17 +358,6 @@ def test_ranges_without_limits_are_free(sim: fb.Simulator) -> None:
     assert np.array_equal(out[0], sim.step(Q, V)[0])
     ball = fb.models.ball()
     fb.Simulator(ball, params={"jnt_axis": np.zeros((1, 3))})
-
-
-def test_a_simulator_is_not_pickled(sim: fb.Simulator) -> None:
-    """Refuse to be pickled or copied, and say what to do instead."""
-    for call in (lambda: sim.__reduce_ex__(4), lambda: copy.copy(sim), lambda: copy.deepcopy(sim)):
-        with pytest.raises(TypeError) as caught:
-            call()
-        assert str(caught.value) == (
-            "a Simulator cannot be pickled or copied, since it holds threads and compiled state; "
-            "pass on the model's file or XML and the parameters, and build it again there."
-        )
 
 
 def test_rollouts_are_read_only_and_steps_are_not(sim: fb.Simulator) -> None:

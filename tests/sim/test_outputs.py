@@ -213,14 +213,14 @@ REFUSED: list[tuple[Call, type[Exception], str]] = [
     (
         lambda s, m: s.mass_matrix_vjp(m.q0, np.full((11, 11), np.nan)),
         ParameterError,
-        "mass_matrix_vjp(): M_bar holds a NaN or infinity; give finite numbers, and zero where the "
-        "loss does not depend on the output.",
+        "mass_matrix_vjp(): M_bar[0, 0] is nan; give finite numbers, and zero where the loss does "
+        "not depend on the output.",
     ),
     (
         lambda s, m: s.bias_vjp(np.zeros((2, m.nq)), m.v0, np.zeros((2, m.nv))),
         WorldError,
-        "bias_vjp(): the gradient of world 0 is not finite; look for a NaN, an infinity or a "
-        "quaternion of length zero in its inputs.",
+        "bias_vjp(): the gradient of world 0 and 1 more worlds is not finite: it overflowed, or an "
+        "input holds a NaN, an infinity or a quaternion of length zero; look at its inputs.",
     ),
     (
         lambda s, m: s.center_of_mass(m.q0, params={"body_mass": np.zeros(m.nbody)}),

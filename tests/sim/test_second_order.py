@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -274,8 +273,8 @@ def test_no_steps_and_no_worlds() -> None:
         (
             lambda r: r.vjp(cotangents=lambda first, q, v: q),
             fb.ParameterError,
-            "vjp(): cotangents() returned ndarray; it must return a tuple of two, q_bar and v_bar, "
-            "each an array or None.",
+            "vjp(): cotangents() returned ndarray; it must return a tuple (q_bar, v_bar), each an "
+            "array or None.",
         ),
         (
             lambda r: r.vjp(np.ones(2), cotangents=lambda first, q, v: (q, v)),
@@ -290,7 +289,7 @@ def test_no_steps_and_no_worlds() -> None:
         (
             lambda r: r.jvp(dv=[0.0, np.nan]),
             fb.ParameterError,
-            "jvp(): dv holds a NaN or infinity; give finite numbers.",
+            "jvp(): dv[1] is nan; give finite numbers.",
         ),
         (
             lambda r: r.hessian_vector_product(np.ones(2), direction=(np.ones(2), None)),
@@ -308,12 +307,6 @@ def test_no_steps_and_no_worlds() -> None:
             lambda r: r.vjp(cotangents=3),
             fb.ParameterError,
             "vjp(): cotangents is of type int; pass a function (first, q, v) -> (q_bar, v_bar).",
-        ),
-        (
-            copy.deepcopy,
-            TypeError,
-            "a Rollout cannot be pickled or copied, since it holds the compiled state of its "
-            "Simulator; pass on its arrays, such as roll.q, roll.v and roll.u.",
         ),
     ],
 )

@@ -333,10 +333,10 @@ def test_shapes_refused(method: str, given: dict[str, Any], message: str) -> Non
 
 
 VALUES: list[tuple[dict[str, Any], str]] = [
-    ({"dq": [np.nan, 0.0]}, "dq holds a NaN or infinity; give finite numbers."),
+    ({"dq": [np.nan, 0.0]}, "dq[0] is nan; give finite numbers."),
     (
         {"dparams": {"gravity": [0.0, 0.0, np.inf]}},
-        'dparams["gravity"] holds a NaN or infinity; give finite numbers.',
+        'dparams["gravity"][2] is inf; give finite numbers.',
     ),
     (
         {"dparams": [1.0]},
@@ -365,7 +365,7 @@ NOT_FINITE = (
     "the controls and the state before it, or take a smaller dt."
 )
 GREW = (
-    "vjp(): the gradient of world 0 is not finite: it grew beyond all numbers on the way back; "
+    "vjp(): the gradient of world 0 is not finite: it overflowed on the way back; "
     "take fewer steps, or see where it grows with diagnose()."
 )
 COTANGENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -377,7 +377,7 @@ COTANGENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"v_bar": [np.nan, 0.0]},
         ParameterError,
-        "vjp(): v_bar holds a NaN or infinity; give finite numbers.",
+        "vjp(): v_bar[0] is nan; give finite numbers.",
     ),
     # the place of the cart does not act on the step, so the gradient itself is finite
     ({"q": [np.nan, 0.1], "q_bar": [1.0, 1.0]}, WorldError, NOT_FINITE),

@@ -288,7 +288,7 @@ def test_nonfinite_derivatives_are_refused(name: str) -> None:
 def test_gradients_that_overflow_are_refused() -> None:
     """Refuse a gradient that is not finite, as the Simulator does."""
     grew = (
-        "the gradient of world 0 is not finite: it grew beyond all numbers on the way back; take "
+        "the gradient of world 0 is not finite: it overflowed on the way back; take "
         "fewer steps, or see where it grows with diagnose()."
     )
     q, u = zeros(2).requires_grad_(), zeros(20, 1)

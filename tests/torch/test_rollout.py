@@ -290,16 +290,16 @@ def test_import_of_featherback_takes_no_framework() -> None:
 
 def test_simulators_have_different_handles() -> None:
     """Give each simulator a number of its own, and forget it with the simulator."""
-    from featherback.sim.raw import simulator_of
+    from featherback.sim.bridge import bridge_of, bridge_of_handle
 
     one, two = (fb.Simulator(fb.models.cartpole()) for _ in range(2))
-    assert one.signature.handle != two.signature.handle
-    assert simulator_of(one.signature.handle) is one
+    assert bridge_of(one).signature.handle != bridge_of(two).signature.handle
+    assert bridge_of_handle(bridge_of(one).signature.handle) is bridge_of(one)
     assert simulator("cartpole") is not one
-    handle = one.signature.handle
+    handle = bridge_of(one).signature.handle
     del one
     with pytest.raises(fb.ParameterError) as gone:
-        simulator_of(handle)
+        bridge_of_handle(handle)
     assert str(gone.value) == (
         f'the simulator with handle "{handle}" is gone; keep it in a variable as long as results '
         "of it are differentiated."

@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 
 import featherback as fb
 import featherback.torch as fbt
+from featherback.sim.bridge import bridge_of
 from tests.torch.scenes import scene, simulator
 
 # torch's own modules warn of their own functions
@@ -263,7 +264,7 @@ def test_operators_are_described_rightly() -> None:
     case = scene("cartpole", worlds=2)
     q, v, u = (torch.tensor(a) for a in (case.q, case.v, case.u))
     mass = torch.tensor(case.params["body_mass"])
-    head = (case.sim.signature.handle, ";body_mass", ops.ROLLOUT)
+    head = (bridge_of(case.sim).signature.handle, ";body_mass", ops.ROLLOUT)
     states = ops.rollout(*head, q, v, u, None, mass)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     torch.library.opcheck(ops.rollout, (*head, q, v, u, None, mass), test_utils=tests)

@@ -19,7 +19,7 @@ from featherback.jax.inputs import (
 )
 from featherback.jax.primitives import rollout_map
 from featherback.sim import Simulator
-from featherback.sim.memory import refuse_too_large
+from featherback.sim.bridge import refuse_too_large
 
 
 class Trajectory(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._core import parameter_table
 from featherback.errors import ParameterError, WorldError
+from featherback.model.joints import BALL, FREE
 from featherback.sim.differences import Slopes, slopes, stencil
 from featherback.sim.inputs import NO_GRADIENT, is_whole, refuse_without_gradient
 from featherback.sim.rollout import Rollout
 from featherback.sim.simulator import Simulator
+from featherback.sim.status import Status
 
 Vector = NDArray[np.float64]
 Inputs = dict[str, Vector]
@@ -27,10 +29,8 @@ MOST_ENTRIES = 200
 MOST_CHANGE = 1e3
 # deviation of the draws from the base: q and v in their units, u in ranges of the controls
 SPREAD = {"q": 0.01, "v": 0.1, "u": 0.1}
-SIGNED = frozenset(
-    "body_mass body_inertia dof_damping dof_armature dof_frictionloss jnt_stiffness geom_friction "
-    "pair_friction geom_size geom_restitution contact_compliance mesh_scale dt".split()
-)
+# parameters that keep their sign when they are drawn
+SIGNED = frozenset(p.name for p in parameter_table() if p.least == 0.0 or p.rule == "nonzero")
 
 
 @dataclass(frozen=True)
@@ -244,8 +244,8 @@ def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
     q = base["q"] + SPREAD["q"] * rng.normal(size=model.nq)
     tables = model.mujoco
     for kind, at in zip(tables.jnt_type, tables.jnt_qposadr, strict=True):
-        if kind in (0, 1):
-            first = int(at) + (3 if kind == 0 else 0)
+        if kind in (FREE, BALL):
+            first = int(at) + (3 if kind == FREE else 0)
             q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
     out["q"] = q
     out["v"] = base["v"] + SPREAD["v"] * rng.normal(size=model.nv)
@@ -258,12 +258,11 @@ def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
 
 
 def _reason(draw: int, error: WorldError) -> Where:
-    """Return why a draw has no gradient: the sentence of its world."""
-    text = str(error).splitlines()[-1]
-    found = re.match(r"world \d+, first at step (\d+), (.*)", text)
-    if found is None:
-        return Where(draw, what=text)
-    return Where(draw, step=int(found[1]), what=found[2])
+    """Return why a draw has no gradient: the sentences of its world."""
+    if not error.status.any():
+        return Where(draw, what=str(error))
+    sentences = Status(int(error.status[0])).sentences()
+    return Where(draw, step=int(error.step[0]), what=" ".join(sentences))
 
 
 class _Case:

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._core import CONTACT_NUMBERS
+from featherback._typing import Ints, Real
+from featherback.sim.bridge import Bridge
+from featherback.sim.state import Point
+
 
 @dataclass(frozen=True, eq=False)
 class Contacts:
@@ -27,11 +32,41 @@ class Contacts:
             were left out.
     """
 
-    count: NDArray[np.int32]
-    geom1: NDArray[np.int32]
-    geom2: NDArray[np.int32]
-    gap: NDArray[np.floating]
-    point: NDArray[np.floating]
-    normal: NDArray[np.floating]
-    force: NDArray[np.floating]
+    count: Ints
+    geom1: Ints
+    geom2: Ints
+    gap: Real
+    point: Real
+    normal: Real
+    force: Real
     overflow: NDArray[np.bool_]
+
+
+def find_contacts(bridge: Bridge, point: Point) -> Contacts:
+    """Return the contacts that the step from a point sees."""
+    worlds, capacity = point.worlds, bridge.options.max_contacts
+    numbers = np.zeros((worlds, capacity, CONTACT_NUMBERS), bridge.layout.dtype)
+    pair = np.full((worlds, capacity), -1, np.int32)
+    count = np.zeros(worlds, np.int32)
+    overflow = np.zeros(worlds, np.uint8)
+    bridge.contacts(point, numbers, pair, count, overflow)
+    geom1, geom2 = (
+        _geoms(bridge.model.structure.tables[name], pair) for name in ("pair_geom1", "pair_geom2")
+    )
+    one = point.one
+    return Contacts(
+        count=np.asarray(count[one]),
+        geom1=geom1[one],
+        geom2=geom2[one],
+        gap=numbers[one][..., 0],
+        point=numbers[one][..., 1:4],
+        normal=numbers[one][..., 4:7],
+        force=numbers[one][..., 7:],
+        overflow=np.asarray(overflow[one] != 0),
+    )
+
+
+def _geoms(table: Ints, pair: Ints) -> Ints:
+    """Return a geom of each pair; -1 where there is none."""
+    known = table[np.clip(pair, 0, None)] if len(table) else -1
+    return np.where(pair < 0, -1, known).astype(np.int32)

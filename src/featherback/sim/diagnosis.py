@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Real = NDArray[np.floating]
+from featherback._typing import Real
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Real
 from featherback.errors import ParameterError, ShapeError
-from featherback.sim.inputs import NO_GRADIENT, as_real, refuse_unknown
-
-Real = NDArray[np.floating]
+from featherback.sim.inputs import NO_GRADIENT, as_real, refuse_unknown, require_finite
 
 
 def array_direction(
@@ -24,12 +22,12 @@ def array_direction(
     if array.shape not in shapes:
         allowed = " or ".join(map(str, dict.fromkeys(shapes)))
         raise ShapeError(f"{where}: {name} has shape {array.shape}; expected {allowed}.")
-    refuse_nonfinite(where, name, array)
+    require_finite(where, name, array)
     return array
 
 
 def theta_direction(
-    where: str, base: dict[str, Real], given: Any, worlds: int | None, dtype: np.dtype[Any]
+    where: str, base: Mapping[str, Real], given: Any, worlds: int | None, dtype: np.dtype[Any]
 ) -> Real | None:
     """Return a direction in the flat parameters, (ntheta,) or (worlds, ntheta), or None."""
     if given is None or (isinstance(given, Mapping) and not given):
@@ -52,7 +50,7 @@ def theta_direction(
 
 def _one(
     where: str,
-    base: dict[str, Real],
+    base: Mapping[str, Real],
     given: tuple[str, Any],
     worlds: int | None,
     dtype: np.dtype[Any],
@@ -73,11 +71,5 @@ def _one(
     if array.shape not in (shape, batch):
         either = f" or {batch}" if batch else ""
         raise ShapeError(f"{where}: {label} has shape {array.shape}; expected {shape}{either}.")
-    refuse_nonfinite(where, label, array)
+    require_finite(where, label, array)
     return array
-
-
-def refuse_nonfinite(where: str, name: str, array: Real) -> None:
-    """Refuse a direction with a NaN or infinity."""
-    if not np.all(np.isfinite(array)):
-        raise ParameterError(f"{where}: {name} holds a NaN or infinity; give finite numbers.")

@@ -1,4 +1,7 @@
-"""What a model tells besides its motion: poses, dynamics, contacts; and the gradients of these."""
+"""What a model tells besides its motion: poses and dynamics, and the gradients of these.
+
+All outputs stand in one table, `OUTPUTS`; `evaluate` and `evaluate_vjp` read it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from featherback._core import CONTACT_NUMBERS
-from featherback.errors import ParameterError, ShapeError, WorldError
-from featherback.sim.contacts import Contacts
-from featherback.sim.inputs import as_real, broadcast_worlds, named_arrays, rows, unpack_theta
-from featherback.sim.tangent import Tangents
+from featherback._typing import Params, Real
+from featherback.errors import ParameterError, ShapeError
+from featherback.model import Model
+from featherback.sim.bridge import Bridge
+from featherback.sim.inputs import as_real, named_arrays, require_finite, unpack_theta
+from featherback.sim.state import read_rows
+from featherback.sim.status import overflow_error
 
-Real = NDArray[np.floating]
-Params = dict[str, ArrayLike]
+ZERO = "give finite numbers, and zero where the loss does not depend on the output"
+LOOK = (
+    "it overflowed, or an input holds a NaN, an infinity or a quaternion of length zero; look at "
+    "its inputs"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,339 +47,177 @@ class OutputGradient:
     tau: Real | None = None
 
 
-class Outputs(Tangents):
-    """The part of a Simulator that evaluates outputs of a state and their gradients.
-
-    Each `<name>_vjp` takes the inputs of `<name>` and the derivative of a loss with respect to its
-    result, in the shape of that result, and returns that with respect to the inputs and to the
-    parameters given. It raises where a cotangent or a result is not finite.
+@dataclass(frozen=True)
+class Output:
+    """One output of a state.
 
     Attributes:
-        options: numerical options.
+        job: what the core computes.
+        shape: of that for one world; a text is a size of the model.
+        inputs: names of what it reads.
+        bars: names of the cotangents, one for each array that is returned.
+        rows: for poses, the size of the model before the rows that are taken, and that of them.
     """
 
-    options: Any
+    job: str
+    shape: tuple[str | int, ...]
+    inputs: tuple[str, ...]
+    bars: tuple[str, ...]
+    rows: tuple[str, str] | None = None
 
-    def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return M(q), real[(worlds,) nv, nv], armature included."""
-        n = self.model.nv
-        return self._evaluate("mass_matrix", {"q": q}, (n, n), params)
 
-    def mass_matrix_vjp(
-        self, q: ArrayLike, M_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `mass_matrix`."""
-        bars = {"M_bar": (M_bar, (self.model.nv, self.model.nv))}
-        return self._evaluate_vjp("mass_matrix", {"q": q}, bars, params)
+POSE = ("nposes", 12)
+OUTPUTS = {
+    "mass_matrix": Output("mass_matrix", ("nv", "nv"), ("q",), ("M_bar",)),
+    "bias": Output("bias", ("nv",), ("q", "v"), ("c_bar",)),
+    "forward_dynamics": Output("forward_dynamics", ("nv",), ("q", "v", "tau"), ("a_bar",)),
+    "inverse_dynamics": Output("inverse_dynamics", ("nv",), ("q", "v", "a"), ("tau_bar",)),
+    "center_of_mass": Output("center_of_mass", (3,), ("q",), ("x_bar",)),
+    "body_poses": Output("poses", POSE, ("q",), ("p_bar", "R_bar"), ("", "nbody")),
+    "site_poses": Output("poses", POSE, ("q",), ("p_bar", "R_bar"), ("nbody", "nsite")),
+    "site_positions": Output("poses", POSE, ("q",), ("x_bar",), ("nbody", "nsite")),
+}
+# numbers of a pose: a position, then a rotation matrix
+PARTS: dict[str, tuple[slice, tuple[int, ...]]] = {
+    "p_bar": (slice(0, 3), (3,)),
+    "x_bar": (slice(0, 3), (3,)),
+    "R_bar": (slice(3, 12), (3, 3)),
+}
 
-    def bias(self, q: ArrayLike, v: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return c(q, v), real[(worlds,) nv]: gravity, Coriolis and centrifugal terms."""
-        return self._evaluate("bias", {"q": q, "v": v}, (self.model.nv,), params)
 
-    def bias_vjp(
-        self, q: ArrayLike, v: ArrayLike, c_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `bias`."""
-        bars = {"c_bar": (c_bar, (self.model.nv,))}
-        return self._evaluate_vjp("bias", {"q": q, "v": v}, bars, params)
-
-    def forward_dynamics(
-        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, params: Params | None = None
-    ) -> Real:
-        """Return the acceleration a of M a + c = tau, without springs, damping and contact."""
-        shape = (self.model.nv,)
-        return self._evaluate("forward_dynamics", {"q": q, "v": v, "tau": tau}, shape, params)
-
-    def forward_dynamics_vjp(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        tau: ArrayLike,
-        a_bar: ArrayLike,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `forward_dynamics`."""
-        inputs = {"q": q, "v": v, "tau": tau}
-        bars = {"a_bar": (a_bar, (self.model.nv,))}
-        return self._evaluate_vjp("forward_dynamics", inputs, bars, params)
-
-    def inverse_dynamics(
-        self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, params: Params | None = None
-    ) -> Real:
-        """Return tau = M a + c, real[(worlds,) nv]."""
-        shape = (self.model.nv,)
-        return self._evaluate("inverse_dynamics", {"q": q, "v": v, "a": a}, shape, params)
-
-    def inverse_dynamics_vjp(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        a: ArrayLike,
-        tau_bar: ArrayLike,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `inverse_dynamics`."""
-        inputs = {"q": q, "v": v, "a": a}
-        bars = {"tau_bar": (tau_bar, (self.model.nv,))}
-        return self._evaluate_vjp("inverse_dynamics", inputs, bars, params)
-
-    def body_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
-        """Return positions real[(worlds,) nbody, 3] and rotation matrices real[..., 3, 3]."""
-        return self._poses("body_poses()", q, params, 0, self.model.nbody)
-
-    def body_poses_vjp(
-        self,
-        q: ArrayLike,
-        p_bar: ArrayLike | None = None,
-        R_bar: ArrayLike | None = None,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `body_poses`; a cotangent that is None is zero."""
-        place = (0, self.model.nbody)
-        return self._poses_vjp(
-            "body_poses_vjp()", q, {"p_bar": p_bar, "R_bar": R_bar}, place, params
+def find_output(where: str, name: Any) -> Output:
+    """Return a row of the table; refuse what is none."""
+    if name not in OUTPUTS:
+        raise ParameterError(
+            f"{where}: there is no output {name!r}; it must be one of {', '.join(OUTPUTS)}."
         )
+    return OUTPUTS[name]
 
-    def site_positions(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return the positions of all sites in the world, real[(worlds,) nsite, 3]."""
-        return self._poses("site_positions()", q, params, self.model.nbody, self.model.nsite)[0]
 
-    def site_positions_vjp(
-        self, q: ArrayLike, x_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `site_positions`."""
-        place = (self.model.nbody, self.model.nsite)
-        return self._poses_vjp("site_positions_vjp()", q, {"x_bar": x_bar}, place, params)
+def evaluate(
+    where: str, bridge: Bridge, name: str, inputs: tuple[ArrayLike, ...], params: Params | None
+) -> tuple[Real, ...]:
+    """Return the arrays of one output.
 
-    def site_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
-        """Return positions real[(worlds,) nsite, 3] and rotation matrices real[..., 3, 3]."""
-        return self._poses("site_poses()", q, params, self.model.nbody, self.model.nsite)
+    Args:
+        where: the call, for messages.
+        bridge: of the simulator.
+        name: of the output.
+        inputs: what it reads, in the order of the table.
+        params: parameters that the caller gave.
+    """
+    output = find_output(where, name)
+    _check_count(where, output.inputs, inputs)
+    named, batched = read_rows(where, bridge.layout, dict(zip(output.inputs, inputs, strict=True)))
+    worlds = len(named["q"])
+    theta, _ = bridge.read_params(where, params, worlds if batched else None)
+    _check_mass(where, bridge, output, params)
+    y = np.empty((worlds, *_shape(bridge.model, output.shape)), bridge.layout.dtype)
+    bridge.output(output.job, named, theta, y)
+    y = y if batched else y[0]
+    if output.rows is None:
+        return (y,)
+    taken = y[..., _rows(bridge.model, output.rows), :]
+    parts = (PARTS[bar] for bar in output.bars)
+    return tuple(
+        taken[..., columns].reshape(*taken.shape[:-1], *shape).copy() for columns, shape in parts
+    )
 
-    def site_poses_vjp(
-        self,
-        q: ArrayLike,
-        p_bar: ArrayLike | None = None,
-        R_bar: ArrayLike | None = None,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `site_poses`; a cotangent that is None is zero."""
-        place = (self.model.nbody, self.model.nsite)
-        return self._poses_vjp(
-            "site_poses_vjp()", q, {"p_bar": p_bar, "R_bar": R_bar}, place, params
-        )
 
-    def center_of_mass(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return the centre of mass of the whole model in the world, real[(worlds,) 3].
+def evaluate_vjp(
+    where: str, bridge: Bridge, name: str, arrays: tuple[Any, ...], params: Params | None
+) -> OutputGradient:
+    """Return the gradient of a loss on one output.
 
-        Every body but the world counts, those that are fixed in the world included, as in MuJoCo's
-        `subtree_com[0]`.
-        """
-        self._refuse_massless("center_of_mass()", params)
-        return self._evaluate("center_of_mass", {"q": q}, (3,), params)
+    Args:
+        where: the call, for messages.
+        bridge: of the simulator.
+        name: of the output.
+        arrays: what it reads, then a cotangent for each array of it, in the order of the table.
+        params: parameters that the caller gave.
+    """
+    output = find_output(where, name)
+    _check_count(where, (*output.inputs, *output.bars), arrays)
+    count = len(output.inputs)
+    inputs = dict(zip(output.inputs, arrays[:count], strict=True))
+    named, batched = read_rows(where, bridge.layout, inputs)
+    worlds = len(named["q"])
+    theta, given = bridge.read_params(where, params, worlds if batched else None)
+    _check_mass(where, bridge, output, params)
+    cotangents = dict(zip(output.bars, arrays[count:], strict=True))
+    y_bar = _read_cotangents(where, bridge, output, cotangents, (worlds, batched))
+    bars = {key: np.zeros_like(a) for key, a in named.items()}
+    theta_bar = bridge.theta_bar(worlds) if given else None
+    bridge.output_vjp(output.job, named, theta, y_bar, bars, theta_bar)
+    own = None if theta_bar is None else theta_bar[:, : bridge.theta_size]
+    for array in (*bars.values(), own):
+        bad = np.zeros(0, bool) if array is None else ~np.isfinite(array).all(axis=1)
+        if bad.any():
+            raise overflow_error(where, "gradient", np.flatnonzero(bad), LOOK)
+    shown = {key: a if batched else a[0] for key, a in bars.items()}
+    found = {} if theta_bar is None else unpack_theta(theta_bar, bridge.params, given)
+    return OutputGradient(params=found, **shown)
 
-    def center_of_mass_vjp(
-        self, q: ArrayLike, x_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `center_of_mass`."""
-        self._refuse_massless("center_of_mass_vjp()", params)
-        return self._evaluate_vjp("center_of_mass", {"q": q}, {"x_bar": (x_bar, (3,))}, params)
 
-    def contacts(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        u: ArrayLike | None = None,
-        *,
-        params: Params | None = None,
-    ) -> Contacts:
-        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps."""
-        where = "contacts()"
-        named, batched = self._worlds(where, {"q": q, "v": v, "u": u})
-        worlds, capacity = len(named["q"]), self.options.max_contacts
-        numbers = np.zeros((worlds, capacity, CONTACT_NUMBERS), self.dtype)
-        pair = np.full((worlds, capacity), -1, np.int32)
-        count = np.zeros(worlds, np.int32)
-        theta = self._theta(where, params, worlds if batched else None)
-        overflow = np.zeros(worlds, np.uint8)
-        if worlds:
-            self._engine.contacts(
-                named["q"], named["v"], named.get("u"), theta, numbers, pair, count, overflow
-            )
-        tables = self.model.structure.tables
-        known = np.clip(pair, 0, None)
-        one: Any = ... if batched else 0
-        geom1, geom2 = (
-            np.where(pair < 0, -1, tables[name][known] if len(tables[name]) else -1).astype(
-                np.int32
-            )
-            for name in ("pair_geom1", "pair_geom2")
-        )
-        return Contacts(
-            count=np.asarray(count[one]),
-            geom1=geom1[one],
-            geom2=geom2[one],
-            gap=numbers[one][..., 0],
-            point=numbers[one][..., 1:4],
-            normal=numbers[one][..., 4:7],
-            force=numbers[one][..., 7:],
-            overflow=np.asarray(overflow[one] != 0),
-        )
-
-    def _worlds(self, where: str, inputs: dict[str, Any]) -> tuple[dict[str, Real], bool]:
-        """Check named inputs and bring them to (worlds, n); a control that is None is zero."""
-        m = self.model
-        lengths = {"q": m.nq, "u": m.nu}
-        wanted = {k: x for k, x in inputs.items() if k != "u" or x is not None or m.nu}
-        named: dict[str, tuple[Real, bool]] = {}
-        for name, value in wanted.items():
-            n = lengths.get(name, m.nv)
-            given = np.zeros(n) if name == "u" and value is None else value
-            named[name] = rows(where, name, as_real(where, name, given, self.dtype), n, m.name)
-        return broadcast_worlds(where, named)
-
-    def _evaluate(
-        self,
-        job: str,
-        inputs: dict[str, Any],
-        shape: tuple[int, ...],
-        params: Params | None,
-        where: str | None = None,
-    ) -> Real:
-        """Run one output over the worlds of q; the third input is the job's own."""
-        where = where or f"{job}()"
-        named, batched = self._worlds(where, inputs)
-        worlds = len(named["q"])
-        y = np.empty((worlds, *shape), self.dtype)
-        theta = self._theta(where, params, worlds if batched else None)
-        own = next((named[k] for k in named if k not in ("q", "v")), None)
-        if worlds:
-            self._engine.evaluate(job, named["q"], named.get("v"), own, y, theta, {})
-        return y if batched else y[0]
-
-    def _evaluate_vjp(
-        self,
-        job: str,
-        inputs: dict[str, Any],
-        bars: dict[str, tuple[Any, tuple[int, ...]]],
-        params: Params | None,
-    ) -> OutputGradient:
-        """Check the one cotangent of an output and run its adjoint."""
-        where = f"{job}_vjp()"
-        point = self._worlds(where, inputs)
-        ((name, (value, shape)),) = bars.items()
-        y_bar = self._cotangent(where, name, value, shape, point)
-        return self._adjoint(where, job, point, y_bar, params)
-
-    def _adjoint(
-        self,
-        where: str,
-        job: str,
-        point: tuple[dict[str, Real], bool],
-        y_bar: Real,
-        params: Params | None,
-    ) -> OutputGradient:
-        """Run the adjoint of an output over checked arrays."""
-        named, batched = point
-        worlds = len(named["q"])
-        theta = self._theta(where, params, worlds if batched else None)
-        given = {name: np.shape(value) for name, value in named_arrays(where, params).items()}
-        own = next((k for k in named if k not in ("q", "v")), None)
-        bars: dict[str, Real] = {"q": np.zeros((worlds, self.model.nq), self.dtype)}
-        if "v" in named:
-            bars["v"] = np.zeros((worlds, self.model.nv), self.dtype)
-        if own:
-            bars["x"] = np.zeros((worlds, self.model.nv), self.dtype)
-        if given:
-            numbers = self._engine.theta_size + self._engine.derived_size
-            bars["theta"] = np.zeros((worlds, numbers), self.dtype)
-        if worlds:
-            third = named[own] if own else None
-            self._engine.evaluate(job, named["q"], named.get("v"), third, y_bar, theta, bars)
-        numbers = self._engine.theta_size
-        parts = {k: a[:, :numbers] if k == "theta" else a for k, a in bars.items()}
-        _refuse_nonfinite(where, parts)
-        shown = {k: a if batched else a[0] for k, a in bars.items() if k != "theta"}
-        if own:
-            shown[own] = shown.pop("x")
-        found = unpack_theta(bars["theta"], self._base, given) if given else {}
-        return OutputGradient(params=found, **shown)
-
-    def _cotangent(
-        self,
-        where: str,
-        name: str,
-        value: Any,
-        shape: tuple[int, ...],
-        point: tuple[dict[str, Real], bool],
-    ) -> Real:
-        """Check a cotangent and bring it to (worlds, *shape)."""
-        worlds, batched = len(point[0]["q"]), point[1]
-        wanted = (worlds, *shape) if batched else shape
-        bar = as_real(where, name, value, self.dtype)
-        if bar.shape != wanted:
+def _read_cotangents(
+    where: str,
+    bridge: Bridge,
+    output: Output,
+    given: dict[str, Any],
+    lead: tuple[int, bool],
+) -> Real:
+    """Check cotangents of an output; return them as the core lays it out, with a world axis."""
+    worlds, batched = lead
+    shape = _shape(bridge.model, output.shape)
+    y_bar = np.zeros((worlds, *shape), bridge.layout.dtype)
+    rows = None if output.rows is None else _rows(bridge.model, output.rows)
+    for name, value in given.items():
+        # a pose has two cotangents, of which one may be missing
+        if value is None and len(given) > 1:
+            continue
+        view, wanted = y_bar, shape
+        if rows is not None:
+            columns, last = PARTS[name]
+            view = y_bar[:, rows, columns]
+            wanted = (view.shape[1], *last)
+        bar = as_real(where, name, value, bridge.layout.dtype)
+        expected = (worlds, *wanted) if batched else wanted
+        if bar.shape != expected:
             raise ShapeError(
-                f"{where}: {name} has shape {bar.shape}; expected {wanted}, that of the output."
+                f"{where}: {name} has shape {bar.shape}; expected {expected}, that of the output."
             )
-        if not np.all(np.isfinite(bar)):
-            raise ParameterError(
-                f"{where}: {name} holds a NaN or infinity; give finite numbers, and zero where the "
-                "loss does not depend on the output."
-            )
-        return bar.reshape(worlds, *shape)
-
-    def _poses(
-        self, where: str, q: ArrayLike, params: Params | None, first: int, count: int
-    ) -> tuple[Real, Real]:
-        """Return positions and rotations of bodies or sites."""
-        n = self.model.nbody + self.model.nsite
-        poses = self._evaluate("poses", {"q": q}, (n, 12), params, where)
-        y = poses[..., first : first + count, :]
-        return y[..., :3].copy(), y[..., 3:].reshape(*y.shape[:-1], 3, 3).copy()
-
-    def _poses_vjp(
-        self,
-        where: str,
-        q: ArrayLike,
-        bars: dict[str, Any],
-        place: tuple[int, int],
-        params: Params | None,
-    ) -> OutputGradient:
-        """Run the adjoint of poses for cotangents of `place` = (first, count) among them."""
-        point = self._worlds(where, {"q": q})
-        first, count = place
-        worlds, n = len(point[0]["q"]), self.model.nbody + self.model.nsite
-        y_bar = np.zeros((worlds, n, 12), self.dtype)
-        for name, value in bars.items():
-            if value is None:
-                continue
-            turn = name == "R_bar"
-            shape = (count, 3, 3) if turn else (count, 3)
-            bar = self._cotangent(where, name, value, shape, point)
-            part = slice(3, 12) if turn else slice(0, 3)
-            y_bar[:, first : first + count, part] = bar.reshape(worlds, count, 9 if turn else 3)
-        return self._adjoint(where, "poses", point, y_bar, params)
-
-    def _refuse_massless(self, where: str, params: Params | None) -> None:
-        """Refuse a centre of mass where a world has no mass."""
-        given = named_arrays(where, params).get("body_mass", self._base["body_mass"])
-        mass = as_real(where, 'params["body_mass"]', given, np.dtype(np.float64))
-        one = mass.shape[-1:] == self._base["body_mass"].shape
-        if one and np.any(mass[..., 1:].sum(axis=-1) == 0):
-            raise ParameterError(
-                f"{where}: no body has a mass, so there is no centre of mass; give one a mass > 0."
-            )
+        require_finite(where, name, bar, ZERO)
+        view[...] = bar.reshape(view.shape)
+    return y_bar
 
 
-def _refuse_nonfinite(where: str, parts: dict[str, Real]) -> None:
-    """Refuse a gradient with a NaN or infinity, by world."""
-    for array in parts.values():
-        bad = ~np.isfinite(array).all(axis=1)
-        if np.any(bad):
-            raise WorldError(
-                f"{where}: the gradient of world {int(np.argmax(bad))} is not finite; look for a "
-                "NaN, an infinity or a quaternion of length zero in its inputs."
-            )
+def _check_count(where: str, names: tuple[str, ...], given: tuple[Any, ...]) -> None:
+    """Refuse more or fewer arrays than an output takes."""
+    if len(given) != len(names):
+        raise ShapeError(
+            f"{where}: {len(given)} arrays are given; expected {len(names)}: {', '.join(names)}."
+        )
+
+
+def _shape(model: Model, shape: tuple[str | int, ...]) -> tuple[int, ...]:
+    """Return a shape with the sizes of a model."""
+    sizes = {"nposes": model.nbody + model.nsite, "nv": model.nv}
+    return tuple(n if isinstance(n, int) else sizes[n] for n in shape)
+
+
+def _rows(model: Model, rows: tuple[str, str]) -> slice:
+    """Return which poses are taken."""
+    first = model.nbody if rows[0] else 0
+    return slice(first, first + getattr(model, rows[1]))
+
+
+def _check_mass(where: str, bridge: Bridge, output: Output, params: Params | None) -> None:
+    """Refuse a centre of mass where a world has no mass."""
+    if output.job != "center_of_mass":
+        return
+    base = bridge.params["body_mass"]
+    mass = np.asarray(named_arrays(where, params).get("body_mass", base), np.float64)
+    if np.any(mass[..., 1:].sum(axis=-1) == 0):
+        raise ParameterError(
+            f"{where}: no body has a mass, so there is no centre of mass; give one a mass > 0."
+        )

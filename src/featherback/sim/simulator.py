@@ -1,87 +1,41 @@
-"""The Simulator: one model, one step, one number type; steps and rollouts."""
+"""The Simulator: one model, one step, one number type; all that users call."""
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from featherback._core import Engine, isa
-from featherback.errors import ParameterError, ShapeError
+from featherback._core import isa
+from featherback._typing import Params, Real
 from featherback.model import Model
-from featherback.sim.inputs import (
-    as_real,
-    check_steps,
-    is_whole,
-    named_arrays,
-    pack_theta,
-    same_worlds,
-)
+from featherback.sim.bridge import Bridge
+from featherback.sim.checkpoints import Checkpoint, plan
+from featherback.sim.contacts import Contacts, find_contacts
+from featherback.sim.derivatives import linearize_step, step_jvp, step_vjp
+from featherback.sim.inputs import named_arrays, pack_theta
 from featherback.sim.memory import Memory, refuse_too_large
-from featherback.sim.outputs import Outputs
+from featherback.sim.options import (
+    DTYPES,
+    MAX_THREADS,
+    Options,
+    check_choice,
+    check_integer,
+    check_model,
+    check_positive,
+    read_options,
+)
+from featherback.sim.outputs import OutputGradient, evaluate, evaluate_vjp
 from featherback.sim.progress import progress_bar
-from featherback.sim.raw import Raw
-from featherback.sim.replay import Replay
-from featherback.sim.rollout import Rollout
-from featherback.sim.schedule import Checkpoint, Schedule, plan
-
-Real = NDArray[np.floating]
-Params = dict[str, ArrayLike]
-
-REGULARIZATION = {"float64": 1e-6, "float32": 1e-4}
-TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
-# in the core's order
-GRADIENTS = ("auto", "implicit", "unrolled")
-MOST_SWEEPS, MOST_CONTACTS, MOST_THREADS = 1_000_000, 10_000, 256
+from featherback.sim.rollout import Gradient, Rollout
+from featherback.sim.run import roll_out, take_step
+from featherback.sim.state import read_point, read_start
 
 
-@dataclass(frozen=True)
-class Options:
-    """Numerical options of a Simulator; `sim.options` prints them with their values.
-
-    Attributes:
-        margin: contact and limit rows are built below this gap [m or rad].
-        v_recover: largest speed of recovery from penetration [m/s].
-        v_rest: approach speed below which restitution is zero [m/s].
-        tolerance: residual of the contact solve, relative to the largest row velocity.
-        max_sweeps: cap on Gauss-Seidel sweeps in one step.
-        max_contacts: contacts one world can hold.
-        friction: "cone" (true cone) or "box" (each tangent by itself).
-        solver: "newton" (sweeps, then Newton steps on the active set) or "pgs" (sweeps only).
-        gradient: "auto" (implicit where the solve finished, unrolled elsewhere), "implicit" (the
-            solution is differentiated) or "unrolled" (the sweeps are).
-        regularization: default compliance, as a share of the bodies' inverse weights.
-    """
-
-    margin: float
-    v_recover: float
-    v_rest: float
-    tolerance: float
-    max_sweeps: int
-    max_contacts: int
-    friction: str
-    solver: str
-    gradient: str
-    regularization: float
-
-    def core(self) -> dict[str, float | int]:
-        """Return the options in the core's terms."""
-        values: dict[str, float | int] = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in ("friction", "solver", "gradient", "max_contacts")
-        }
-        values["box_friction"] = int(self.friction == "box")
-        values["newton"] = int(self.solver == "newton")
-        values["gradient"] = GRADIENTS.index(self.gradient)
-        return values
-
-
-class Simulator(Raw, Outputs):
+class Simulator:
     """Steps worlds of one model. Not shared between threads; make one Simulator per thread.
 
     Args:
@@ -122,55 +76,40 @@ class Simulator(Raw, Outputs):
     ) -> None:
         """Build the engine; see the class."""
         where = "Simulator()"
-        _refuse_other(where, model)
-        _choose(where, "dtype", dtype, ("float64", "float32"))
-        _choose(where, "friction", friction, ("cone", "box"))
-        _choose(where, "solver", solver, ("newton", "pgs"))
-        _choose_gradient(where, gradient, solver)
-        structure = model.structure
-        capacity = structure.sizes["max_contacts"] if max_contacts is None else max_contacts
-        self.options = Options(
-            margin=_positive(where, "margin", margin, zero=True),
-            v_recover=_positive(where, "v_recover", v_recover),
-            v_rest=_positive(where, "v_rest", v_rest, zero=True),
-            tolerance=_positive(
-                where, "tolerance", TOLERANCE[dtype] if tolerance is None else tolerance
-            ),
-            max_sweeps=_whole(where, "max_sweeps", max_sweeps, 1, MOST_SWEEPS),
-            max_contacts=_whole(where, "max_contacts", capacity, 0, MOST_CONTACTS),
-            friction=friction,
-            solver=solver,
-            gradient=gradient,
-            regularization=REGULARIZATION[dtype],
-        )
-        self.model = model
-        self.dtype = np.dtype(dtype)
-        self.threads = _whole(where, "threads", threads, 1, MOST_THREADS)
-        base = dict(structure.params)
-        given = named_arrays(where, params)
+        check_model(where, model)
+        check_choice(where, "dtype", dtype, DTYPES)
+        given = {
+            "friction": friction,
+            "solver": solver,
+            "gradient": gradient,
+            "margin": margin,
+            "v_recover": v_recover,
+            "v_rest": v_rest,
+            "tolerance": tolerance,
+            "max_sweeps": max_sweeps,
+            "max_contacts": max_contacts,
+        }
+        options = read_options(where, model, dtype, given)
+        threads = check_integer(where, "threads", threads, 1, MAX_THREADS)
+        changed = named_arrays(where, params)
         if dt is not None:
-            given["dt"] = np.array([_positive(where, "dt", dt)])
-        theta = pack_theta(where, model, base, given, None)
-        self._base = _split(theta, base)
-        self.dt = float(self._base["dt"][0])
-        self._engine = self._build_engine(theta)
-        self._step_one = self._engine.step_one
-        self._sign()
+            changed["dt"] = np.array([check_positive(where, "dt", dt)])
+        theta = pack_theta(where, model, dict(model.structure.params), changed, None)
+        self._attach(Bridge(model, options, np.dtype(dtype), threads, theta))
 
-    def _build_engine(self, theta: Real) -> Engine:
-        """Return the engine for the options in force."""
-        structure = self.model.structure
-        limits = ("max_contacts", "max_sweeps")
-        sizes = {**structure.sizes, **{k: getattr(self.options, k) for k in limits}}
-        return Engine(
-            sizes,
-            structure.tables,
-            theta.astype(self.dtype),
-            structure.vert.astype(self.dtype),
-            self.options.core(),
-            isa(),
-            self.threads,
-        )
+    def _attach(self, bridge: Bridge) -> None:
+        """Take the engine."""
+        self._bridge = bridge
+        # looked up once, since a step of one world takes a few microseconds
+        self._step_one = bridge.step_one
+
+    def __getstate__(self) -> Bridge:
+        """Travel as model, options and parameters."""
+        return self._bridge
+
+    def __setstate__(self, bridge: Bridge) -> None:
+        """Take the engine that was built again."""
+        self._attach(bridge)
 
     def __repr__(self) -> str:
         """Return the model's name, step and options."""
@@ -179,22 +118,35 @@ class Simulator(Raw, Outputs):
             f"threads={self.threads}, isa={isa()}, {self.options})"
         )
 
-    def __reduce__(self) -> str:
-        """Refuse to be pickled or copied."""
-        raise TypeError(
-            "a Simulator cannot be pickled or copied, since it holds threads and compiled state; "
-            "pass on the model's file or XML and the parameters, and build it again there."
-        )
+    @property
+    def model(self) -> Model:
+        """The model that is stepped."""
+        return self._bridge.model
 
     @property
-    def engine(self) -> Engine:
-        """The compiled core, for bridges to other frameworks."""
-        return self._engine
+    def options(self) -> Options:
+        """Numerical options in force."""
+        return self._bridge.options
 
     @property
-    def params(self) -> dict[str, Real]:
-        """The parameters in force, by name, read-only."""
-        return dict(self._base)
+    def dt(self) -> float:
+        """Step [s]."""
+        return float(self.params["dt"][0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Number type of all results."""
+        return self._bridge.layout.dtype
+
+    @property
+    def threads(self) -> int:
+        """Worker threads for batches."""
+        return self._bridge.threads
+
+    @property
+    def params(self) -> Mapping[str, Real]:
+        """The parameters in force, by name; read-only."""
+        return self._bridge.params
 
     def step(
         self,
@@ -202,28 +154,31 @@ class Simulator(Raw, Outputs):
         v: ArrayLike,
         u: ArrayLike | None = None,
         *,
+        act: ArrayLike | None = None,
         params: Params | None = None,
-    ) -> tuple[Real, Real]:
+    ) -> tuple[Real, ...]:
         """Advance by one step.
 
         Args:
             q: real[(worlds,) nq], configuration in MuJoCo's layout.
             v: real[(worlds,) nv], velocity.
             u: real[(worlds,) nu], control; zero when None.
+            act: real[(worlds,) na], activation of actuators; zero when None.
             params: parameters that replace the simulator's in this call.
 
         Returns:
-            The next q and v. A world that goes wrong holds what it computed; `rollout` says why.
+            The next q and v, and act where the model has activations. A world that goes wrong
+            holds what it computed; `rollout` says why.
         """
         if params is None:
-            out: Any = self._step_one(q, v, u)
+            out: Any = self._step_one(q, v, act, u)
             if out is not None:
-                return out[0], out[1]
-        named, batched = self._worlds("step()", {"q": q, "v": v, "u": u})
-        if "u" in named:
-            named["u"] = named["u"][:, None]
-        roll = self._run("step()", named, params, batched, Schedule(1, 1, 0, True), None)
-        return roll.q[..., 1, :].copy(), roll.v[..., 1, :].copy()
+                return out[:-1]
+        where = "step()"
+        state = {"q": q, "v": v, "act": act, "u": u}
+        point, _ = read_point(where, self._bridge, state, params)
+        x, _ = take_step(self._bridge, point)
+        return tuple(part.copy() for part in self._bridge.layout.parts(x[point.one]))
 
     def rollout(
         self,
@@ -231,6 +186,7 @@ class Simulator(Raw, Outputs):
         v: ArrayLike,
         u: ArrayLike | None = None,
         *,
+        act: ArrayLike | None = None,
         steps: int | None = None,
         params: Params | None = None,
         checkpoint: Checkpoint = "step",
@@ -243,6 +199,7 @@ class Simulator(Raw, Outputs):
             v: real[(worlds,) nv], initial velocity.
             u: real[(worlds,) steps, nu], controls; without a world axis they are shared by all
                 worlds; real[nu] holds one control for all steps; zero when None.
+            act: real[(worlds,) na], initial activation of actuators; zero when None.
             steps: number of steps; needed when u does not say it.
             params: parameters that replace the simulator's in this call.
             checkpoint: which states are kept. "step": all of them; a whole number k: every k-th;
@@ -254,20 +211,15 @@ class Simulator(Raw, Outputs):
         Returns:
             The trajectory with a status for each world.
         """
-        where = "rollout()"
-        named, batched = self._worlds(where, {"q": q, "v": v})
-        worlds = len(named["q"])
-        controls, steps, u_batched = self._controls(where, u, steps, worlds if batched else None)
-        if u_batched and not batched:
-            named = {k: np.repeat(a, len(controls), axis=0) for k, a in named.items()}
-            batched = True
-        if self.model.nu:
-            named["u"] = controls
-        state = (self.model.nq + self.model.nv) * self.dtype.itemsize * len(named["q"])
-        schedule = plan(where, checkpoint, steps, state)
+        where, bridge = "rollout()", self._bridge
+        start = {"q": q, "v": v, "act": act}
+        point, controls = read_start(where, bridge, start, (u, steps), params)
+        length = int(controls.shape[-2])
+        state = bridge.layout.nx * self.dtype.itemsize * point.worlds
+        schedule = plan(where, checkpoint, length, state)
         refuse_too_large(where, "states", schedule.states * state)
-        with progress_bar(steps) if progress else nullcontext() as report:
-            return self._run(where, named, params, batched, schedule, report)
+        with progress_bar(length) if progress else nullcontext() as report:
+            return roll_out(bridge, point, controls if self.model.nu else None, schedule, report)
 
     def memory(self, steps: int, worlds: int = 1, *, checkpoint: Checkpoint = "step") -> Memory:
         """Return the memory that a rollout and its gradient will take, before it is run.
@@ -277,163 +229,289 @@ class Simulator(Raw, Outputs):
             worlds: number of worlds.
             checkpoint: as for `rollout`.
         """
-        where = "memory()"
-        steps = _whole(where, "steps", steps, 0, 10**15)
-        worlds = _whole(where, "worlds", worlds, 0, 10**12)
-        state = (self.model.nq + self.model.nv) * self.dtype.itemsize * worlds
-        schedule = plan(where, checkpoint, steps, state)
+        where, layout = "memory()", self._bridge.layout
+        steps = check_integer(where, "steps", steps, 0, 10**15)
+        worlds = check_integer(where, "worlds", worlds, 0, 10**12)
+        state = layout.nx * self.dtype.itemsize * worlds
         return Memory(
-            states=schedule.states * state,
-            controls=2 * steps * worlds * self.model.nu * self.dtype.itemsize,
-            workspace=self._engine.workspace_bytes * self.threads,
+            states=plan(where, checkpoint, steps, state).states * state,
+            controls=2 * steps * worlds * layout.nu * self.dtype.itemsize,
+            workspace=self._bridge.workspace_bytes * self.threads,
         )
 
-    def _controls(
-        self, where: str, u: ArrayLike | None, steps: int | None, worlds: int | None
-    ) -> tuple[Real, int, bool]:
-        """Check the controls of a rollout; return them, the number of steps, and if per world."""
-        nu = self.model.nu
-        steps = check_steps(where, steps, u is not None)
-        if steps is not None:
-            refuse_too_large(where, "controls", steps * nu * self.dtype.itemsize)
-        if u is None:
-            assert steps is not None
-            return np.zeros((steps, nu), self.dtype), steps, False
-        # a copy, since the rollout keeps it
-        array = np.array(as_real(where, "u", u, self.dtype), order="C")
-        if array.ndim == 1 and array.shape == (nu,) and steps is not None:
-            array = np.ascontiguousarray(np.broadcast_to(array, (steps, nu)))
-        if array.ndim not in (2, 3) or array.shape[-1] != nu:
-            raise ShapeError(
-                f"{where}: u has shape {array.shape}; expected (steps, {nu}), "
-                f"(worlds, steps, {nu}) or, with steps=, ({nu},) "
-                f'for model "{self.model.name}".'
-            )
-        if steps is not None and array.shape[-2] != steps:
-            raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
-        if array.ndim == 3 and worlds is not None:
-            same_worlds(where, "q", worlds, "u", len(array))
-        return array, int(array.shape[-2]), array.ndim == 3
-
-    def _run(
+    def jvp(
         self,
-        where: str,
-        named: dict[str, Real],
-        params: Params | None,
-        batched: bool,
-        schedule: Schedule,
-        report: Any,
-    ) -> Rollout:
-        """Roll out checked arrays."""
-        worlds = len(named["q"])
-        theta = self._theta(where, params, worlds if batched else None)
-        u = named.get("u", np.zeros((schedule.steps, 0), self.dtype))
-        kept = schedule.first_kept()
-        q = np.empty((worlds, len(kept), self.model.nq), self.dtype)
-        v = np.empty((worlds, len(kept), self.model.nv), self.dtype)
-        q[:, 0], v[:, 0] = named["q"], named["v"]
-        arrays: dict[str, Any] = {
-            "u": u if u.shape[-1] else None,
-            "theta": theta,
-            "status": np.zeros(worlds, np.uint32),
-            "status_step": np.full(worlds, -1, np.int32),
-            "residual": np.zeros(worlds, self.dtype),
-            "sweeps": np.zeros(worlds, self.dtype),
-        }
-        if worlds and schedule.steps:
-            if schedule.whole:
-                self._engine.rollout({**arrays, "q": q, "v": v}, report)
-            else:
-                self._run_pieces(q, v, kept, arrays, report)
-        given = {name: np.shape(value) for name, value in named_arrays(where, params).items()}
-        one: Any = ... if batched else 0
-        return Rollout(
-            q=q[one],
-            v=v[one],
-            u=u[0] if u.ndim == 3 and not batched else u,
-            kept=kept,
-            status=np.asarray(arrays["status"][one]),
-            status_step=np.asarray(arrays["status_step"][one]),
-            residual=np.asarray(arrays["residual"][one]),
-            sweeps=np.asarray(arrays["sweeps"][one]),
-            dt=self._dt(theta, len(given.get("dt", ())) == 2),
-            replay=Replay(
-                self._engine, self._base, theta, given, kept, q, v, arrays["u"], schedule
-            ),
-        )
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        dq: ArrayLike | None = None,
+        dv: ArrayLike | None = None,
+        du: ArrayLike | None = None,
+        *,
+        act: ArrayLike | None = None,
+        dact: ArrayLike | None = None,
+        params: Params | None = None,
+        dparams: Params | None = None,
+    ) -> tuple[Real, ...]:
+        """Return the directional derivative of one step, in forward mode.
 
-    def _run_pieces(
-        self, q: Real, v: Real, kept: NDArray[np.int64], arrays: dict[str, Any], report: Any
-    ) -> None:
-        """Roll out from one kept state to the next, with one state that moves."""
-        q_now, v_now = q[:, :1].copy(), v[:, :1].copy()
-        step = arrays["status_step"]
-        for i, (first, last) in enumerate(itertools.pairwise(map(int, kept))):
-            fresh = step < 0
-            piece = {"u_first": first, "steps": last - first, "q": q_now, "v": v_now}
-            self._engine.rollout({**arrays, **piece}, None)
-            if report is not None:
-                report(last)
-            q[:, i + 1], v[:, i + 1] = q_now[:, 0], v_now[:, 0]
-            # a piece counts its steps from its own start
-            step[fresh & (step >= 0)] += first
+        Args:
+            q: real[(worlds,) nq], configuration.
+            v: real[(worlds,) nv], velocity.
+            u: real[(worlds,) nu], control; zero when None.
+            dq: real[(worlds,) nq], direction in q, ambient: quaternions have four numbers, and
+                a change of their length has no effect; zero when None.
+            dv: real[(worlds,) nv], direction in v; zero when None.
+            du: real[(worlds,) nu], direction in u; zero when None.
+            act: real[(worlds,) na], activation of actuators; zero when None.
+            dact: real[(worlds,) na], direction in act; zero when None.
+            params: parameters that replace the simulator's in this call.
+            dparams: directions in parameters, by name, in the shape of the parameter or with a
+                leading world axis; zero for those left out.
 
-    def _dt(self, theta: Real | None, own: bool) -> float | Real:
-        """Return the step of a rollout, the first parameter; one for each world if `own`."""
-        if theta is None or not theta.size:
-            return self.dt
-        return theta[:, 0].copy() if own else float(theta.flat[0])
+        Returns:
+            The derivatives of the next q (ambient) and v, and of act where the model has
+            activations. What has no world axis is shared by all worlds.
 
+        Raises:
+            WorldError: where a step has no gradient, or a world leaves the finite numbers.
+            ParameterError: where a parameter has no gradient or a direction is not finite.
+            ShapeError: where an array has a wrong shape.
+        """
+        state = {"q": q, "v": v, "act": act, "u": u}
+        along = {"dq": dq, "dv": dv, "dact": dact, "du": du}
+        return step_jvp(self._bridge, state, along, params, dparams)
 
-def _refuse_other(where: str, model: Any) -> None:
-    """Refuse what is not a Model."""
-    if not isinstance(model, Model):
-        raise ParameterError(
-            f"{where}: model is of type {type(model).__name__}; pass what featherback.load or "
-            'featherback.models returns, such as featherback.load("robot.xml").'
-        )
+    def vjp(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        q_bar: ArrayLike | None = None,
+        v_bar: ArrayLike | None = None,
+        act_bar: ArrayLike | None = None,
+        *,
+        act: ArrayLike | None = None,
+        params: Params | None = None,
+    ) -> Gradient:
+        """Return the gradient of a loss on the next state, in reverse mode.
 
+        Args:
+            q: real[(worlds,) nq], configuration.
+            v: real[(worlds,) nv], velocity.
+            u: real[(worlds,) nu], control; zero when None.
+            q_bar: real[(worlds,) nq], derivative of the loss with respect to the next q; zero
+                when None.
+            v_bar: real[(worlds,) nv], that with respect to the next v; zero when None.
+            act_bar: real[(worlds,) na], that with respect to the next act; zero when None.
+            act: real[(worlds,) na], activation of actuators; zero when None.
+            params: parameters that replace the simulator's in this call; their gradients come too.
 
-def _choose_gradient(where: str, gradient: str, solver: str) -> None:
-    """Refuse a mode of differentiation that does not go with the solver."""
-    _choose(where, "gradient", gradient, GRADIENTS)
-    if gradient == "unrolled" and solver != "pgs":
-        raise ParameterError(
-            f'{where}: gradient is "unrolled" and solver is "{solver}"; only sweeps can be '
-            'reversed, so pass solver="pgs" with it, or gradient="auto".'
-        )
+        Returns:
+            Gradients as of `Rollout.vjp`; that of the control has no axis for steps.
 
+        Raises:
+            WorldError: where the step has no gradient, or a world leaves the finite numbers.
+            ParameterError: where a parameter has no gradient or a cotangent is not finite.
+            ShapeError: where an array has a wrong shape.
+        """
+        state = {"q": q, "v": v, "act": act, "u": u}
+        bars = {"q_bar": q_bar, "v_bar": v_bar, "act_bar": act_bar}
+        return step_vjp(self._bridge, state, bars, params)
 
-def _choose(where: str, name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ParameterError(
-            f"{where}: {name} is {value!r}; it must be one of {', '.join(allowed)}."
-        )
+    def linearize(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        *,
+        act: ArrayLike | None = None,
+        params: Params | None = None,
+    ) -> tuple[Real, Real]:
+        """Return the Jacobians of one step, laid out as MuJoCo's `mjd_transitionFD` does.
 
+        Args:
+            q: real[(worlds,) nq], configuration.
+            v: real[(worlds,) nv], velocity.
+            u: real[(worlds,) nu], control; zero when None.
+            act: real[(worlds,) na], activation of actuators; zero when None.
+            params: parameters that replace the simulator's in this call.
 
-def _positive(where: str, name: str, value: float, zero: bool = False) -> float:
-    if not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
-        raise ParameterError(f"{where}: {name} is {value!r}; it must be a finite number.")
-    if value < 0 or (value == 0 and not zero):
-        raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
-    return float(value)
+        Returns:
+            A, real[(worlds,) 2 nv + na, 2 nv + na], the derivative of the next (dq, v, act) with
+            respect to (dq, v, act), where dq lies in the tangent space: a rotation has three
+            numbers, in body axes; and B, real[(worlds,) 2 nv + na, nu], that with respect to u.
 
+        Raises:
+            WorldError: where a step has no gradient, or a world leaves the finite numbers.
+            ShapeError: where an array has a wrong shape.
+        """
+        state = {"q": q, "v": v, "act": act, "u": u}
+        return linearize_step(self._bridge, state, params)
 
-def _whole(where: str, name: str, value: Any, least: int, most: int) -> int:
-    if not is_whole(value) or not least <= value <= most:
-        raise ParameterError(
-            f"{where}: {name} is {value!r}; it must be a whole number from {least} to {most}."
-        )
-    return int(value)
+    def contacts(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        *,
+        act: ArrayLike | None = None,
+        params: Params | None = None,
+    ) -> Contacts:
+        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps."""
+        state = {"q": q, "v": v, "act": act, "u": u}
+        point, _ = read_point("contacts()", self._bridge, state, params)
+        return find_contacts(self._bridge, point)
 
+    def output(
+        self, name: str, *inputs: ArrayLike, params: Params | None = None
+    ) -> Real | tuple[Real, ...]:
+        """Return an output of a state by its name.
 
-def _split(theta: Real, like: dict[str, Real]) -> dict[str, Real]:
-    """Cut a flat parameter vector into named, read-only arrays."""
-    out: dict[str, Real] = {}
-    at = 0
-    for name, shape in ((k, a.shape) for k, a in like.items()):
-        size = int(np.prod(shape))
-        out[name] = theta[at : at + size].reshape(shape)
-        out[name].setflags(write=False)
-        at += size
-    return out
+        Args:
+            name: "mass_matrix", "bias", "forward_dynamics", "inverse_dynamics", "body_poses",
+                "site_poses", "site_positions" or "center_of_mass"; the method of this name says
+                more.
+            inputs: what it reads: q, then v, then a force or an acceleration.
+            params: parameters that replace the simulator's in this call.
+
+        Returns:
+            Its array, or a tuple of positions and rotation matrices for poses.
+        """
+        arrays = evaluate(f"{name}()", self._bridge, name, inputs, params)
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    def output_vjp(
+        self, name: str, *arrays: ArrayLike | None, params: Params | None = None
+    ) -> OutputGradient:
+        """Return the gradient of a loss on an output with respect to its inputs and parameters.
+
+        Args:
+            name: of the output, as for `output`.
+            arrays: the inputs of `output`, then the derivative of the loss with respect to each of
+                its arrays, in their shapes; one of the two of poses may be None.
+            params: parameters that replace the simulator's in this call; their gradients come too.
+
+        Raises:
+            WorldError: where the gradient is not finite.
+            ParameterError: where a cotangent holds a NaN or infinity.
+            ShapeError: where an array has a wrong shape.
+        """
+        return evaluate_vjp(f"{name}_vjp()", self._bridge, name, arrays, params)
+
+    def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
+        """Return M(q), real[(worlds,) nv, nv], armature included."""
+        return self._one("mass_matrix", q, params=params)
+
+    def bias(self, q: ArrayLike, v: ArrayLike, *, params: Params | None = None) -> Real:
+        """Return c(q, v), real[(worlds,) nv]: gravity, Coriolis and centrifugal terms."""
+        return self._one("bias", q, v, params=params)
+
+    def forward_dynamics(
+        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, params: Params | None = None
+    ) -> Real:
+        """Return the acceleration a of M a + c = tau, without springs, damping and contact."""
+        return self._one("forward_dynamics", q, v, tau, params=params)
+
+    def inverse_dynamics(
+        self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, params: Params | None = None
+    ) -> Real:
+        """Return tau = M a + c, real[(worlds,) nv]."""
+        return self._one("inverse_dynamics", q, v, a, params=params)
+
+    def center_of_mass(self, q: ArrayLike, *, params: Params | None = None) -> Real:
+        """Return the centre of mass of the whole model in the world, real[(worlds,) 3].
+
+        Every body but the world counts, those that are fixed in the world included, as in MuJoCo's
+        `subtree_com[0]`.
+        """
+        return self._one("center_of_mass", q, params=params)
+
+    def site_positions(self, q: ArrayLike, *, params: Params | None = None) -> Real:
+        """Return the positions of all sites in the world, real[(worlds,) nsite, 3]."""
+        return self._one("site_positions", q, params=params)
+
+    def body_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
+        """Return positions real[(worlds,) nbody, 3] and rotation matrices real[..., 3, 3]."""
+        p, R = self.output("body_poses", q, params=params)
+        return p, R
+
+    def site_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
+        """Return positions real[(worlds,) nsite, 3] and rotation matrices real[..., 3, 3]."""
+        p, R = self.output("site_poses", q, params=params)
+        return p, R
+
+    def mass_matrix_vjp(
+        self, q: ArrayLike, M_bar: ArrayLike, *, params: Params | None = None
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `mass_matrix`."""
+        return self.output_vjp("mass_matrix", q, M_bar, params=params)
+
+    def bias_vjp(
+        self, q: ArrayLike, v: ArrayLike, c_bar: ArrayLike, *, params: Params | None = None
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `bias`."""
+        return self.output_vjp("bias", q, v, c_bar, params=params)
+
+    def forward_dynamics_vjp(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        a_bar: ArrayLike,
+        *,
+        params: Params | None = None,
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `forward_dynamics`."""
+        return self.output_vjp("forward_dynamics", q, v, tau, a_bar, params=params)
+
+    def inverse_dynamics_vjp(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        tau_bar: ArrayLike,
+        *,
+        params: Params | None = None,
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `inverse_dynamics`."""
+        return self.output_vjp("inverse_dynamics", q, v, a, tau_bar, params=params)
+
+    def center_of_mass_vjp(
+        self, q: ArrayLike, x_bar: ArrayLike, *, params: Params | None = None
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `center_of_mass`."""
+        return self.output_vjp("center_of_mass", q, x_bar, params=params)
+
+    def site_positions_vjp(
+        self, q: ArrayLike, x_bar: ArrayLike, *, params: Params | None = None
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `site_positions`."""
+        return self.output_vjp("site_positions", q, x_bar, params=params)
+
+    def body_poses_vjp(
+        self,
+        q: ArrayLike,
+        p_bar: ArrayLike | None = None,
+        R_bar: ArrayLike | None = None,
+        *,
+        params: Params | None = None,
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `body_poses`; a cotangent that is None is zero."""
+        return self.output_vjp("body_poses", q, p_bar, R_bar, params=params)
+
+    def site_poses_vjp(
+        self,
+        q: ArrayLike,
+        p_bar: ArrayLike | None = None,
+        R_bar: ArrayLike | None = None,
+        *,
+        params: Params | None = None,
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `site_poses`; a cotangent that is None is zero."""
+        return self.output_vjp("site_poses", q, p_bar, R_bar, params=params)
+
+    def _one(self, name: str, *inputs: ArrayLike, params: Params | None) -> Real:
+        """Return an output that is one array."""
+        (array,) = evaluate(f"{name}()", self._bridge, name, inputs, params)
+        return array

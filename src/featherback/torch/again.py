@@ -11,9 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 
-from featherback.errors import FeatherbackError, ParameterError, WorldError
-from featherback.sim.replay import Bars, refuse_nonfinite_bars
-from featherback.sim.rollout import refuse_nonfinite
+from featherback.errors import FeatherbackError, ParameterError
+from featherback.sim.bridge import (
+    Bars,
+    Schedule,
+    Trajectory,
+    WorldStatus,
+    bridge_of,
+    require_finite_states,
+)
 from featherback.torch import ops
 from featherback.torch.loop import Loop, Policy
 from featherback.torch.ops import Task
@@ -60,7 +66,7 @@ class _FeatherbackClosedLoop(Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
         loop, steps, segment, q, v, shared, own, *weights = inputs
-        known = loop.sim.signature
+        known = bridge_of(loop.sim).signature
         u = q.new_zeros((*q.shape[:-1], known.nu))
         task = Task((known.handle, loop.names, ops.LOOP), (q, v, u), (shared, own), 1)
         qs, vs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment, weights)
@@ -79,9 +85,7 @@ class _FeatherbackClosedLoop(Function):
             )
         *states, flags, shared, own = ctx.saved_tensors[:6]
         marks = flags.reshape(-1, 2).numpy()
-        kept, status = np.arange(states[0].shape[-2]), marks[:, 0].astype(np.uint32)
-        arrays = states[0].numpy(), states[1].numpy()
-        refuse_nonfinite(WHERE, arrays, kept, status, marks[:, 1])
+        _refuse_nonfinite(ctx.loop, states, marks)
         bars = [
             torch.zeros_like(x) if bar is None else bar
             for x, bar in zip(states, grad_outputs[:3], strict=True)
@@ -91,15 +95,24 @@ class _FeatherbackClosedLoop(Function):
         return None, None, None, *start, *back.pack_bars, *back.weight_bars
 
 
+def _refuse_nonfinite(loop: Loop, states: Any, marks: NDArray[np.int32]) -> None:
+    """Refuse a gradient through a state that is not finite."""
+    layout = bridge_of(loop.sim).layout
+    q, v = (x.numpy().reshape(len(marks), -1, x.shape[-1]) for x in states[:2])
+    x = layout.join(q.shape[:-1], q, v)
+    path = Trajectory(layout, x, None, Schedule.all(x.shape[1] - 1))
+    require_finite_states(WHERE, path, WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1]))
+
+
 def _forward(
     task: Task, policy: Policy, steps: int, segment: int, weights: list[Tensor]
 ) -> tuple[Any, ...]:
     """Run the loop; return states, controls, flags, and random states where segments start."""
-    sim, worlds = task.sim, len(task.q)
-    known = sim.signature
-    qs = np.empty((worlds, steps + 1, known.nq), sim.dtype)
-    vs = np.empty((worlds, steps + 1, known.nv), sim.dtype)
-    us = np.empty((worlds, steps, known.nu), sim.dtype)
+    bridge, worlds = task.bridge, len(task.q)
+    known, dtype = bridge.signature, bridge.layout.dtype
+    qs = np.empty((worlds, steps + 1, known.nq), dtype)
+    vs = np.empty((worlds, steps + 1, known.nv), dtype)
+    us = np.empty((worlds, steps, known.nu), dtype)
     flags = np.zeros((worlds, 2), np.int32)
     flags[:, 1] = -1
     random: list[Tensor] = []
@@ -114,12 +127,13 @@ def _forward(
         if t == 0:
             _refuse_other_weights(u, weights)
         us[:, t] = u.detach().numpy()
-        states = sim.raw_rollout(q, v, us[:, t : t + 1].copy() if known.nu else None, 1, task.theta)
-        q, v = states.q[:, 1].copy(), states.v[:, 1].copy()
+        controls = us[:, t : t + 1].copy() if known.nu else None
+        x, found = bridge.states(task.join_states(q, v), controls, 1, task.theta)
+        q, v = task.parts(x[:, 1])
         qs[:, t + 1], vs[:, t + 1] = q, v
-        if states.status.any():
-            flags[:, 1] = np.where((flags[:, 1] < 0) & (states.status != 0), t, flags[:, 1])
-            flags[:, 0] |= states.status.astype(np.int32)
+        if found.status.any():
+            flags[:, 1] = np.where((flags[:, 1] < 0) & (found.status != 0), t, flags[:, 1])
+            flags[:, 0] |= found.status.astype(np.int32)
     return *(task.out(a) for a in (qs, vs, us, flags)), random
 
 
@@ -192,7 +206,7 @@ class _Backward:
         """Go through one step and one answer of the policy after the other, the last first."""
         qs, vs, us = states
         rows = (qs[..., 0, :], vs[..., 0, :], us[..., 0, :])
-        head = (self.loop.sim.signature.handle, self.loop.names, ops.LOOP)
+        head = (bridge_of(self.loop.sim).signature.handle, self.loop.names, ops.LOOP)
         task = Task(head, rows, self.given, 1)
         at_q, at_v = bars[0][..., -1, :], bars[1][..., -1, :]
         for t in reversed(range(us.shape[-2])):
@@ -204,7 +218,7 @@ class _Backward:
     def _step(self, task: Task, t: int, point: Any, bars: Any) -> tuple[Tensor, Tensor]:
         """Pull derivatives back through one step and through the policy."""
         found = self._pull(task, t, point, (task.rows(bars[0]), task.rows(bars[1])))
-        q_bar, v_bar = task.out(found.q), task.out(found.v)
+        q_bar, v_bar = (task.out(x) for x in task.parts(found.x))
         with torch.enable_grad():
             q, v = (x.detach().clone().requires_grad_() for x in point[:2])
             u = self.loop.policy(q, v, t)
@@ -221,17 +235,13 @@ class _Backward:
 
     def _pull(self, task: Task, t: int, point: Any, bars: tuple[Real, Real]) -> Bars:
         """Pull derivatives back through one step."""
-        q, v = (np.repeat(task.rows(x), 2, axis=1) for x in point[:2])
+        q, v = (task.rows(x)[:, 0] for x in point[:2])
         u = task.rows(point[2]) if task.u is not None else None
         shapes = {k: a.shape for k, a in task.cut(self.given).items()} if self.wanted else {}
-        replay = task.sim.raw_replay((q, v, u), task.theta, shapes)
-        try:
-            found = replay.vjp(WHERE, lambda first, q, v: bars)
-            refuse_nonfinite_bars(WHERE, found)
-        except WorldError as error:
-            # a single step counts from its own start
-            text = str(error).replace("first at step 0,", f"first at step {t},")
-            raise WorldError(text) from None
+        # messages count the steps from the start of the loop
+        replay = task.bridge.replay(task.path(q, v, u, shapes, first_step=t))
+        x_bar = task.join_states(*bars)
+        found = replay.vjp(WHERE, lambda first, x: x_bar)
         for own in (False, True) if shapes else ():
             if self.given[own] is not None:
                 more = task.join(found.params, own)

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
-from featherback.sim.inputs import is_whole
-from featherback.sim.memory import refuse_too_large
+from featherback.sim.bridge import is_whole, refuse_too_large
 from featherback.torch import ops
 from featherback.torch.again import run_again
 from featherback.torch.inputs import (

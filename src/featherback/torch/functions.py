@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd import Function, forward_ad
 
 from featherback.errors import FeatherbackError
-from featherback.sim.raw import Raw
+from featherback.sim import Simulator
+from featherback.sim.bridge import bridge_of
 from featherback.torch import ops
 
 NO_THIRD = (
@@ -24,7 +25,7 @@ NO_THIRD = (
 
 
 def roll(
-    sim: Raw, names: str, kind: int, q: Tensor, v: Tensor, u: Tensor, *packs: Tensor | None
+    sim: Simulator, names: str, kind: int, q: Tensor, v: Tensor, u: Tensor, *packs: Tensor | None
 ) -> Any:
     """Return states of q, states of v and flags, as nodes of the graph that is being recorded.
 
@@ -38,12 +39,12 @@ def roll(
         packs: parameters, shared and own.
     """
     if torch.compiler.is_compiling():
-        return ops.rollout_traced(sim.signature.handle, names, kind, q, v, u, *packs)
+        return ops.rollout_traced(bridge_of(sim).signature.handle, names, kind, q, v, u, *packs)
     # torch has no public way to ask this
     if torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
         return _FeatherbackTransformed.apply(sim, names, kind, q, v, u, *packs)
     if not _recorded(q, v, u, *packs):
-        return ops.rollout(sim.signature.handle, names, kind, q, v, u, *packs)
+        return ops.rollout(bridge_of(sim).signature.handle, names, kind, q, v, u, *packs)
     return _FeatherbackRollout.apply(sim, names, kind, q, v, u, *packs)
 
 
@@ -74,7 +75,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> tupl
 
 def _head(ctx: Any) -> tuple[str, str, int]:
     """Return what an operator takes before its tensors."""
-    handle = ctx.sim if isinstance(ctx.sim, str) else ctx.sim.signature.handle
+    handle = ctx.sim if isinstance(ctx.sim, str) else bridge_of(ctx.sim).signature.handle
     return handle, ctx.names, ctx.kind
 
 
@@ -116,7 +117,7 @@ class _FeatherbackRollout(Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
-        output = ops.rollout(inputs[0].signature.handle, *inputs[1:])
+        output = ops.rollout(bridge_of(inputs[0]).signature.handle, *inputs[1:])
         ctx.mark_non_differentiable(output[2])
         kept = _keep(ctx, inputs, output)
         if _dual_level():
@@ -139,7 +140,7 @@ class _FeatherbackTransformed(Function):
 
     @staticmethod
     def forward(*inputs: Any) -> Any:
-        return ops.rollout(inputs[0].signature.handle, *inputs[1:])
+        return ops.rollout(bridge_of(inputs[0]).signature.handle, *inputs[1:])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

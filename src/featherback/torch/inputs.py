@@ -10,8 +10,12 @@ from torch import Tensor
 
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
-from featherback.sim.inputs import refuse_unknown, refuse_without_gradient
-from featherback.sim.raw import Signature
+from featherback.sim.bridge import (
+    Signature,
+    bridge_of,
+    refuse_unknown,
+    refuse_without_gradient,
+)
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASTS = {"float64": "double", "float32": "float"}
@@ -23,7 +27,7 @@ def check_simulator(where: str, sim: Any) -> Signature:
         raise ParameterError(
             f"{where}: sim is of type {type(sim).__name__}; pass a featherback.Simulator."
         )
-    return sim.signature
+    return bridge_of(sim).signature
 
 
 def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
@@ -77,14 +81,15 @@ def pack_params(
             f"{where}: params is of type {type(params).__name__}; it must be a dict from parameter "
             'names to tensors, such as {"body_mass": mass}.'
         )
+    bridge = bridge_of(sim)
     shared: dict[str, Tensor] = {}
     own: dict[str, Tensor] = {}
     for name, value in params.items():
-        refuse_unknown(where, str(name), list(sim.param_shapes))
+        refuse_unknown(where, str(name), list(bridge.shapes))
         if moves:
             refuse_without_gradient(where, {name: value})
-        x = check_tensor(where, f'params["{name}"]', value, sim.signature.dtype)
-        shape = sim.param_shapes[name]
+        x = check_tensor(where, f'params["{name}"]', value, bridge.signature.dtype)
+        shape = bridge.shapes[name]
         if tuple(x.shape) == shape or (x.ndim == 0 and shape == (1,)):
             shared[name] = x.reshape(-1)
         elif worlds is not None and tuple(x.shape) == (worlds, *shape):

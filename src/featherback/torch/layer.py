@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
-from featherback.sim.inputs import refuse_unknown, refuse_without_gradient
+from featherback.sim.bridge import bridge_of, refuse_unknown, refuse_without_gradient
 from featherback.torch.closed_loop import ClosedLoop, Policy, closed_loop
 from featherback.torch.inputs import DTYPES, check_simulator, check_tensor
 from featherback.torch.rollout import Params, Trajectory, rollout, step
@@ -51,7 +51,7 @@ class SimulatorLayer(torch.nn.Module):
             )
         names = [str(name) for name in params]
         for name in names:
-            refuse_unknown(WHERE, name, list(sim.param_shapes))
+            refuse_unknown(WHERE, name, list(bridge_of(sim).shapes))
         refuse_without_gradient(WHERE, dict.fromkeys(names))
         given = params if isinstance(params, Mapping) else {}
         self.sim = sim

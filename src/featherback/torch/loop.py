@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from featherback.sim.raw import Raw
+from featherback.sim import Simulator
 from featherback.torch import ops
 from featherback.torch.functions import roll
 
@@ -24,7 +24,7 @@ class Loop:
         names: names of the parameters, as in `featherback.torch.ops`.
     """
 
-    def __init__(self, sim: Raw, policy: Policy, names: str) -> None:
+    def __init__(self, sim: Simulator, policy: Policy, names: str) -> None:
         """Note what the loop runs; see the class."""
         self.sim, self.policy, self.names = sim, policy, names
 

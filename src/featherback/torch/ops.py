@@ -18,10 +18,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from featherback.errors import ParameterError
-from featherback.sim.memory import refuse_too_large
-from featherback.sim.raw import Raw, simulator_of
-from featherback.sim.replay import Bars, Replay, refuse_nonfinite_bars
-from featherback.sim.rollout import refuse_nonfinite
+from featherback.sim.bridge import (
+    Bars,
+    Bridge,
+    Replay,
+    Schedule,
+    Trajectory,
+    WorldStatus,
+    bridge_of_handle,
+    refuse_too_large,
+    require_finite_states,
+)
 
 Real = NDArray[np.floating]
 Dims = Sequence[int | None]
@@ -82,7 +89,7 @@ def split_names(names: str) -> tuple[list[str], list[str]]:
 
 
 def cut_params(
-    sim: Raw, names: tuple[list[str], list[str]], packs: Sequence[Tensor | None]
+    bridge: Bridge, names: tuple[list[str], list[str]], packs: Sequence[Tensor | None]
 ) -> dict[str, Any]:
     """Return flat parameters, shared and own, as arrays by name."""
     out: dict[str, Any] = {}
@@ -91,7 +98,7 @@ def cut_params(
             continue
         array, at = as_array(pack), 0
         for name in part:
-            shape = sim.param_shapes[name]
+            shape = bridge.shapes[name]
             size = int(np.prod(shape))
             out[name] = array[..., at : at + size].reshape(*array.shape[:-1], *shape)
             at += size
@@ -117,7 +124,7 @@ class Task:
         axes: axes of q and v besides worlds.
 
     Attributes:
-        sim: the simulator.
+        bridge: of the simulator.
         q: real[worlds, nq] or real[worlds, steps + 1, nq].
         v: likewise.
         u: real[(worlds,) steps, nu], or None where the model has no controls.
@@ -128,7 +135,7 @@ class Task:
     def __init__(self, head: Any, point: Any, packs: Any, axes: int) -> None:
         """Read the tensors; see the class."""
         handle, names, self.kind = head
-        self.sim = simulator_of(handle)
+        self.bridge = bridge_of_handle(handle)
         self.where, self.one = WHERE[self.kind], self.kind != ROLLOUT
         q, v, u = as_array(point[0]), as_array(point[1]), as_array(point[2])
         self.batched = q.ndim > axes
@@ -141,11 +148,11 @@ class Task:
         if names:
             self.names = split_names(names)
             worlds = len(self.q) if self.batched else None
-            self.theta = self.sim.raw_theta(self.where, self.cut(packs), worlds)
+            self.theta, _ = self.bridge.read_params(self.where, self.cut(packs), worlds)
 
     def cut(self, packs: Sequence[Tensor | None]) -> dict[str, Any]:
         """Return flat parameters, shared and own, as arrays by name."""
-        return cut_params(self.sim, self.names, packs)
+        return cut_params(self.bridge, self.names, packs)
 
     def join(self, params: dict[str, Real], own: bool) -> Tensor:
         """Return arrays by name as flat parameters, shared or own."""
@@ -168,19 +175,35 @@ class Task:
     def replay(self, packs: Sequence[Tensor | None]) -> Replay:
         """Return the rollout whose states were given, to be differentiated."""
         shapes = {name: a.shape for name, a in self.cut(packs).items()}
-        q, v = self.q, self.v
+        return self.bridge.replay(self.path(self.q, self.v, self.u, shapes))
+
+    def path(
+        self, q: Real, v: Real, u: Real | None, given: dict[str, Any], first_step: int = 0
+    ) -> Trajectory:
+        """Return states as the engine takes them; of a single step only the first is given."""
+        layout = self.bridge.layout
+        x = layout.join(q.shape[:-1], q, v)
         if self.one:
             # derivatives compute the next state themselves
-            q, v = np.repeat(q[:, None], 2, axis=1), np.repeat(v[:, None], 2, axis=1)
-        return self.sim.raw_replay((q, v, self.u), self.theta, shapes)
+            x = np.repeat(x[:, None], 2, axis=1)
+        plan = Schedule.all(x.shape[1] - 1)
+        return Trajectory(layout, x, u, plan, self.theta, given, self.batched, first_step)
+
+    def join_states(self, q: Real, v: Real) -> Real:
+        """Return flat states, tangents or cotangents from those of q and v."""
+        return self.bridge.layout.join(q.shape[:-1], q, v)
+
+    def parts(self, x: Real) -> tuple[Real, Real]:
+        """Return q and v of flat states."""
+        return self.bridge.layout.q(x), self.bridge.layout.v(x)
 
     def direction(self, dots: Any) -> Any:
         """Return a direction in the first state, in the controls and in the parameters."""
         dq, dv, du = (as_array(x) for x in dots[:3])
-        start = (dq, dv) if self.batched else (dq[None], dv[None])
+        start = self.join_states(*((dq, dv) if self.batched else (dq[None], dv[None])))
         du = (du[..., None, :] if self.one else du) if self.u is not None else None
         worlds = len(self.q) if self.batched else None
-        return start, du, self.sim.raw_direction(self.where, self.cut(dots[3:]), worlds)
+        return start, du, self.bridge.read_direction(self.where, self.cut(dots[3:]), worlds)
 
     def bars(self, found: Bars) -> tuple[Tensor, ...]:
         """Return derivatives with respect to q, v, u and the parameters, in their shapes."""
@@ -188,7 +211,8 @@ class Task:
         u = u.sum(axis=0) if self.u_shared and self.batched else u
         u = u if self.batched else u[0]
         rest = (self.join(found.params, own) for own in (False, True))
-        return self.out(found.q), self.out(found.v), as_tensor(u), *rest
+        q, v = self.parts(found.x)
+        return self.out(q), self.out(v), as_tensor(u), *rest
 
 
 def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> Any:
@@ -196,12 +220,13 @@ def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     task = Task((sim, names, kind), tensors[:3], tensors[3:], 1)
     need = (task.steps + 1) * (task.q.nbytes + task.v.nbytes)
     refuse_too_large(task.where, "states", need, advice="")
-    states = task.sim.raw_rollout(task.q, task.v, task.u, task.steps, task.theta)
-    flags = np.empty((len(task.q), 2), np.int32)
-    flags[:, 0], flags[:, 1] = states.status, states.status_step
-    if kind != LOOP and states.status.any():
+    start = task.join_states(task.q, task.v)
+    x, found = task.bridge.states(start, task.u, task.steps, task.theta)
+    flags = np.stack([found.status.astype(np.int32), found.step], -1)
+    if kind != LOOP and found.status.any():
         _refuse_nonfinite_inputs(task)
-    return task.last(states.q), task.last(states.v), task.out(flags)
+    q, v = task.parts(x)
+    return task.last(q), task.last(v), task.out(flags)
 
 
 def _refuse_nonfinite_inputs(task: Task) -> None:
@@ -219,8 +244,8 @@ def _started(sim: str, names: str, kind: int, tensors: Any) -> tuple[Task, Repla
     task = Task((sim, names, kind), (q, v, u), packs, 1 if kind else 2)
     replay = task.replay(packs)
     marks: Any = as_array(flags).reshape(-1, 2)
-    status = marks[:, 0].astype(np.uint32)
-    refuse_nonfinite(task.where, (replay.q, replay.v), replay.kept, status, marks[:, 1])
+    found = WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1])
+    require_finite_states(task.where, replay.path, found)
     return task, replay
 
 
@@ -234,28 +259,27 @@ def _rollout_vjp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
                 f"{task.where}: the derivative of the loss with respect to the states {name} holds "
                 "a NaN or infinity; look for one in what was computed from them."
             )
-    found = replay.vjp(task.where, lambda first, q, v: bars)
-    refuse_nonfinite_bars(task.where, found)
-    return task.bars(found)
+    x_bar = task.join_states(*bars)
+    return task.bars(replay.vjp(task.where, lambda first, x: x_bar))
 
 
 def _rollout_jvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Push directions in the inputs forward to the states."""
     task, replay = _started(sim, names, kind, tensors[:6])
-    q_dot, v_dot = replay.jvp(task.where, *task.direction(tensors[6:]))
+    q_dot, v_dot = task.parts(replay.jvp(task.where, *task.direction(tensors[6:])))
     return task.last(q_dot), task.last(v_dot)
 
 
 def _rollout_hvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Return the derivative of `_rollout_vjp` along a direction."""
     task, replay = _started(sim, names, kind, tensors[:6])
-    q_bar, v_bar, q_bar_dot, v_bar_dot = (task.rows(x) for x in (*tensors[6:8], *tensors[13:15]))
+    x_bar, x_bar_dot = (
+        task.join_states(task.rows(q_bar), task.rows(v_bar))
+        for q_bar, v_bar in (tensors[6:8], tensors[13:15])
+    )
     start, du, dtheta = task.direction(tensors[8:13])
-    tangents = replay.jvp(task.where, start, du, dtheta)
-    cotangents = (q_bar, v_bar, q_bar_dot, v_bar_dot)
-    found = replay.hvp(task.where, cotangents, tangents, du, dtheta)
-    refuse_nonfinite_bars(task.where, found)
-    return task.bars(found)
+    x_dot = replay.jvp(task.where, start, du, dtheta)
+    return task.bars(replay.hvp(task.where, (x_bar, x_bar_dot), x_dot, du, dtheta))
 
 
 def _rollout_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:

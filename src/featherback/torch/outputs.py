@@ -12,7 +12,8 @@ from torch.autograd import Function
 
 from featherback.errors import FeatherbackError
 from featherback.sim import Simulator
-from featherback.sim.raw import Raw, simulator_of
+from featherback.sim.bridge import Bridge, bridge_of, bridge_of_handle
+from featherback.sim.outputs import evaluate, evaluate_vjp
 from featherback.torch import ops
 from featherback.torch.inputs import (
     check_rows,
@@ -124,9 +125,9 @@ def _evaluate(job: str, sim: Simulator, inputs: dict[str, Tensor], params: Any) 
     return y if lead is None else y.unflatten(0, lead)
 
 
-def _shape(sim: Raw, job: str) -> tuple[int, ...]:
+def _shape(bridge: Bridge, job: str) -> tuple[int, ...]:
     """Return the shape of an output for one world."""
-    m = sim.model
+    m = bridge.model
     shapes = {
         "body_poses": (m.nbody, 12),
         "site_poses": (m.nsite, 12),
@@ -139,32 +140,32 @@ def _shape(sim: Raw, job: str) -> tuple[int, ...]:
 
 def _kernel(handle: str, job: str, names: str, *tensors: Any) -> Tensor:
     """Evaluate an output."""
-    sim: Any = simulator_of(handle)
-    inputs = [ops.as_array(x) for x in tensors[:3] if x is not None]
-    params = ops.cut_params(sim, ops.split_names(names), tensors[3:])
-    y = getattr(sim, job)(*inputs, params=params)
+    bridge = bridge_of_handle(handle)
+    inputs = tuple(ops.as_array(x) for x in tensors[:3] if x is not None)
+    params = ops.cut_params(bridge, ops.split_names(names), tensors[3:])
+    y = evaluate(f"{job}()", bridge, job, inputs, params)
     if job in POSES:
-        y = np.concatenate([y[0], y[1].reshape(*y[1].shape[:-2], 9)], -1)
-    return ops.as_tensor(y)
+        return ops.as_tensor(np.concatenate([y[0], y[1].reshape(*y[1].shape[:-2], 9)], -1))
+    return ops.as_tensor(y[0])
 
 
 def _kernel_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:
     """Pull the derivative with respect to an output back to its inputs."""
-    sim: Any = simulator_of(handle)
+    bridge = bridge_of_handle(handle)
     given, packs, y_bar = tensors[:3], tensors[3:5], ops.as_array(tensors[5])
     inputs = [ops.as_array(x) for x in given if x is not None]
     parts = ops.split_names(names)
-    params = ops.cut_params(sim, parts, packs)
+    params = ops.cut_params(bridge, parts, packs)
     bars = [y_bar]
     if job in POSES:
         bars = [y_bar[..., :3], y_bar[..., 3:].reshape(*y_bar.shape[:-1], 3, 3)]
-    found = getattr(sim, f"{job}_vjp")(*inputs, *bars, params=params)
+    found = evaluate_vjp(f"{job}_vjp()", bridge, job, (*inputs, *bars), params)
     third = found.a if found.tau is None else found.tau
-    none = np.empty(0, sim.dtype)
+    none = np.empty(0, bridge.layout.dtype)
     states = (none if a is None else a for a in (found.q, found.v, third))
     worlds = len(inputs[0]) if inputs[0].ndim == 2 else None
     rest = (
-        ops.join_params(found.params, parts[own], worlds if own else None, sim.dtype)
+        ops.join_params(found.params, parts[own], worlds if own else None, none.dtype)
         for own in (0, 1)
     )
     return *(ops.as_tensor(a) for a in states), *rest
@@ -173,7 +174,7 @@ def _kernel_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:
 def _fake(handle: str, job: str, names: str, *tensors: Any) -> Tensor:
     """Return an empty output."""
     q = tensors[0]
-    return q.new_empty((*q.shape[:-1], *_shape(simulator_of(handle), job)))
+    return q.new_empty((*q.shape[:-1], *_shape(bridge_of_handle(handle), job)))
 
 
 def _fake_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:
@@ -223,7 +224,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _pull(ctx: Any, y_bar: Tensor) -> tuple[Any, ...]:
     """Return the derivatives of the loss with respect to the inputs of an output."""
     kept = ctx.saved_tensors
-    handle = ctx.sim if isinstance(ctx.sim, str) else ctx.sim.signature.handle
+    handle = ctx.sim if isinstance(ctx.sim, str) else bridge_of(ctx.sim).signature.handle
     once = torch.is_grad_enabled() and not torch.compiler.is_compiling()
     run = _Once.apply if once else _output_vjp
     found = run(handle, ctx.job, ctx.names, *kept, y_bar)
@@ -238,7 +239,7 @@ class _FeatherbackOutput(Function):
 
     @staticmethod
     def forward(*inputs: Any) -> Any:
-        return _output(inputs[0].signature.handle, *inputs[1:])
+        return _output(bridge_of(inputs[0]).signature.handle, *inputs[1:])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

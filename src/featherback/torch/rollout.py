@@ -8,12 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from featherback.errors import ShapeError, WorldError
+from featherback.errors import ShapeError
 from featherback.sim import Simulator
-from featherback.sim.inputs import check_steps
-from featherback.sim.memory import refuse_too_large
-from featherback.sim.raw import Signature
-from featherback.sim.status import describe
+from featherback.sim.bridge import Signature, check_steps, refuse_too_large, world_error
 from featherback.torch.functions import roll
 from featherback.torch.inputs import (
     check_rows,
@@ -60,8 +57,7 @@ class Trajectory(NamedTuple):
         """Raise WorldError if any world has a status bit set."""
         flags = self.flags.reshape(-1, 2).numpy()
         if flags[:, 0].any():
-            text = describe(flags[:, 0].astype(np.uint32), flags[:, 1])
-            raise WorldError(f"{WHERE[ROLLOUT]}: {text}")
+            raise world_error(WHERE[ROLLOUT], flags[:, 0].astype(np.uint32), flags[:, 1])
 
 
 def step(

@@ -1,0 +1,358 @@
+"""What is not supported, found in the compiled model, where defaults and classes are resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback.model import pairs as pairing
+from featherback.model.compiler import Locator
+from featherback.model.pairs import Pairs
+from featherback.model.report import Findings
+from featherback.model.xmltree import clip
+
+if TYPE_CHECKING:
+    import mujoco
+
+MAX_PAIR_NOTICES = 2000
+"""How many unsupported pairs are named one by one; the rest are counted."""
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """A field of MjModel that must be zero.
+
+    Attributes:
+        field: name of the field, first axis over elements of the kind (or over dofs).
+        kind: what the field belongs to.
+        what: what is not supported.
+        anchor: heading of docs/support.md.
+        left: what is left out on request.
+    """
+
+    field: str
+    kind: str
+    what: str
+    anchor: str
+    left: str
+
+
+FIELD_RULES = (
+    FieldRule("body_gravcomp", "body", "gravity compensation (gravcomp)", "gravcomp", "gravcomp"),
+    FieldRule(
+        "jnt_actgravcomp",
+        "joint",
+        "gravity compensation by actuators (actuatorgravcomp)",
+        "gravcomp",
+        "actuatorgravcomp",
+    ),
+    FieldRule(
+        "jnt_springyield", "joint", "a plastic spring (springyield)", "joint-terms", "springyield"
+    ),
+    FieldRule(
+        "jnt_stiffnesspoly",
+        "joint",
+        "a stiffness with more than one number (a polynomial spring)",
+        "joint-terms",
+        "every number of stiffness but the first",
+    ),
+    FieldRule(
+        "dof_dampingpoly",
+        "joint",
+        "a damping with more than one number (polynomial damping)",
+        "joint-terms",
+        "every number of damping but the first",
+    ),
+    FieldRule("geom_adhesion", "geom", "adhesion", "geom-terms", "adhesion"),
+    FieldRule(
+        "geom_surfacevel", "geom", "a moving surface (surfacevel)", "geom-terms", "surfacevel"
+    ),
+    FieldRule("pair_adhesion", "pair", "adhesion", "geom-terms", "adhesion"),
+    FieldRule(
+        "actuator_armature",
+        "actuator",
+        "armature on an actuator (add gear² times it to the joint's armature)",
+        "actuator-terms",
+        "armature",
+    ),
+    FieldRule(
+        "actuator_damping",
+        "actuator",
+        "damping on an actuator (add gear² times it to the joint's damping)",
+        "actuator-terms",
+        "damping",
+    ),
+    FieldRule(
+        "actuator_dampingpoly",
+        "actuator",
+        "a damping with more than one number (polynomial damping)",
+        "actuator-terms",
+        "damping",
+    ),
+    FieldRule("actuator_delay", "actuator", "a delay", "actuator-terms", "delay"),
+)
+
+# mjtTrn without its prefix -> how the transmission is called
+_TRANSMISSIONS = {
+    "JOINTINPARENT": "jointinparent",
+    "SLIDERCRANK": "slider-crank",
+    "TENDON": "tendon",
+    "SITE": "site",
+    "BODY": "body (adhesion)",
+    "SO3": "orientation",
+}
+
+
+def check_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
+    """Find fields that must be zero and are not, and set them to zero."""
+    for rule in FIELD_RULES:
+        values = getattr(model, rule.field, None)
+        if values is None:
+            continue
+        axes = tuple(range(1, values.ndim))
+        active = np.flatnonzero(np.any(values != 0, axis=axes))
+        numbers = active if not rule.field.startswith("dof_") else model.dof_jntid[active]
+        for number in dict.fromkeys(numbers.tolist()):
+            findings.add_unsupported(
+                locator.at(rule.kind, number),
+                f"{rule.what} is not supported",
+                rule.anchor,
+                drop=f"{rule.left} is left out.",
+            )
+        values[:] = 0
+
+
+def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None:
+    """Find a fluid and the contact override, and switch them off."""
+    import mujoco
+
+    option = model.opt
+    for name, unit in (("density", "kg/m³"), ("viscosity", "Pa·s")):
+        value = float(getattr(option, name))
+        if value != 0:
+            findings.add_unsupported(
+                where,
+                f"{name} is {value:.12g} {unit}, but fluid forces are not supported",
+                "fluid",
+                drop=f"{name} is left out: there is no fluid.",
+            )
+            setattr(option, name, 0.0)
+    override = int(mujoco.mjtEnableBit.mjENBL_OVERRIDE)
+    if option.enableflags & override:
+        findings.add_unsupported(
+            where,
+            "the contact override (flag override) is not supported",
+            "flags",
+            drop="the contact override is left out: each geom keeps its own friction.",
+        )
+        option.enableflags &= ~override
+
+
+def acting_actuators(
+    model: mujoco.MjModel, dead: set[int], locator: Locator, findings: Findings
+) -> NDArray[np.bool_]:
+    """Return which actuators act; transmissions that are not joints are not supported.
+
+    Args:
+        model: the compiled model; actuators that do not act lose their gain and bias.
+        dead: actuators whose law is not supported.
+        locator: finds locations in the user's file.
+        findings: receives what is not supported.
+
+    Returns:
+        bool[nu], which actuators act.
+    """
+    import mujoco
+
+    keep = np.ones(model.nu, bool)
+    for number in range(model.nu):
+        kind = mujoco.mjtTrn(model.actuator_trntype[number])
+        if number in dead:
+            keep[number] = False
+        elif kind != mujoco.mjtTrn.mjTRN_JOINT:
+            word = _TRANSMISSIONS.get(kind.name.removeprefix("mjTRN_"), "this")
+            findings.add_unsupported(
+                locator.at("actuator", number),
+                f"an actuator with {word} transmission is not supported",
+                "transmission",
+                drop=f"the actuator with {word} transmission has no effect; its control is "
+                "ignored.",
+            )
+            keep[number] = False
+        elif 0 <= model.actuator_group[number] <= 30 and (
+            model.opt.disableactuator >> int(model.actuator_group[number]) & 1
+        ):
+            findings.note(
+                "ignored",
+                locator.at("actuator", number),
+                "its group is switched off by actuatorgroupdisable; its control is ignored.",
+            )
+            keep[number] = False
+    model.actuator_gainprm[~keep] = 0.0
+    model.actuator_biasprm[~keep] = 0.0
+    return keep
+
+
+def acting_equalities(
+    model: mujoco.MjModel, locator: Locator, findings: Findings
+) -> NDArray[np.bool_]:
+    """Return which equality constraints act; connect, weld and joint are supported.
+
+    Returns:
+        bool[neq].
+    """
+    import mujoco
+
+    known = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
+    keep = np.ones(model.neq, bool)
+    for number in range(model.neq):
+        kind = mujoco.mjtEq(model.eq_type[number])
+        if kind not in known:
+            word = kind.name.removeprefix("mjEQ_").lower()
+            findings.add_unsupported(
+                locator.at("equality", number),
+                f"equality constraints of type {word} are not supported",
+                "equality",
+                drop="the constraint is left out.",
+            )
+            keep[number] = False
+        elif not model.eq_active0[number]:
+            findings.note(
+                "ignored",
+                locator.at("equality", number),
+                "the constraint is not active and stays so.",
+            )
+            keep[number] = False
+    model.eq_active0[~keep] = 0
+    return keep
+
+
+# field of a tendon -> how its effect is called
+_TENDON_EFFECTS = {
+    "tendon_stiffness": "stiffness",
+    "tendon_stiffnesspoly": "stiffness",
+    "tendon_damping": "damping",
+    "tendon_dampingpoly": "damping",
+    "tendon_limited": "a limit",
+    "tendon_frictionloss": "dry friction",
+    "tendon_armature": "armature",
+    "tendon_springyield": "a plastic spring",
+}
+
+
+def check_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
+    """Find tendons that exert forces of their own, and list those that do nothing."""
+    for number in range(model.ntendon):
+        effects = [
+            word
+            for name, word in _TENDON_EFFECTS.items()
+            if hasattr(model, name) and np.any(getattr(model, name)[number] != 0)
+        ]
+        where = locator.at("tendon", number)
+        if not effects:
+            findings.note("ignored", where, "the tendon exerts no force of its own.")
+            continue
+        listed = " and ".join(dict.fromkeys(effects))
+        findings.add_unsupported(
+            where,
+            f"tendons are not supported, and this one has {listed}",
+            "tendon",
+            drop=f"the tendon is left out; it has {listed}.",
+        )
+    for name in _TENDON_EFFECTS:
+        if hasattr(model, name):
+            getattr(model, name)[:] = 0
+
+
+def supported_pairs(
+    model: mujoco.MjModel, found: Pairs, locator: Locator, findings: Findings
+) -> Pairs:
+    """Return the pairs of shapes that have a collision routine, with condim 1 or 3.
+
+    What is not supported: the other pairs, and condim 4 and 6.
+    """
+    types = model.geom_type
+    good = pairing.is_supported(types[found.geom1], types[found.geom2])
+    bad = found.select(~good)
+    for first, second in zip(bad.geom1[:MAX_PAIR_NOTICES], bad.geom2, strict=False):
+        _add_pair(model, int(first), int(second), locator, findings)
+    rest = len(bad) - MAX_PAIR_NOTICES
+    if rest > 0:
+        findings.add_unsupported(
+            locator.shown,
+            f"{rest} more pairs of shapes have no collision routine yet",
+            "pairs",
+            drop=f"{rest} more pairs of shapes are left out: they pass through each other.",
+        )
+    kept = found.select(good)
+    _check_condim(model, kept, locator, findings)
+    _check_anisotropy(model, kept, locator, findings)
+    condim = np.where(kept.condim == 1, 1, 3).astype(np.int32)
+    return Pairs(kept.geom1, kept.geom2, condim, kept.friction, kept.explicit)
+
+
+def geom_label(model: mujoco.MjModel, number: int) -> str:
+    """Return how a geom is called in a message: its name, or its number and body."""
+    name = model.geom(number).name
+    if name:
+        return f'"{clip(name)}"'
+    body = model.body(int(model.geom_bodyid[number])).name
+    return f'geom {number} of body "{clip(body)}"'
+
+
+def _add_pair(
+    model: mujoco.MjModel, first: int, second: int, locator: Locator, findings: Findings
+) -> None:
+    """Add one pair of geoms, by name, that has no collision routine."""
+    names = [
+        f"{pairing.type_name(int(model.geom_type[number]))} {geom_label(model, number)}"
+        for number in (first, second)
+    ]
+    findings.add_unsupported(
+        locator.at("geom", first),
+        f"{names[0]} against {names[1]} has no collision routine yet",
+        "pairs",
+        drop=f"{names[0]} and {names[1]} pass through each other.",
+    )
+
+
+def _check_condim(model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings) -> None:
+    """Find torsional and rolling friction, once per geom or explicit pair."""
+    high = kept.select(kept.condim > 3)
+    causes: dict[tuple[str, int], int] = {}
+    for first, second, condim, explicit in zip(
+        high.geom1, high.geom2, high.condim, high.explicit, strict=True
+    ):
+        if explicit >= 0:
+            causes[("pair", int(explicit))] = int(condim)
+            continue
+        for number in (int(first), int(second)):
+            if model.geom_condim[number] == condim:
+                causes[("geom", number)] = int(condim)
+    for (kind, number), condim in causes.items():
+        findings.add_unsupported(
+            locator.at(kind, number),
+            f"condim is {condim}, but only 1 and 3 are supported",
+            "condim",
+            kind="approximated",
+            drop=f"condim {condim} is treated as 3: no torsional or rolling friction.",
+        )
+
+
+def _check_anisotropy(
+    model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings
+) -> None:
+    """Find explicit pairs whose two sliding frictions differ."""
+    for number in kept.explicit[kept.explicit >= 0].tolist():
+        first, second = model.pair_friction[number, :2]
+        if first != second and model.pair_dim[number] > 1:
+            findings.add_unsupported(
+                locator.at("pair", number),
+                f"the two sliding frictions differ: {first:.6g} and {second:.6g}",
+                "condim",
+                kind="approximated",
+                drop=f"sliding friction is {first:.6g} in both directions.",
+            )

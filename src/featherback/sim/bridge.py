@@ -1,0 +1,413 @@
+"""The engine behind a Simulator, on flat states; the one module that bridges to frameworks import.
+
+A `Bridge` is the only thing that calls the extension. It takes arrays that are already checked:
+C-contiguous, of the simulator's number type, with a leading world axis, states as flat rows
+x = (q, v, act) laid out as `Bridge.layout` says. What is wrong in a world comes back as a status.
+
+A bridge to a framework finds the Bridge of a Simulator by `bridge_of`, or by its handle, a text,
+since an operator of a framework takes arrays, numbers and texts only (`bridge_of_handle`). It packs
+parameters with `read_params` and `read_direction`, rolls out with `states`, and differentiates with
+`replay`. Everything else it may use of `featherback.sim` is listed in `__all__`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
+from featherback._typing import Ints, Params, Real
+from featherback.errors import ParameterError
+from featherback.model import Model
+from featherback.sim.checkpoints import Schedule
+from featherback.sim.directions import theta_direction
+from featherback.sim.inputs import (
+    check_steps,
+    is_whole,
+    named_arrays,
+    pack_theta,
+    refuse_unknown,
+    refuse_without_gradient,
+    require_finite,
+)
+from featherback.sim.memory import refuse_too_large
+from featherback.sim.options import Options
+from featherback.sim.replay import Bars, Replay, require_finite_states
+from featherback.sim.state import Point, StateLayout, Trajectory
+from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
+
+if TYPE_CHECKING:
+    from featherback.sim.simulator import Simulator
+
+__all__ = [
+    "CONTACT_NUMBERS",
+    "SENTENCES",
+    "TRACE_NUMBERS",
+    "Bars",
+    "Bridge",
+    "Point",
+    "Replay",
+    "Schedule",
+    "Signature",
+    "StateLayout",
+    "Status",
+    "Trajectory",
+    "WorldStatus",
+    "bridge_of",
+    "bridge_of_handle",
+    "check_steps",
+    "describe",
+    "is_whole",
+    "refuse_too_large",
+    "refuse_unknown",
+    "refuse_without_gradient",
+    "require_finite",
+    "require_finite_states",
+    "world_error",
+]
+
+_handles = itertools.count(1)
+_bridges: weakref.WeakValueDictionary[str, Bridge] = weakref.WeakValueDictionary()
+
+
+class Signature(NamedTuple):
+    """What a bridge to a framework knows of a simulator before it calls it.
+
+    Attributes:
+        handle: name of the simulator, never used again in this process.
+        model: name of the model.
+        dtype: "float64" or "float32".
+        nq: length of a configuration.
+        nv: length of a velocity.
+        na: length of an activation.
+        nu: length of a control.
+    """
+
+    handle: str
+    model: str
+    dtype: str
+    nq: int
+    nv: int
+    na: int
+    nu: int
+
+
+class Bridge:
+    """One model compiled with options and parameters.
+
+    Args:
+        model: the model.
+        options: numerical options.
+        dtype: number type of all arrays.
+        threads: worker threads.
+        theta: float64[ntheta], the parameters in force, flat.
+
+    Attributes:
+        layout: of flat states.
+        params: the parameters in force, by name, read-only.
+        shapes: shapes of the parameters, by name.
+        signature: what a bridge to a framework asks for.
+    """
+
+    def __init__(
+        self, model: Model, options: Options, dtype: np.dtype[Any], threads: int, theta: Real
+    ) -> None:
+        """Build the engine; see the class."""
+        structure = model.structure
+        self.model, self.options, self.threads = model, options, threads
+        capacities = {"max_contacts": options.max_contacts, "max_sweeps": options.max_sweeps}
+        self.engine = Engine(
+            *structure.packed(**capacities),
+            theta.astype(dtype),
+            structure.vert.astype(dtype),
+            options,
+            isa(),
+            threads,
+        )
+        self.layout = StateLayout(
+            model.name, model.nq, model.nv, structure.sizes["na"], model.nu, dtype
+        )
+        self.params = MappingProxyType(_split(theta, structure.params))
+        self.shapes = {name: a.shape for name, a in self.params.items()}
+        handle = f"{model.name}#{next(_handles)}"
+        own = self.layout
+        self.signature = Signature(handle, model.name, dtype.name, own.nq, own.nv, own.na, own.nu)
+        _bridges[handle] = self
+
+    def step_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
+        """Return q1, v1, act1 where there is one, and status; None where the arrays do not fit."""
+        return self.engine.step_one(q, v, act, u)
+
+    def linearize_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
+        """Return (A, B, status) of one world; None where the arrays do not fit as they are."""
+        return self.engine.linearize_one(q, v, act, u)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of scratch of one thread."""
+        return self.engine.workspace_bytes
+
+    @property
+    def theta_size(self) -> int:
+        """Number of parameters."""
+        return self.engine.theta_size
+
+    def theta_bar(self, worlds: int) -> Real:
+        """Return zeros for the gradient of all parameters, and of what is derived from them."""
+        return np.zeros((worlds, self.theta_size + self.engine.derived_size), self.layout.dtype)
+
+    # parameters
+
+    def read_params(
+        self, where: str, params: Params | None, worlds: int | None
+    ) -> tuple[Real | None, dict[str, tuple[int, ...]]]:
+        """Check parameters; return them flat, None for the simulator's own, and their shapes.
+
+        Args:
+            where: what the sentence of an error starts with.
+            params: parameters by name, in their own shape or with a leading world axis.
+            worlds: number of worlds; None where there is no world axis.
+        """
+        given = named_arrays(where, params)
+        if not given:
+            return None, {}
+        theta = pack_theta(where, self.model, dict(self.params), given, worlds)
+        shapes = {name: np.shape(value) for name, value in given.items()}
+        return np.ascontiguousarray(theta, self.layout.dtype), shapes
+
+    def read_direction(self, where: str, dparams: Params | None, worlds: int | None) -> Real | None:
+        """Check a direction in parameters; return it flat, None where there is none."""
+        direction = theta_direction(where, self.params, dparams, worlds, self.layout.dtype)
+        return None if direction is None else np.ascontiguousarray(direction)
+
+    # jobs of the engine
+
+    def rollout(
+        self,
+        x: Real,
+        u: Real | None,
+        theta: Real | None,
+        found: WorldStatus,
+        *,
+        steps: int,
+        u_first: int = 0,
+        residual: Real | None = None,
+        sweeps: Real | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Advance x, real[worlds, rows, nx]: rows are steps + 1, or one row that moves."""
+        if not len(x) or not steps:
+            return
+        self.engine.rollout(
+            x,
+            u,
+            theta,
+            found.status,
+            found.step,
+            steps=steps,
+            u_first=u_first,
+            residual=residual,
+            sweeps=sweeps,
+            progress=progress,
+        )
+
+    def vjp(
+        self,
+        path: Trajectory,
+        x: Real,
+        x_cot: Real | None,
+        bars: Bars,
+        theta_bar: Real | None,
+        *,
+        first: int = 0,
+        trace: Real | None = None,
+    ) -> WorldStatus:
+        """Run the adjoint over the states x, real[worlds, steps + 1, nx], of steps from `first`.
+
+        Args:
+            path: the rollout they are of.
+            x: the states.
+            x_cot: real[worlds, rows, nx], cotangents of the last `rows` of them.
+            bars: read and written; the controls' from `first` on.
+            theta_bar: read and written; completed where `first` is zero.
+            first: number of the first step.
+            trace: real[worlds, steps, TRACE_NUMBERS], written.
+        """
+        found = WorldStatus.ok(len(x))
+        self.engine.vjp(
+            x,
+            path.u,
+            path.theta,
+            x_cot,
+            bars.x,
+            bars.u,
+            theta_bar,
+            found.status,
+            found.step,
+            bars.unrolled,
+            bars.ties,
+            u_first=first,
+            finish_params=first == 0,
+            trace=trace,
+        )
+        return found
+
+    def jvp(
+        self, path: Trajectory, x_dot: Real, du: Real | None, dtheta: Real | None
+    ) -> WorldStatus:
+        """Run tangents along all states: x_dot is real[worlds, steps + 1, nx], row 0 is read."""
+        found = WorldStatus.ok(path.worlds)
+        if path.worlds and path.steps:
+            own = (path.x, path.u, path.theta)
+            self.engine.jvp(*own, x_dot, du, dtheta, found.status, found.step)
+        return found
+
+    def hvp(
+        self,
+        path: Trajectory,
+        directions: tuple[Real, Real | None, Real | None],
+        cotangents: tuple[Real | None, Real | None],
+        bars: tuple[Bars, Bars],
+        theta_bars: tuple[Real | None, Real | None],
+    ) -> WorldStatus:
+        """Run the adjoint and its tangent over all states.
+
+        Args:
+            path: the rollout.
+            directions: x_dot of all states as `jvp` leaves it, du and dtheta.
+            cotangents: x_cot and its tangent, real[worlds, rows, nx].
+            bars: the adjoint and its tangent, read and written.
+            theta_bars: of the parameters, likewise.
+        """
+        found = WorldStatus.ok(path.worlds)
+        self.engine.hvp(
+            path.x,
+            path.u,
+            path.theta,
+            *directions,
+            *cotangents,
+            bars[0].x,
+            bars[1].x,
+            bars[1].u,
+            *theta_bars,
+            found.status,
+            found.step,
+        )
+        return found
+
+    def linearize(self, point: Point, A: Real, B: Real) -> WorldStatus:
+        """Write the Jacobians A, real[worlds, n, n], and B, real[worlds, n, nu], of a step."""
+        found = WorldStatus.ok(point.worlds)
+        if point.worlds:
+            own = (point.x, point.u, point.theta)
+            self.engine.linearize(*own, A, B, found.status, found.step)
+        return found
+
+    def contacts(
+        self, point: Point, numbers: Real, pair: Ints, count: Ints, overflow: NDArray[np.uint8]
+    ) -> None:
+        """Write the contacts that a step sees.
+
+        Args:
+            point: where the step starts.
+            numbers: real[worlds, max_contacts, CONTACT_NUMBERS].
+            pair: int32[worlds, max_contacts].
+            count: int32[worlds].
+            overflow: uint8[worlds].
+        """
+        if point.worlds:
+            own = (point.x, point.u, point.theta)
+            self.engine.contacts(*own, numbers, pair, count, overflow)
+
+    def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:
+        """Write an output of each world to y.
+
+        Args:
+            name: of the output, as the core knows it.
+            inputs: q, and v and a third one where the output reads them, real[worlds, n].
+            theta: parameters.
+            y: real[worlds, ...].
+        """
+        if len(y):
+            self.engine.output(name, *_three(inputs), theta, y)
+
+    def output_vjp(
+        self,
+        name: str,
+        inputs: Mapping[str, Real],
+        theta: Real | None,
+        y_bar: Real,
+        bars: Mapping[str, Real],
+        theta_bar: Real | None,
+    ) -> None:
+        """Add the gradient of a loss on an output to `bars`, one for each of its inputs."""
+        if len(y_bar):
+            own = _three(inputs)
+            self.engine.output_vjp(name, *own, theta, y_bar, *_three(bars), theta_bar)
+
+    # for bridges to frameworks
+
+    def states(
+        self, x: Real, u: Real | None, steps: int, theta: Real | None
+    ) -> tuple[Real, WorldStatus]:
+        """Roll out; return every state, real[worlds, steps + 1, nx], and what went wrong.
+
+        Args:
+            x: real[worlds, nx].
+            u: real[(worlds,) steps, nu]; None where the model has no controls.
+            steps: number of steps.
+            theta: what `read_params` returned.
+        """
+        rows = np.empty((len(x), steps + 1, x.shape[1]), self.layout.dtype)
+        rows[:, 0] = x
+        found = WorldStatus.ok(len(x))
+        self.rollout(rows, u, theta, found, steps=steps)
+        return rows, found
+
+    def replay(self, path: Trajectory) -> Replay:
+        """Return a rollout whose derivatives can be asked for."""
+        return Replay(self, path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as what it was built from; the engine is built again."""
+        theta = np.concatenate([a.reshape(-1) for a in self.params.values()])
+        return Bridge, (self.model, self.options, self.layout.dtype, self.threads, theta)
+
+
+def bridge_of(sim: Simulator) -> Bridge:
+    """Return the bridge of a simulator."""
+    return sim._bridge  # pyright: ignore[reportPrivateUsage]
+
+
+def bridge_of_handle(handle: str) -> Bridge:
+    """Return the bridge with this handle, or refuse where its simulator is gone."""
+    bridge = _bridges.get(handle)
+    if bridge is None:
+        raise ParameterError(
+            f'the simulator with handle "{handle}" is gone; keep it in a variable as long as '
+            "results of it are differentiated."
+        )
+    return bridge
+
+
+def _three(inputs: Mapping[str, Real]) -> tuple[Any, Any, Any]:
+    """Return q, v and the third input of an output; None for one that it does not read."""
+    third = next((a for name, a in inputs.items() if name not in ("q", "v")), None)
+    return inputs["q"], inputs.get("v"), third
+
+
+def _split(theta: Real, like: Mapping[str, Real]) -> dict[str, Real]:
+    """Cut a flat parameter vector into named, read-only arrays."""
+    out: dict[str, Real] = {}
+    at = 0
+    for name, base in like.items():
+        out[name] = theta[at : at + base.size].reshape(base.shape)
+        out[name].setflags(write=False)
+        at += base.size
+    return out

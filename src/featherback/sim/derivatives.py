@@ -1,0 +1,79 @@
+"""First derivatives of one step: along directions, and as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from featherback._typing import Params, Real
+from featherback.sim.bridge import Bridge
+from featherback.sim.rollout import Gradient, gradient_of
+from featherback.sim.state import read_point
+from featherback.sim.status import Status, world_error
+
+# q, v, act and u as the caller gave them
+State = Mapping[str, Any]
+
+
+def step_jvp(
+    bridge: Bridge, state: State, along: Mapping[str, Any], params: Params | None, dparams: Any
+) -> tuple[Real, ...]:
+    """Return the derivatives of the next q and v, and act, along a direction.
+
+    Args:
+        bridge: of the simulator.
+        state: where the step starts.
+        along: dq, dv, dact and du; None where there is none.
+        params: parameters that the caller gave.
+        dparams: directions in parameters.
+    """
+    where = "jvp()"
+    point, dots = read_point(where, bridge, state, params, along)
+    dtheta = bridge.read_direction(where, dparams, point.worlds if point.batched else None)
+    start = bridge.layout.join((point.worlds,), *(dots.get(k) for k in ("dq", "dv", "dact")))
+    du = dots.get("du")
+    du = None if du is None or not bridge.layout.nu else du[:, None]
+    x_dot = bridge.replay(point.trajectory()).jvp(where, start, du, dtheta)
+    return tuple(part.copy() for part in bridge.layout.parts(x_dot[:, 1][point.one]))
+
+
+def step_vjp(
+    bridge: Bridge, state: State, cotangents: Mapping[str, Any], params: Params | None
+) -> Gradient:
+    """Return the gradient of a loss on the next state.
+
+    Args:
+        bridge: of the simulator.
+        state: where the step starts.
+        cotangents: q_bar, v_bar and act_bar; None where there is none.
+        params: parameters that the caller gave, whose gradients come too.
+    """
+    where = "vjp()"
+    point, bars = read_point(where, bridge, state, params, cotangents)
+    names = ("q_bar", "v_bar", "act_bar")
+    x_cot = bridge.layout.join((point.worlds,), *(bars.get(k) for k in names))[:, None]
+    finite = np.isfinite(point.x).all(axis=1)
+    if not finite.all():
+        status = np.where(finite, 0, int(Status.NONFINITE)).astype(np.uint32)
+        raise world_error(where, status, np.zeros(len(status), np.int32))
+    found = bridge.replay(point.trajectory()).vjp(where, lambda first, x: x_cot)
+    return gradient_of(bridge.layout, found, found.u[:, 0], point.one)
+
+
+def linearize_step(bridge: Bridge, state: State, params: Params | None) -> tuple[Real, Real]:
+    """Return the Jacobians A and B of one step; see `Simulator.linearize`."""
+    where = "linearize()"
+    if params is None:
+        # one world whose arrays fit takes a short way; what goes wrong there is told below
+        out: Any = bridge.linearize_one(state["q"], state["v"], state["act"], state["u"])
+        if out is not None and not out[2]:
+            return out[0], out[1]
+    point, _ = read_point(where, bridge, state, params)
+    layout = bridge.layout
+    n = 2 * layout.nv + layout.na
+    A = np.empty((point.worlds, n, n), layout.dtype)
+    B = np.empty((point.worlds, n, layout.nu), layout.dtype)
+    bridge.linearize(point, A, B).require_ok(where)
+    return A[point.one], B[point.one]

@@ -1,0 +1,98 @@
+"""Numerical options of a Simulator: names, defaults and allowed values are those of the core."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from featherback._core import OptionRow, Options, option_table
+from featherback.errors import ParameterError
+from featherback.model import Model
+from featherback.sim.inputs import is_whole
+
+DTYPES = ("float64", "float32")
+MAX_THREADS = 256
+CHOSEN = {row.name: row for row in option_table() if row.kind != "fixed"}
+"""The options that a caller may choose, by name."""
+
+
+def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any]) -> Options:
+    """Check the options of a Simulator; None stands for the default.
+
+    Args:
+        where: the call, for messages.
+        model: the model, whose pairs say how many contacts a world can hold.
+        dtype: name of the dtype, on which some defaults depend.
+        given: options by name.
+    """
+    for name in given:
+        if name not in CHOSEN:
+            near = difflib.get_close_matches(str(name), CHOSEN, n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(CHOSEN)}."
+            raise ParameterError(f'{where}: unknown option "{name}"; {hint}')
+    values: dict[str, Any] = {}
+    for row in option_table():
+        value = given.get(row.name)
+        if value is not None:
+            values[row.name] = _checked(where, row, value)
+        elif row.name == "max_contacts":
+            values[row.name] = model.structure.sizes["max_contacts"]
+        else:
+            values[row.name] = row.default_float32 if dtype == "float32" else row.default
+    if values["gradient"] == "unrolled" and values["solver"] != "pgs":
+        raise ParameterError(
+            f'{where}: gradient is "unrolled" and solver is "{values["solver"]}"; only sweeps can '
+            'be reversed, so pass solver="pgs" with it, or gradient="auto".'
+        )
+    return Options(**values)
+
+
+def _checked(where: str, row: OptionRow, value: Any) -> Any:
+    """Return the value of an option, or refuse it."""
+    if row.kind == "choice":
+        check_choice(where, row.name, value, tuple(row.choices))
+        return value
+    if row.kind == "whole":
+        return check_integer(where, row.name, value, int(row.least), int(row.most))
+    return check_positive(where, row.name, value, zero=not row.open)
+
+
+def check_model(where: str, model: Any) -> None:
+    """Refuse what is not a Model."""
+    if not isinstance(model, Model):
+        raise ParameterError(
+            f"{where}: model is of type {type(model).__name__}; pass what featherback.load or "
+            'featherback.models returns, such as featherback.load("robot.xml").'
+        )
+
+
+def check_choice(where: str, name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Refuse a word that is none of those allowed."""
+    if value not in allowed:
+        raise ParameterError(
+            f"{where}: {name} is {value!r}; it must be one of {', '.join(allowed)}."
+        )
+
+
+def check_positive(where: str, name: str, value: Any, zero: bool = False) -> float:
+    """Return a finite number > 0, or >= 0 where `zero` is allowed."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
+        value, bool
+    )
+    if not number or not np.isfinite(value):
+        raise ParameterError(f"{where}: {name} is {value!r}; it must be a finite number.")
+    if value < 0 or (value == 0 and not zero):
+        raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
+    return float(value)
+
+
+def check_integer(where: str, name: str, value: Any, minimum: int, maximum: int) -> int:
+    """Return an integer within bounds."""
+    if not is_whole(value) or not minimum <= value <= maximum:
+        raise ParameterError(
+            f"{where}: {name} is {value!r}; it must be a whole number from {minimum} to {maximum}."
+        )
+    return int(value)

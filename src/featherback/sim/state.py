@@ -1,0 +1,318 @@
+"""The flat state x = (q, v, act) and the values made of it: a point, and a trajectory.
+
+Below the public surface a state is one row of numbers; q, v and act are views of it. What callers
+pass in as q, v, act and u is checked and put together here, once for all calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from featherback._typing import Params, Real
+from featherback.errors import ShapeError
+from featherback.sim.checkpoints import Schedule
+from featherback.sim.inputs import (
+    as_real,
+    broadcast_worlds,
+    check_steps,
+    require_finite,
+    rows,
+    same_worlds,
+)
+from featherback.sim.memory import refuse_too_large
+
+if TYPE_CHECKING:
+    from featherback.sim.bridge import Bridge
+
+# without these there is nothing to compute; what else is None is zero
+REQUIRED = ("q", "v", "a", "tau")
+# what may be zero but must not be missing
+FILLED = ("act", "u")
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """Where q, v and act lie in a flat state x = (q, v, act).
+
+    Attributes:
+        model: name of the model, for messages.
+        nq: length of q.
+        nv: length of v.
+        na: length of act.
+        nu: length of a control.
+        dtype: number type of all arrays.
+    """
+
+    model: str
+    nq: int
+    nv: int
+    na: int
+    nu: int
+    dtype: np.dtype[Any]
+
+    @property
+    def nx(self) -> int:
+        """Length of a state."""
+        return self.nq + self.nv + self.na
+
+    def q(self, x: Real) -> Real:
+        """Return the configurations of states, a view."""
+        return x[..., : self.nq]
+
+    def v(self, x: Real) -> Real:
+        """Return the velocities of states, a view."""
+        return x[..., self.nq : self.nq + self.nv]
+
+    def act(self, x: Real) -> Real:
+        """Return the activations of states, a view."""
+        return x[..., self.nq + self.nv :]
+
+    def parts(self, x: Real) -> tuple[Real, ...]:
+        """Return q and v, and act where the model has activations; views."""
+        return (self.q(x), self.v(x), self.act(x)) if self.na else (self.q(x), self.v(x))
+
+    def length(self, name: str) -> int:
+        """Return the length of an input by its name, such as q, dq, q_bar, u or tau."""
+        stem = name.removeprefix("d").removesuffix("_dot").removesuffix("_bar")
+        return {"q": self.nq, "act": self.na, "u": self.nu}.get(stem, self.nv)
+
+    def join(self, lead: tuple[int, ...], *parts: Real | None) -> Real:
+        """Return flat states of this leading shape from q, v and act; None is zero."""
+        x = np.zeros((*lead, self.nx), self.dtype)
+        for view, part in zip((self.q(x), self.v(x), self.act(x)), parts, strict=False):
+            if part is not None:
+                view[...] = part
+        return x
+
+
+class Arguments(NamedTuple):
+    """Named inputs of a call, checked.
+
+    Attributes:
+        rows: each real[worlds, n], by name; one that was None is missing, unless it must be there.
+        batched: whether any of them had a world axis.
+    """
+
+    rows: dict[str, Real]
+    batched: bool
+
+
+def read_rows(where: str, layout: StateLayout, given: Mapping[str, Any]) -> Arguments:
+    """Check named inputs, each (n,) or (worlds, n), and give all of them the same worlds.
+
+    Args:
+        where: the call, for messages.
+        layout: says how long each of them is.
+        given: inputs by name. None for u or act is zero, other directions and cotangents may be
+            None; these must be finite, whereas a state may hold anything.
+    """
+    named: dict[str, tuple[Real, bool]] = {}
+    for name, value in given.items():
+        n = layout.length(name)
+        if value is None and name in FILLED:
+            value = np.zeros(n)
+        if value is None and name not in REQUIRED:
+            continue
+        array = as_real(where, name, value, layout.dtype)
+        named[name] = rows(where, name, array, n, layout.model)
+        if name not in REQUIRED and name not in FILLED:
+            require_finite(where, name, array)
+    return Arguments(*broadcast_worlds(where, named))
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Where one step starts, or an output is evaluated: a state of each world.
+
+    Attributes:
+        layout: of the states.
+        x: real[worlds, nx].
+        u: real[worlds, nu], or None for a model without controls.
+        theta: real[(worlds,) ntheta], or None for the simulator's own parameters.
+        given: shapes of the parameters that the caller gave.
+        batched: whether the caller's arrays had a world axis.
+    """
+
+    layout: StateLayout
+    x: Real
+    u: Real | None
+    theta: Real | None = None
+    given: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    batched: bool = True
+
+    @property
+    def worlds(self) -> int:
+        """Number of worlds."""
+        return len(self.x)
+
+    @property
+    def one(self) -> Any:
+        """Index that takes the world axis off results where the caller gave none."""
+        return ... if self.batched else 0
+
+    def trajectory(self, first_step: int = 0) -> Trajectory:
+        """Return the one step from here, to be differentiated.
+
+        Its second state is a stand-in, since derivatives compute the next state themselves.
+        """
+        return Trajectory(
+            layout=self.layout,
+            x=np.repeat(self.x[:, None], 2, axis=1),
+            u=None if self.u is None else self.u[:, None],
+            schedule=Schedule.all(1),
+            theta=self.theta,
+            given=self.given,
+            batched=self.batched,
+            first_step=first_step,
+        )
+
+
+def read_point(
+    where: str,
+    bridge: Bridge,
+    state: Mapping[str, Any],
+    params: Params | None,
+    more: Mapping[str, Any] | None = None,
+) -> tuple[Point, dict[str, Real]]:
+    """Check the inputs of a step; return where it starts, and directions or cotangents.
+
+    Args:
+        where: the call, for messages.
+        bridge: of the simulator.
+        state: q, v, act and u, each as the caller gave it.
+        params: parameters that the caller gave.
+        more: directions (dq, ...) or cotangents (q_bar, ...); None where there is none.
+    """
+    layout = bridge.layout
+    named, batched = read_rows(where, layout, {**state, **(more or {})})
+    worlds = len(named["q"])
+    theta, given = bridge.read_params(where, params, worlds if batched else None)
+    x = layout.join((worlds,), named["q"], named["v"], named["act"])
+    u = named["u"] if layout.nu else None
+    rest = {name: array for name, array in named.items() if name in (more or {})}
+    return Point(layout, x, u, theta, given, batched), rest
+
+
+def read_start(
+    where: str,
+    bridge: Bridge,
+    state: Mapping[str, Any],
+    controls: tuple[Any, int | None],
+    params: Params | None,
+) -> tuple[Point, Real]:
+    """Check the inputs of a rollout; return where it starts, and its controls.
+
+    Args:
+        where: the call, for messages.
+        bridge: of the simulator.
+        state: q, v and act, each as the caller gave it.
+        controls: u and the number of steps, likewise.
+        params: parameters that the caller gave.
+    """
+    layout = bridge.layout
+    named, batched = read_rows(where, layout, state)
+    u = _read_controls(where, layout, *controls, len(named["q"]) if batched else None)
+    # controls of each world give each its own copy of the one state
+    worlds = len(u) if u.ndim == 3 and not batched else len(named["q"])
+    batched = batched or u.ndim == 3
+    theta, given = bridge.read_params(where, params, worlds if batched else None)
+    x = layout.join((worlds,), named["q"], named["v"], named["act"])
+    return Point(layout, x, None, theta, given, batched), u
+
+
+def _read_controls(
+    where: str, layout: StateLayout, u: Any, steps: int | None, worlds: int | None
+) -> Real:
+    """Check the controls of a rollout; return real[(worlds,) steps, nu].
+
+    Args:
+        where: the call, for messages.
+        layout: of the states.
+        u: controls of all steps, one that is held, or None for zero.
+        steps: number of steps; None where the controls say it.
+        worlds: worlds of the state; None where it has no world axis.
+    """
+    nu = layout.nu
+    steps = check_steps(where, steps, u is not None)
+    if steps is not None:
+        refuse_too_large(where, "controls", steps * nu * layout.dtype.itemsize)
+    if u is None:
+        assert steps is not None
+        return np.zeros((steps, nu), layout.dtype)
+    # a copy, since the rollout keeps it
+    array = np.array(as_real(where, "u", u, layout.dtype), order="C")
+    if array.shape == (nu,) and steps is not None:
+        array = np.ascontiguousarray(np.broadcast_to(array, (steps, nu)))
+    if array.ndim not in (2, 3) or array.shape[-1] != nu:
+        raise ShapeError(
+            f"{where}: u has shape {array.shape}; expected (steps, {nu}), (worlds, steps, {nu}) "
+            f'or, with steps=, ({nu},) for model "{layout.model}".'
+        )
+    if steps is not None and array.shape[-2] != steps:
+        raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
+    if array.ndim == 3 and worlds is not None:
+        same_worlds(where, "q", worlds, "u", len(array))
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """States of a rollout as the engine sees them, with the controls and parameters they had.
+
+    Attributes:
+        layout: of the states.
+        x: real[worlds, rows, nx], the states that are kept.
+        u: real[(worlds,) steps, nu], or None for a model without controls.
+        schedule: says which states are kept.
+        theta: real[(worlds,) ntheta], or None for the simulator's own parameters.
+        given: shapes of the parameters that the caller gave.
+        batched: whether the caller's arrays had a world axis.
+        first_step: number of the first step, for messages.
+    """
+
+    layout: StateLayout
+    x: Real
+    u: Real | None
+    schedule: Schedule
+    theta: Real | None = None
+    given: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    batched: bool = True
+    first_step: int = 0
+
+    @property
+    def worlds(self) -> int:
+        """Number of worlds."""
+        return len(self.x)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.schedule.steps
+
+    @property
+    def one(self) -> Any:
+        """Index that takes the world axis off results where the caller gave none."""
+        return ... if self.batched else 0
+
+    @property
+    def q(self) -> Real:
+        """real[(worlds,) rows, nq], as the caller sees it; a view."""
+        return self.layout.q(self.x[self.one])
+
+    @property
+    def v(self) -> Real:
+        """real[(worlds,) rows, nv]; a view."""
+        return self.layout.v(self.x[self.one])
+
+    @property
+    def act(self) -> Real:
+        """real[(worlds,) rows, na]; a view."""
+        return self.layout.act(self.x[self.one])
+
+    def lead(self, *last: int) -> tuple[int, ...]:
+        """Return the shape of an array of the caller that ends in `last`."""
+        return (self.worlds, *last) if self.batched else last
