@@ -46,7 +46,8 @@ inline constexpr double kLeastTimeConstant = 1e-15;
   X(kPlane, 0) X(kSphere, 2) X(kCapsule, 3) X(kEllipsoid, 4) X(kCylinder, 5) X(kBox, 6) X(kMesh, 7)
 
 // pairs of shapes that can touch: kind, shape A, shape B, contact points (slots) it can give, and its
-// function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes
+// function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes. A new
+// pair comes last, so that the numbers of the others stay in stored tables
 #define FB_PAIRS(X)                                                                                \
   X(kPlaneSphere, kPlane, kSphere, 1, plane_sphere)                                                \
   X(kPlaneCapsule, kPlane, kCapsule, 2, plane_capsule)                                             \
