@@ -84,18 +84,12 @@ WRONG = [
 
 
 @pytest.mark.parametrize("dtype", EPS)
-@pytest.mark.parametrize(("name", "index", "value", "row", "message"), WRONG)
+@pytest.mark.parametrize("case", WRONG, ids=[name for name, *_ in WRONG])
 def test_every_rule_has_its_sentence(
-    model: fb.Model,
-    checker: ParameterChecker,
-    name: str,
-    index: Any,
-    value: float,
-    row: int,
-    message: str,
-    dtype: str,
+    model: fb.Model, checker: ParameterChecker, case: tuple[Any, ...], dtype: str
 ) -> None:
     """Name parameter, row, world and value; say nothing of what was not given."""
+    name, index, value, row, message = case
     good, bad = flat(model, dtype), flat(model, dtype, **{name: (index, value)})
     assert checker.check(good, parameter_names(), EPS[dtype]) is None
     found = checker.check(bad, parameter_names(), EPS[dtype])
