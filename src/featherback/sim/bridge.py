@@ -15,8 +15,9 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
+from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.directions import theta_direction
 from featherback.sim.inputs import (
@@ -36,7 +38,13 @@ from featherback.sim.inputs import (
     refuse_without_gradient,
     require_finite,
 )
-from featherback.sim.memory import refuse_too_large
+from featherback.sim.memory import (
+    WORKSPACE,
+    available,
+    check_workspace,
+    readable,
+    refuse_too_large,
+)
 from featherback.sim.options import Options
 from featherback.sim.replay import Bars, Replay, require_finite_states
 from featherback.sim.state import Point, StateLayout, Trajectory
@@ -72,8 +80,27 @@ __all__ = [
     "world_error",
 ]
 
+# MuJoCo's numbers of joint types
+FREE, BALL = 0, 1
+
 _handles = itertools.count(1)
 _bridges: weakref.WeakValueDictionary[str, Bridge] = weakref.WeakValueDictionary()
+
+
+Job = TypeVar("Job", bound=Callable[..., Any])
+
+
+def _job(method: Job) -> Job:
+    """Say in a sentence that the engine found no memory."""
+
+    @wraps(method)
+    def told(self: Bridge, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except MemoryError as error:
+            raise self.memory_error() from error
+
+    return cast("Job", told)
 
 
 class Signature(NamedTuple):
@@ -122,16 +149,10 @@ class Bridge:
         structure = model.structure
         self.model, self.options, self.threads = model, options, threads
         sizes = {**structure.sizes, **options.capacities()}
-        self.engine = Engine(
-            sizes,
-            structure.tables,
-            theta.astype(dtype),
-            structure.vert.astype(dtype),
-            options.core(),
-            isa(),
-            threads,
-        )
-        self.layout = StateLayout(model.name, model.nq, model.nv, sizes["na"], model.nu, dtype)
+        self.engine = _build(sizes, structure, theta.astype(dtype), options, threads)
+        check_workspace("Simulator()", self.workspace_bytes * threads)
+        lengths = (model.nq, model.nv, sizes["na"], model.nu)
+        self.layout = StateLayout(model.name, *lengths, dtype, _quaternions(model))
         self.params = MappingProxyType(_split(theta, structure.params))
         self.shapes = {name: a.shape for name, a in self.params.items()}
         handle = f"{model.name}#{next(_handles)}"
@@ -156,6 +177,15 @@ class Bridge:
     def theta_size(self) -> int:
         """Number of parameters."""
         return self.engine.theta_size
+
+    def memory_error(self) -> MemoryError:
+        """Return the error for a workspace that could not be had."""
+        need, free = self.workspace_bytes * self.threads, available()
+        room = "" if free is None else f" and {readable(free)} are free"
+        return MemoryError(
+            f'the engine of model "{self.model.name}" finds no memory: its workspace takes '
+            f"{readable(need)}{room}; {WORKSPACE}."
+        )
 
     def theta_bar(self, worlds: int) -> Real:
         """Return zeros for the gradient of all parameters, and of what is derived from them."""
@@ -187,6 +217,7 @@ class Bridge:
 
     # jobs of the engine
 
+    @_job
     def rollout(
         self,
         x: Real,
@@ -219,6 +250,7 @@ class Bridge:
         self.engine.rollout(arrays, progress)
         self._together(x, q, v)
 
+    @_job
     def vjp(
         self,
         path: Trajectory,
@@ -269,6 +301,7 @@ class Bridge:
         self._together(bars.x, q_bar, v_bar)
         return found
 
+    @_job
     def jvp(
         self, path: Trajectory, x_dot: Real, du: Real | None, dtheta: Real | None
     ) -> WorldStatus:
@@ -280,6 +313,7 @@ class Bridge:
             self._together(x_dot, q_dot, v_dot)
         return found
 
+    @_job
     def hvp(
         self,
         path: Trajectory,
@@ -322,6 +356,7 @@ class Bridge:
             self._together(bar.x, q_bar, v_bar)
         return found
 
+    @_job
     def linearize(self, point: Point, A: Real, B: Real) -> WorldStatus:
         """Write the Jacobians A, real[worlds, n, n], and B, real[worlds, n, nu], of a step."""
         found = WorldStatus.ok(point.worlds)
@@ -330,6 +365,7 @@ class Bridge:
             self.engine.linearize(q, v, point.u, point.theta, A, B, found.status, found.step)
         return found
 
+    @_job
     def contacts(
         self, point: Point, numbers: Real, pair: Ints, count: Ints, overflow: NDArray[np.uint8]
     ) -> None:
@@ -346,6 +382,7 @@ class Bridge:
             q, v = self._apart(point.x)
             self.engine.contacts(q, v, point.u, point.theta, numbers, pair, count, overflow)
 
+    @_job
     def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:
         """Write an output of each world to y.
 
@@ -359,6 +396,7 @@ class Bridge:
             q, v, third = _three(inputs)
             self.engine.evaluate(name, q, v, third, y, theta, {})
 
+    @_job
     def output_vjp(
         self,
         name: str,
@@ -425,6 +463,30 @@ class Bridge:
         own = {"q": q, "v": v, "u": path.u, "theta": path.theta}
         along = {"q_dot": dots[0], "v_dot": dots[1], "du": du, "dtheta": dtheta}
         return {**own, **along, "status": found.status, "status_step": found.step}
+
+
+def _build(
+    sizes: dict[str, int], structure: Structure, theta: Real, options: Options, threads: int
+) -> Engine:
+    """Return an engine; say in a sentence what the system has too little of."""
+    vert = structure.vert.astype(theta.dtype)
+    try:
+        return Engine(sizes, structure.tables, theta, vert, options.core(), isa(), threads)
+    except RuntimeError as error:
+        # nothing else in it asks the system for threads
+        raise ParameterError(
+            f"Simulator(): threads is {threads}, and the system starts no more of them ({error}); "
+            "pass fewer threads, or raise its limit."
+        ) from error
+
+
+def _quaternions(model: Model) -> tuple[int, ...]:
+    """Return the entries of q at which a quaternion starts."""
+    tables = model.structure.tables
+    joints = zip(tables["jnt_type"], tables["jnt_qadr"], strict=True)
+    return tuple(
+        int(at) + (3 if kind == FREE else 0) for kind, at in joints if kind in (FREE, BALL)
+    )
 
 
 def bridge_of(sim: Simulator) -> Bridge:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,20 +15,39 @@ from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
 from featherback.model.structure import Structure
 
+# steps are counted in 32 bits
+MAX_STEPS = 2**31 - 1
+
 
 def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
     """Return `value` as a contiguous real array; refuse what is not numbers."""
     if value is None:
         raise ShapeError(f"{where}: {name} is None; expected real numbers ({dtype.name}).")
+    _check_framework(where, name, value)
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise ShapeError(f"{where}: {name} is not an array of numbers: {error}.") from error
+        reason = str(error).rstrip(".")
+        raise ShapeError(f"{where}: {name} is not an array of numbers: {reason}.") from error
     if array.dtype.kind not in "fiu":
         raise ShapeError(
             f"{where}: {name} has dtype {array.dtype}; expected real numbers ({dtype.name})."
         )
     return np.ascontiguousarray(array, dtype)
+
+
+def _check_framework(where: str, name: str, value: Any) -> None:
+    """Refuse arrays of a framework that follows them, since NumPy would cut its graph."""
+    if getattr(value, "requires_grad", False):
+        raise ShapeError(
+            f"{where}: {name} is a tensor that requires a gradient, which NumPy would lose; use "
+            f"the functions of featherback.torch, which keep it, or pass {name}.detach()."
+        )
+    if any(base.__module__ == "jax._src.core" for base in type(value).__mro__):
+        raise ShapeError(
+            f"{where}: {name} is traced by JAX and has no numbers yet; use the functions of "
+            "featherback.jax inside of jax.jit, jax.grad and jax.vmap."
+        )
 
 
 def require_finite(where: str, name: str, array: Real, hint: str = "give finite numbers") -> None:
@@ -70,6 +90,14 @@ def rows(where: str, name: str, array: Real, n: int, model: str) -> tuple[Real, 
     )
 
 
+def shown(value: Any) -> str:
+    """Return a value in a few letters, however long it is."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+
+
 def is_whole(value: Any) -> bool:
     """Return whether a value is a whole number."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -81,8 +109,10 @@ def check_steps(where: str, steps: Any, known: bool) -> int | None:
         if not known:
             raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
         return None
-    if not is_whole(steps) or steps < 0:
-        raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+    if not is_whole(steps) or not 0 <= steps <= MAX_STEPS:
+        raise ShapeError(
+            f"{where}: steps is {shown(steps)}; it must be a whole number from 0 to {MAX_STEPS}."
+        )
     return int(steps)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from featherback.errors import ParameterError
 from featherback.model import Model
-from featherback.sim.inputs import is_whole
+from featherback.sim.inputs import is_whole, shown
 
 DTYPES = ("float64", "float32")
 FRICTIONS = ("cone", "box")
@@ -18,6 +18,7 @@ SOLVERS = ("newton", "pgs")
 GRADIENTS = ("auto", "implicit", "unrolled")
 REGULARIZATION = {"float64": 1e-6, "float32": 1e-4}
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
+MAX_REAL = float(np.finfo(np.float64).max)
 MAX_SWEEPS, MAX_CONTACTS, MAX_THREADS = 1_000_000, 10_000, 256
 
 
@@ -102,6 +103,23 @@ def read_options(where: str, model: Model, dtype: str, given: dict[str, Any]) ->
     )
 
 
+def read_dtype(where: str, value: Any) -> np.dtype[Any]:
+    """Return float64 or float32 from its name, or from a dtype of NumPy, torch or JAX."""
+    name = value
+    if type(value).__module__ == "torch":
+        name = str(value).removeprefix("torch.")
+    elif not isinstance(value, str):
+        try:
+            name = np.dtype(value).name
+        except TypeError:
+            name = None
+    if value is None or name not in DTYPES:
+        raise ParameterError(
+            f"{where}: dtype is {shown(value)}; it must be one of {', '.join(DTYPES)}."
+        )
+    return np.dtype(name)
+
+
 def check_model(where: str, model: Any) -> None:
     """Refuse what is not a Model."""
     if not isinstance(model, Model):
@@ -131,8 +149,9 @@ def check_choice(where: str, name: str, value: Any, allowed: tuple[str, ...]) ->
 
 def check_positive(where: str, name: str, value: Any, zero: bool = False) -> float:
     """Return a finite number > 0, or >= 0 where `zero` is allowed."""
-    if not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
-        raise ParameterError(f"{where}: {name} is {value!r}; it must be a finite number.")
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if not number or isinstance(value, bool) or not -MAX_REAL <= value <= MAX_REAL:
+        raise ParameterError(f"{where}: {name} is {shown(value)}; it must be a finite number.")
     if value < 0 or (value == 0 and not zero):
         raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
     return float(value)
@@ -142,6 +161,7 @@ def check_integer(where: str, name: str, value: Any, minimum: int, maximum: int)
     """Return an integer within bounds."""
     if not is_whole(value) or not minimum <= value <= maximum:
         raise ParameterError(
-            f"{where}: {name} is {value!r}; it must be a whole number from {minimum} to {maximum}."
+            f"{where}: {name} is {shown(value)}; it must be a whole number from {minimum} to "
+            f"{maximum}."
         )
     return int(value)

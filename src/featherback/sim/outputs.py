@@ -15,6 +15,7 @@ from featherback._typing import Params, Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
 from featherback.sim.bridge import Bridge
+from featherback.sim.cotangents import require_cotangent
 from featherback.sim.inputs import as_real, named_arrays, require_finite, unpack_theta
 from featherback.sim.state import read_rows
 from featherback.sim.status import overflow_error
@@ -145,6 +146,7 @@ def evaluate_vjp(
     theta, given = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
     cotangents = dict(zip(output.bars, arrays[count:], strict=True))
+    require_cotangent(where, cotangents.values(), " or ".join(cotangents))
     y_bar = _read_cotangents(where, bridge, output, cotangents, (worlds, batched))
     bars = {key: np.zeros_like(a) for key, a in named.items()}
     theta_bar = bridge.theta_bar(worlds) if given else None

@@ -19,20 +19,22 @@ from featherback.sim.derivatives import linearize_step, step_jvp, step_vjp
 from featherback.sim.inputs import named_arrays, pack_theta
 from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.options import (
-    DTYPES,
     MAX_THREADS,
     Options,
-    check_choice,
     check_integer,
     check_model,
     check_positive,
+    read_dtype,
     read_options,
 )
 from featherback.sim.outputs import OutputGradient, evaluate, evaluate_vjp
 from featherback.sim.progress import progress_bar
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.run import roll_out, take_step
-from featherback.sim.state import read_point, read_start
+from featherback.sim.state import check_step_controls, read_point, read_start
+from featherback.sim.status import Status
+
+_ARRAY, _NONFINITE = np.ndarray, int(Status.NONFINITE)
 
 
 class Simulator:
@@ -41,7 +43,7 @@ class Simulator:
     Args:
         model: what `featherback.load` or `featherback.models` returned.
         dt: step [s]; the model's own when None.
-        dtype: "float64" or "float32".
+        dtype: "float64" or "float32", or such a dtype of NumPy, torch or JAX.
         threads: worker threads for batches, at most 256.
         friction: "cone" or "box".
         solver: "newton" or "pgs".
@@ -61,7 +63,7 @@ class Simulator:
         model: Model,
         *,
         dt: float | None = None,
-        dtype: Literal["float64", "float32"] = "float64",
+        dtype: Literal["float64", "float32"] | Any = "float64",
         threads: int = 1,
         friction: Literal["cone", "box"] = "cone",
         solver: Literal["newton", "pgs"] = "newton",
@@ -77,7 +79,7 @@ class Simulator:
         """Build the engine; see the class."""
         where = "Simulator()"
         check_model(where, model)
-        check_choice(where, "dtype", dtype, DTYPES)
+        real = read_dtype(where, dtype)
         given = {
             "friction": friction,
             "solver": solver,
@@ -89,13 +91,13 @@ class Simulator:
             "max_sweeps": max_sweeps,
             "max_contacts": max_contacts,
         }
-        options = read_options(where, model, dtype, given)
+        options = read_options(where, model, real.name, given)
         threads = check_integer(where, "threads", threads, 1, MAX_THREADS)
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
         theta = pack_theta(where, model, dict(model.structure.params), changed, None)
-        self._attach(Bridge(model, options, np.dtype(dtype), threads, theta))
+        self._attach(Bridge(model, options, real, threads, theta))
 
     def _attach(self, bridge: Bridge) -> None:
         """Take the engine."""
@@ -156,7 +158,8 @@ class Simulator:
         *,
         act: ArrayLike | None = None,
         params: Params | None = None,
-    ) -> tuple[Real, ...]:
+        return_status: bool = False,
+    ) -> tuple[Any, ...]:
         """Advance by one step.
 
         Args:
@@ -165,20 +168,32 @@ class Simulator:
             u: real[(worlds,) nu], control; zero when None.
             act: real[(worlds,) na], activation of actuators; zero when None.
             params: parameters that replace the simulator's in this call.
+            return_status: append the status.
 
         Returns:
-            The next q and v, and act where the model has activations. A world that goes wrong
-            holds what it computed; `rollout` says why.
+            The next q and v, and act where the model has activations; then, if asked for, the
+            status, uint32[worlds] or a scalar: bits of `Status` that say what went wrong in a
+            world, which holds what it computed.
+
+        Raises:
+            ParameterError: where a state or control holds a NaN or infinity, or a quaternion of
+                length zero.
+            ShapeError: where an array has a wrong shape, or u has a world axis and no state has.
         """
-        if params is None:
-            out: Any = self._step_one(q, v, act, u)
-            if out is not None:
-                return out[:-1]
-        where = "step()"
-        state = {"q": q, "v": v, "act": act, "u": u}
-        point, _ = read_point(where, self._bridge, state, params)
-        x, _ = take_step(self._bridge, point)
-        return tuple(part.copy() for part in self._bridge.layout.parts(x[point.one]))
+        if params is None and type(q) is type(v) is _ARRAY and (u is None or type(u) is _ARRAY):
+            try:
+                out: Any = self._step_one(q, v, act, u)
+            except MemoryError as error:
+                raise self._bridge.memory_error() from error
+            # a state that is not finite may be the caller's, which is refused below
+            if out is not None and not out[-1] & _NONFINITE:
+                return (*out[:-1], np.uint32(out[-1])) if return_status else out[:-1]
+        bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u}
+        point, _ = read_point("step()", bridge, state, params, finite=True)
+        check_step_controls("step()", point, q, v, act)
+        x, found = take_step(bridge, point)
+        parts = tuple(part.copy() for part in bridge.layout.parts(x[point.one]))
+        return (*parts, found.status[point.one]) if return_status else parts
 
     def rollout(
         self,
@@ -358,9 +373,12 @@ class Simulator:
         act: ArrayLike | None = None,
         params: Params | None = None,
     ) -> Contacts:
-        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps."""
+        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps.
+
+        Args are those of `step`, and so is what it refuses.
+        """
         state = {"q": q, "v": v, "act": act, "u": u}
-        point, _ = read_point("contacts()", self._bridge, state, params)
+        point, _ = read_point("contacts()", self._bridge, state, params, finite=True)
         return find_contacts(self._bridge, point)
 
     def output(
