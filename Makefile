@@ -102,7 +102,7 @@ $(VENV)/.built: $(VENV)/.created $(NATIVE)
 	@echo "make: building featherback (the first time takes a few minutes)"
 	@$(PIP) install -c constraints.txt --group build $(BUILD_TOOLS)
 	@CXX="$(CXX)" $(PIP) install -c constraints.txt --no-build-isolation -e '.[opt,plot]' \
-	  -Ccmake.define.FEATHERBACK_OPS=ON -Ccmake.define.FEATHERBACK_WERROR=$(WERROR)
+	  -Ccmake.define.FEATHERBACK_ORACLE=ON -Ccmake.define.FEATHERBACK_WERROR=$(WERROR)
 	@touch $@
 
 $(VENV)/.test-tools: $(VENV)/.built

@@ -52,8 +52,8 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
   p.tolerance = o.tolerance;
   p.step_scale = Real<T>(1);
   p.max_sweeps = o.max_sweeps;
-  p.box_friction = o.box_friction;
-  p.newton = o.newton;
+  p.box_friction = o.friction == kBoxFriction;
+  p.newton = o.solver == kNewtonSolver;
   p.gradient = o.gradient;
   p.sweeps = w.sweeps;
   return p;

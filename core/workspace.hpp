@@ -8,27 +8,6 @@
 
 namespace fb::FB_ISA {
 
-// numerical options of a Simulator
-template <class R>
-struct Options {
-  R margin;          // rows are built below this gap [m or rad]
-  R v_recover;       // largest speed of recovery from penetration [m/s]
-  R v_rest;          // approach speed below which restitution is zero [m/s]
-  R tolerance;       // solver residual, relative to the largest row velocity
-  R regularization;  // default compliance, as a share of the inverse weights at the reference pose
-  int max_sweeps;
-  int box_friction;  // 1: each tangent is bounded by itself
-  int newton;        // 1: Newton steps on the active set finish the solve
-  int gradient;      // GradientMode of the solver
-};
-
-enum StatusBit : unsigned {
-  kNonFinite = 1u,
-  kContactOverflow = 2u,
-  kUnconverged = 4u,
-  kNoGradient = 8u,
-};
-
 template <class T>
 struct LinkWork {
   Mat3<T> R;         // orientation in the world

@@ -145,7 +145,7 @@ def build(folder: Path, sites: list[Site], jobs: int) -> Path:
     if cmake is None:
         raise SystemExit("mutate: there is no cmake here; install it, or run make mutate.")
     ninja = tool("ninja")
-    configure = [cmake, "-S", folder, "-B", folder / "cmake", "-DFEATHERBACK_OPS=ON"]
+    configure = [cmake, "-S", folder, "-B", folder / "cmake", "-DFEATHERBACK_ORACLE=ON"]
     configure += ["-DFEATHERBACK_LIGHT=ON", f"-DPython_EXECUTABLE={sys.executable}"]
     configure += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if ninja else []
     for command in (configure, [cmake, "--build", folder / "cmake", "--parallel", str(jobs)]):

@@ -29,11 +29,11 @@ def use_package(folder: Path) -> list[Any]:
     sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
     sys.path.insert(0, str(folder))
     import featherback
-    from featherback import _core, _ops
+    from featherback import _core, _oracle
 
     if Path(featherback.__file__).parent.parent != folder:
         raise RuntimeError(f"{featherback.__file__} is imported instead of {folder}")
-    return [_core, _ops]
+    return [_core, _oracle]
 
 
 class Runner:

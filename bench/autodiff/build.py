@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import featherback as fb
+from featherback._core import option_table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -26,8 +27,6 @@ FLAGS = ("-std=c++20", "-O2", "-march=native", "-DNDEBUG", "-fno-math-errno")
 SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
 # where the wheel cmeel-cppad puts its headers
 INSTALLED = Path(sysconfig.get_paths()["purelib"]) / "cmeel.prefix" / "include"
-SIZE = re.compile(r"X\((\w+)\)")
-TABLE = re.compile(r"X\((\w+), \w+\)")
 
 
 def include_folder(tool: str) -> Path | None:
@@ -87,29 +86,15 @@ def _block(values: ArrayLike, dtype: type) -> bytes:
     return np.int64(array.size).tobytes() + array.tobytes()
 
 
-def _names(macro: str, pattern: re.Pattern[str]) -> list[str]:
-    """Return the names that a list of the core's layout holds, in its order."""
-    text = (ROOT / "core" / "layout.hpp").read_text()
-    body = text.split(f"#define {macro}(X)", 1)[1]
-    lines: list[str] = []
-    for line in body.splitlines():
-        lines.append(line)
-        if not line.endswith("\\"):
-            break
-    return pattern.findall("\n".join(lines))
-
-
 def write_scene(path: Path, sim: fb.Simulator, q: ArrayLike, v: ArrayLike, u: ArrayLike) -> None:
     """Write a simulator's model and options, an initial state and controls."""
     structure = sim.model.structure
     limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
-    sizes = {**structure.sizes, **limits}
-    options = sim.options.core()
-    order = "margin v_recover v_rest tolerance regularization max_sweeps box_friction newton"
-    parts = [_block(sizes[name], np.int32) for name in _names("FB_SIZES", SIZE)]
-    parts += [_block(structure.tables[name], np.int32) for name in _names("FB_TABLES", TABLE)]
+    parts = [_block(numbers, np.int32) for numbers in structure.packed(**limits)]
     theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
     parts += [_block(theta, np.float64), _block(structure.vert, np.float64)]
-    parts += [_block([options[k] for k in (*order.split(), "gradient")], np.float64)]
+    options = [(row, getattr(sim.options, row.name)) for row in option_table()]
+    numbers = [row.choices.index(x) if row.choices else x for row, x in options]
+    parts += [_block(numbers, np.float64)]
     parts += [_block(a, np.float64) for a in (q, v, u)]
     path.write_bytes(b"".join(parts))

@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "bench/autodiff/number.hpp"
@@ -19,27 +17,25 @@ using Numbers = std::vector<double>;
 
 struct Scene {
   Layout s{};
-  std::map<std::string, std::vector<int32_t>> tables;
+  std::vector<int32_t> tables;
   Numbers theta, derived, vert, q, v, u;
-  core::Options<double> options{};
+  Options<double> options;
   int steps = 0;
 
   explicit Scene(const char* path) {
     std::FILE* file = std::fopen(path, "rb");
     if (!file) fail(path);
-#define FB_X(name) s.name = read<int32_t>(file, path)[0];
-    FB_SIZES(FB_X)
-#undef FB_X
-#define FB_X(name, count)                    \
-  tables[#name] = read<int32_t>(file, path); \
-  s.name = tables[#name].data();
-    FB_TABLES(FB_X)
-#undef FB_X
+    const std::vector<int32_t> sizes = read<int32_t>(file, path);
+    tables = read<int32_t>(file, path);
+    s = core::bind_layout(core::read_sizes(sizes.data()), tables.data());
     theta = read<double>(file, path);
     vert = read<double>(file, path);
     vert.resize(vert.size() + 3);
     const Numbers o = read<double>(file, path);
-    options = {o[0], o[1], o[2], o[3], o[4], int(o[5]), int(o[6]), int(o[7]), int(o[8])};
+    const double* next = o.data();
+#define FB_X(name, ...) options.name = decltype(options.name)(*next++);
+    FB_OPTIONS(FB_X)
+#undef FB_X
     for (Numbers* x : {&q, &v, &u}) *x = read<double>(file, path);
     steps = int(u.size()) / s.nu;
     std::fclose(file);
@@ -89,7 +85,7 @@ struct Stepper {
     char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
     core::carve<T>(m.s, base, w);
   }
-  void step(const core::Options<double>& o, std::vector<T>& x, const T* u) {
+  void step(const Options<double>& o, std::vector<T>& x, const T* u) {
     const int nq = m.s.nq;
     core::step(m, o, x.data(), u, true, next.data(), w);
     x.swap(next);

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import featherback as fb
+from featherback._core import pair_table
 
 Array = Any  # of the library that is used
 FREE, HINGE = 0, 3  # types of joints
-PLANE_SPHERE = 0  # kind of a pair
+PLANE_SPHERE = {name: kind for name, kind, *_ in pair_table()}["plane-sphere"]
 SWEEPS = 16  # of projected Gauss-Seidel in one step; a standing robot is then solved to 1e-11
 EPS = np.array([np.cross(np.eye(3)[i], np.eye(3)) for i in range(3)])  # [i, j, k]: (e_i x e_j)_k
 

@@ -52,9 +52,7 @@ struct Job {
     b.m.applied = false;
     core::bind<const R>(s, theta.data(), b.m.theta);
     core::bind<const R>(s, derived.data(), b.m.derived);
-    const core::Options<double>& o = scene.options;
-    b.o = {R(o.margin),  R(o.v_recover), R(o.v_rest),    R(o.tolerance), R(o.regularization),
-           o.max_sweeps, o.box_friction, o.newton, o.gradient};
+    b.o = core::options_as<R>(scene.options);
   }
   // W rows in a row are the lanes of one group
   void load(int group, const std::vector<double>& from, int n, S* to) const {

@@ -224,26 +224,20 @@ template <class T>
 FB_INLINE bool is_nothing(const ContactPointBar<T>& x) {
   return is_nothing(x.phi) && is_nothing(x.n) && is_nothing(x.p);
 }
-// given bars of some slots, add to a_bar, b_bar: what carries the touches is found once
+// given the bar of a slot, add to a_bar, b_bar
 template <class T>
-FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
+FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                     ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  bool nothing = true;
-  for (int i = 0; i < bars.count; ++i) nothing = nothing && is_nothing(bars.bar[i]);
-  if (nothing) return;
+  const ContactPointBar<T>& out_bar = given.bar;
   ContactPoint<T> touch[pair_slots(kBoxBox)];
   const BoxFeature<T> found = box_box_one(a, b, touch);
   const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
-  for (int i = 0; i < bars.count; ++i) {
-    const ContactPointBar<T>& out_bar = bars.bar[i];
-    if (is_nothing(out_bar)) continue;
-    if (found.kind == BoxFeature<T>::kFace)
-      face_touches_adjoint(fa, fb, found.axis, bars.slot[i], out_bar, a_bar, b_bar);
-    else if (bars.slot[i] == 0 && found.kind == BoxFeature<T>::kEdges)
-      edge_point_adjoint(fa, fb, found.axis, out_bar, a_bar, b_bar);
-    else if (bars.slot[i] == 0)
-      vertex_touch_adjoint(a, b, found.vertex, out_bar, a_bar, b_bar);
-  }
+  if (found.kind == BoxFeature<T>::kFace)
+    face_touches_adjoint(fa, fb, found.axis, given.slot, out_bar, a_bar, b_bar);
+  else if (given.slot == 0 && found.kind == BoxFeature<T>::kEdges)
+    edge_point_adjoint(fa, fb, found.axis, out_bar, a_bar, b_bar);
+  else if (given.slot == 0)
+    vertex_touch_adjoint(a, b, found.vertex, out_bar, a_bar, b_bar);
 }
 
 // the number type of one world of T, and how to read and write its lanes
@@ -283,7 +277,7 @@ FB_INLINE Vec3<S> world_of(const Vec3<T>& a, int k) {
 }
 template <class T, class S = typename OneWorld<T>::type>
 FB_INLINE Shape<S> world_of(const Shape<T>& a, int k) {
-  Shape<S> s{world_of(a.p, k), {}, world_of(a.size, k), a.vert, a.nvert};
+  Shape<S> s{a.type, world_of(a.p, k), {}, world_of(a.size, k), a.vert, a.nvert};
   for (int e = 0; e < 9; ++e) s.R.a[e] = world_of(a.R.a[e], k);
   return s;
 }
@@ -293,11 +287,15 @@ FB_INLINE void set_world(Vec3<T>& a, int k, const Vec3<S>& v) {
   set_world(a.y, k, v.y);
   set_world(a.z, k, v.z);
 }
+template <class T, class S = typename OneWorld<T>::type>
+FB_INLINE ShapeBar<S> world_of(const ShapeBar<T>& a, int k) {
+  return {{world_of(a.pose.ang, k), world_of(a.pose.lin, k)}, world_of(a.size, k)};
+}
 template <class T, class S>
-FB_INLINE void add_world(ShapeBar<T>& a, int k, const ShapeBar<S>& v) {
-  set_world(a.pose.ang, k, world_of(a.pose.ang, k) + v.pose.ang);
-  set_world(a.pose.lin, k, world_of(a.pose.lin, k) + v.pose.lin);
-  set_world(a.size, k, world_of(a.size, k) + v.size);
+FB_INLINE void set_world(ShapeBar<T>& a, int k, const ShapeBar<S>& v) {
+  set_world(a.pose.ang, k, v.pose.ang);
+  set_world(a.pose.lin, k, v.pose.lin);
+  set_world(a.size, k, v.size);
 }
 #endif
 
@@ -321,25 +319,23 @@ FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* ou
   }
 }
 
-// given bars of some slots, add to a_bar, b_bar
+// given the bar of a slot, add to a_bar, b_bar; a world without a cotangent is passed over
 template <class T>
-FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
+FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
   using S = typename OneWorld<T>::type;
   if constexpr (sizeof(S) == sizeof(T) && sizeof(Mask<T>) == sizeof(bool)) {
-    box_box_one_adjoint(a, b, bars, a_bar, b_bar);
+    if (!is_nothing(given.bar)) box_box_one_adjoint(a, b, given, a_bar, b_bar);
   } else {
-    SlotBars<S> own{};
     for (int k = 0; k < kLanes<T>; ++k) {
-      ShapeBar<S> one[2] = {{zero_force<S>(), zero3<S>()}, {zero_force<S>(), zero3<S>()}};
-      own.count = 0;
-      for (int i = 0; i < bars.count; ++i)
-        add_slot(own, bars.slot[i],
-                 ContactPointBar<S>{world_of(bars.bar[i].phi, k), world_of(bars.bar[i].n, k),
-                                    world_of(bars.bar[i].p, k)});
-      box_box_one_adjoint(world_of(a, k), world_of(b, k), own, one[0], one[1]);
-      add_world(a_bar, k, one[0]);
-      add_world(b_bar, k, one[1]);
+      const ContactPointBar<T>& bar = given.bar;
+      const SlotBar<S> own{given.slot,
+                           {world_of(bar.phi, k), world_of(bar.n, k), world_of(bar.p, k)}};
+      if (is_nothing(own.bar)) continue;
+      ShapeBar<S> own_a = world_of(a_bar, k), own_b = world_of(b_bar, k);
+      box_box_one_adjoint(world_of(a, k), world_of(b, k), own, own_a, own_b);
+      set_world(a_bar, k, own_a);
+      set_world(b_bar, k, own_b);
     }
   }
 }

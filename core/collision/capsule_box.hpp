@@ -451,9 +451,10 @@ FB_INLINE void capsule_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>
 
 // (C.42)  given out_bar, add to a_bar, b_bar: A's wrench in the box frame, then B's by (C.20)
 template <class T>
-FB_INLINE void capsule_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                   const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                   ShapeBar<T>& b_bar) {
+FB_INLINE void capsule_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                   ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
+  const int slot = given.slot;
   const T o = T(0), r = a.size.x;
   const Vec3<T> none = zero3<T>(), axis = column(a.R, 2);
   const BoxApproach<T> x = box_approach(a, b);

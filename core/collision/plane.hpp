@@ -55,15 +55,15 @@ FB_INLINE void plane_point_adjoint(const Plane<T>& a, Vec3<T> x, const ContactPo
 
 // the sphere is its ball
 template <class T>
-FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>& out) {
-  plane_ball(plane_of(a), b.p, b.size.x, Mask<T>(true), out);
+FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
+  plane_ball(plane_of(a), b.p, b.size.x, Mask<T>(true), out[0]);
 }
 
 // given out_bar, add to a_bar, b_bar
 template <class T>
-FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                    const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                    ShapeBar<T>& b_bar) {
+FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                    ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
   Vec3<T> c_bar = zero3<T>();
   plane_ball_adjoint(plane_of(a), b.p, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, b.p, c_bar);
@@ -81,9 +81,10 @@ FB_INLINE void plane_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint<
 
 // (C.22)  the end ball of a slot moves with B, and along B's axis with the half length
 template <class T>
-FB_INLINE void plane_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                     const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                     ShapeBar<T>& b_bar) {
+FB_INLINE void plane_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                     ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
+  const int slot = given.slot;
   const Vec3<T> axis = column(b.R, 2), parent = slot == 0 ? axis : -axis;
   const Vec3<T> c = mul_add(parent, b.size.y, b.p);
   Vec3<T> c_bar = zero3<T>();
@@ -102,9 +103,10 @@ FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* 
 
 // given out_bar, add to a_bar, b_bar
 template <class T>
-FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                 const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                 ShapeBar<T>& b_bar) {
+FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                 ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
+  const int slot = given.slot;
   Vec3<T> x_bar = zero3<T>();
   plane_point_adjoint(plane_of(a), box_corner(b, slot), out_bar, a_bar, x_bar);
   box_corner_adjoint(b, slot, x_bar, b_bar);
@@ -181,9 +183,10 @@ FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, ContactPoint
 
 // (C.25)  given out_bar, add to a_bar, b_bar
 template <class T>
-FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                      const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                      ShapeBar<T>& b_bar) {
+FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                      ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
+  const int slot = given.slot;
   const Vec3<T> n = column(a.R, 2), axis = column(b.R, 2);
   const Vec3<T> rim = rim_direction(b, n, axis), side = cross(axis, rim);
   const RimPlace<T> at = rim_place(slot, dot(n, axis));
@@ -218,8 +221,9 @@ FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, ContactPoin
 // (C.26)  given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                       const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
+                                       const SlotBar<T>& given, ShapeBar<T>& a_bar,
                                        ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
   const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
@@ -303,9 +307,10 @@ FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>*
 // (C.27)  given out_bar, add to a_bar, b_bar: the vertex
 // moves with B, and in B's frame with the stretch
 template <class T>
-FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                  const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                  ShapeBar<T>& b_bar) {
+FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                  ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
+  const int slot = given.slot;
   const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
   if (b.nvert == 0) return;
   const MeshMap<T> map = hull_map(b);

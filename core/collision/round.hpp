@@ -13,9 +13,9 @@ FB_INLINE void sphere_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<
 
 // given out_bar, add to a_bar, b_bar
 template <class T>
-FB_INLINE void sphere_sphere_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                     const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                     ShapeBar<T>& b_bar) {
+FB_INLINE void sphere_sphere_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                     ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
   const Vec3<T> fallback = column(a.R, 2);
   BallsBar<T> balls = zero_balls_bar<T>();
   touch_of_balls_adjoint(a.p, a.size.x, b.p, b.size.x, fallback, out_bar, balls);
@@ -37,9 +37,9 @@ FB_INLINE void sphere_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint
 
 // (C.28)  given out_bar, add to a_bar, b_bar
 template <class T>
-FB_INLINE void sphere_capsule_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                      const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                      ShapeBar<T>& b_bar) {
+FB_INLINE void sphere_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                      ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
   const Vec3<T> axis = column(b.R, 2), side = column(b.R, 0), arm = a.p - b.p;
   const T along = dot(axis, arm), t = hold_within(along, b.size.y);
   BallsBar<T> balls = zero_balls_bar<T>();
@@ -169,9 +169,11 @@ FB_INLINE void capsule_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoin
 
 // (C.32)  given out_bar, add to a_bar, b_bar
 template <class T>
-FB_INLINE void capsule_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, int slot,
-                                       const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
+FB_INLINE void capsule_capsule_adjoint(const Shape<T>& a, const Shape<T>& b,
+                                       const SlotBar<T>& given, ShapeBar<T>& a_bar,
                                        ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
+  const int slot = given.slot;
   const Vec3<T> ua = column(a.R, 2), ub = column(b.R, 2), arm = a.p - b.p, x = cross(ua, ub);
   const SegmentPair<T> pair = segment_pair(a, b);
   const T s = capsule_places(pair).s[slot];
@@ -280,9 +282,9 @@ FB_INLINE void sphere_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>*
 
 // (C.35)  given out_bar, add to a_bar, b_bar: A's wrench in the box frame, then B's by (C.20)
 template <class T>
-FB_INLINE void sphere_box_adjoint(const Shape<T>& a, const Shape<T>& b,
-                                  const ContactPointBar<T>& out_bar, ShapeBar<T>& a_bar,
-                                  ShapeBar<T>& b_bar) {
+FB_INLINE void sphere_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+                                  ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  const ContactPointBar<T>& out_bar = given.bar;
   const Vec3<T> x = mul_transposed(b.R, a.p - b.p);
   const BoxPoint<T> at = point_box(x, b.size);
   BoxPoint<T> at_bar{T(0), zero3<T>()};

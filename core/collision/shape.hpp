@@ -1,6 +1,7 @@
 // Shapes, touches and the vocabulary of the pair functions.  Proof: docs/derivations/collision.md.
 #pragma once
 #include "core/model/mesh.hpp"
+#include "core/model/schema.hpp"
 #include "core/number/lane.hpp"
 
 // a function that is compiled once per number type, so that every caller runs the same instructions
@@ -19,6 +20,7 @@ namespace fb::FB_ISA {
 // every lane; its size is how far it is stretched along the file's axes, zero as compiled.
 template <class T>
 struct Shape {
+  ShapeType type;
   Vec3<T> p;
   Mat3<T> R;
   Vec3<T> size;
@@ -67,52 +69,40 @@ FB_INLINE void share_wrench(const ContactPoint<T>& at, const ContactPointBar<T>&
   other_bar.pose += Force<T>{cross(at.n, out_bar.n) + cross(at.p, out_bar.p), out_bar.p} - one;
 }
 
-enum PairKind : int {
-  kPlaneSphere,
-  kPlaneCapsule,
-  kPlaneBox,
-  kPlaneCylinder,
-  kPlaneEllipsoid,
-  kPlaneMesh,
-  kSphereSphere,
-  kSphereCapsule,
-  kSphereBox,
-  kCapsuleCapsule,
-  kCapsuleBox,
-  kBoxBox,
-  kPairKinds
-};
-
 // the number of slots a pair function writes
 FB_INLINE constexpr int pair_slots(int kind) {
   switch (kind) {
-    case kPlaneBox:
-    case kBoxBox:
-      return 8;
-    case kPlaneCylinder:
-    case kPlaneMesh:
-      return 4;
-    case kCapsuleBox:
-      return 3;
-    case kPlaneCapsule:
-    case kCapsuleCapsule:
-      return 2;
+#define FB_X(kind, a, b, slots, function) \
+  case kind:                              \
+    return slots;
+    FB_PAIRS(FB_X)
+#undef FB_X
     default:
-      return 1;
+      return 0;
   }
 }
-inline constexpr int kMaxSlots = 8;
+FB_INLINE constexpr int most_slots() {
+  int n = 0;
+  for (int kind = 0; kind < kPairKinds; ++kind) n = pair_slots(kind) > n ? pair_slots(kind) : n;
+  return n;
+}
+inline constexpr int kMaxSlots = most_slots();
 
-// cotangents of some touches of one pair
+// cotangent of one slot of a pair
+template <class T>
+struct SlotBar {
+  int slot;
+  ContactPointBar<T> bar;
+};
+// cotangents of some contact points of one pair
 template <class T>
 struct SlotBars {
-  int count, slot[kMaxSlots];
-  ContactPointBar<T> bar[kMaxSlots];
+  int count;
+  SlotBar<T> at[kMaxSlots];
 };
 template <class T>
 FB_INLINE void add_slot(SlotBars<T>& x, int slot, const ContactPointBar<T>& bar) {
-  x.slot[x.count] = slot;
-  x.bar[x.count++] = bar;
+  x.at[x.count++] = {slot, bar};
 }
 
 // corner k of a box: bit i of k chooses the positive side along axis i

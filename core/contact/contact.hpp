@@ -46,7 +46,7 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
   T step_scale = geom_speed(B.v_free, cB, rb);
   const Vec3<T> d = cB - cA - shift;
-  if (s.pair_kind[pair] <= kPlaneMesh) {
+  if (s.geom_type[ga] == kPlane) {
     const P* G = m.derived.geom_R + 9 * ga;
     Vec3<T> n{T(G[2]), T(G[5]), T(G[8])};
     // a moving plane is as fast as its point nearest to B
@@ -64,6 +64,7 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
 template <class T, class P>
 FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Vec3<T> centre) {
   Shape<T> x;
+  x.type = ShapeType(m.s.geom_type[g]);
   x.p = centre;
   x.R = geom_axes(m, g, w);
   x.vert = m.vert + 3 * m.s.geom_vert[g];

@@ -6,20 +6,16 @@
 
 namespace fb::FB_ISA {
 
-// poses: bodies, then sites, 12 numbers each (position, rotation matrix by rows)
-enum class Output : int { poses, center_of_mass, mass_matrix, inverse_dynamics, forward_dynamics };
-
-FB_FN int output_size(const Layout& s, Output kind) {
+// numbers of an output in one world
+FB_FN int output_size(const Sizes& s, Output kind) {
   switch (kind) {
-    case Output::poses:
-      return 12 * (s.nbody + s.nsite);
-    case Output::center_of_mass:
-      return 3;
-    case Output::mass_matrix:
-      return s.nv * s.nv;
-    default:
-      return s.nv;
+#define FB_X(name, rank, rows, columns, ...) \
+  case Output::name:                         \
+    return (rows) * (columns);
+    FB_OUTPUTS(FB_X)
+#undef FB_X
   }
+  return 0;
 }
 
 // (O.1)  pose of what is placed at (R0, p) in a link: x = O + r + R p, A = R R0
@@ -175,7 +171,8 @@ FB_FN void motion_parameter_adjoint(const Model<T, P>& m, const T* q, const T* a
   for (int d = 0; d < m.s.nv; ++d) w.theta_bar->dof_armature[d] += tau_bar[d] * a[d];
 }
 
-// where an output is taken; x: accelerations (inverse dynamics) or forces (forward dynamics)
+// where an output is taken; x: accelerations (inverse dynamics; zero for the bias) or forces
+// (forward dynamics)
 template <class T>
 struct OutputPoint {
   const T *q, *v, *x;
@@ -221,6 +218,7 @@ FB_FN void output(const Model<T, P>& m, Output kind, const OutputPoint<T>& at, T
       return center_of_mass(m, y, w);
     case Output::mass_matrix:
       return mass_matrix(m, y, w);
+    case Output::bias:
     case Output::inverse_dynamics:
       return inverse_dynamics(m, at.x, y, w, w.wrench);
     case Output::forward_dynamics:
@@ -244,6 +242,7 @@ FB_FN void output_adjoint(const Model<T, P>& m, Output kind, const OutputPoint<T
     case Output::mass_matrix:
       mass_matrix_adjoint(m, at.q, y_bar, w, q_bar);
       break;
+    case Output::bias:
     case Output::inverse_dynamics:
       inverse_dynamics_adjoint(m, at.v, at.x, y_bar, w, q_bar, bars.v, bars.x);
       motion_parameter_adjoint(m, at.q, at.x, y_bar, w);

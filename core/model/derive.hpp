@@ -307,15 +307,6 @@ FB_FN void derive_centre_adjoint(P mass, const P* com, P& mass_bar, P* com_bar, 
 // radius of the sphere about the geom's centre that holds it; a plane has none
 template <class P>
 FB_INLINE P bounding_radius(int type, const P* size, P hull_radius) {
-  enum {
-    kPlane = 0,
-    kSphere = 2,
-    kCapsule = 3,
-    kEllipsoid = 4,
-    kCylinder = 5,
-    kBox = 6,
-    kMesh = 7
-  };
   if (type == kSphere) return size[0];
   if (type == kCapsule) return size[0] + size[1];
   if (type == kEllipsoid) return max(size[0], max(size[1], size[2]));

@@ -1,20 +1,65 @@
-// The one schema of a model: joint and row types, sizes, integer tables, physical parameters and what
-// is derived from them. Everything that Python or a bridge must know of it is exported from here.
+// The one schema: types of joints and rows, sizes, integer tables, parameters with their rules,
+// outputs, options, statuses. Python reads these lists through the extension (bindings/schema.cpp);
+// a fact stands here and nowhere else.
 #pragma once
 #include "core/number/scalar.hpp"
 
 namespace fb {
 
-// no code lives in this part, so every instruction set shares it
-enum JointType : int { kFree = 0, kBall = 1, kSlide = 2, kHinge = 3 };
-enum EqualityType : int { kNoEquality = -1, kConnect = 0, kWeld = 1, kJointEquality = 2 };
-// whose friction a pair takes: the larger, its own, or that of the geom of higher priority
-enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecondFriction };
-
+// no code lives in this file, so every instruction set shares it
 // clang-format off
+#define FB_ENUM(constant, ...) constant,
+#define FB_ENUM_AT(constant, name, number, ...) constant = number,
+
+// ---- types of joints and rows
+
+// joints: constant, name, MuJoCo's number, coordinates, degrees of freedom
+#define FB_JOINTS(X)                                                                               \
+  X(kFree, free, 0, 7, 6) X(kBall, ball, 1, 4, 3)                                                  \
+  X(kSlide, slide, 2, 1, 1) X(kHinge, hinge, 3, 1, 1)
+enum JointType : int { FB_JOINTS(FB_ENUM_AT) };
+
+// equality constraints: constant, name, MuJoCo's number
+#define FB_EQUALITIES(X)                                                                           \
+  X(kNoEquality, none, -1) X(kConnect, connect, 0) X(kWeld, weld, 1) X(kJointEquality, joint, 2)
+enum EqualityType : int { FB_EQUALITIES(FB_ENUM_AT) };
+
+// whose friction a pair takes: the larger, its own, or that of the geom of higher priority
+#define FB_FRICTION_RULES(X)                                                                       \
+  X(kLargerFriction, larger) X(kOwnFriction, own)                                                  \
+  X(kFirstFriction, first) X(kSecondFriction, second)
+enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
+
+// ---- shapes and pairs of shapes
+
+// shapes of geoms, numbered as in MuJoCo; a pair names the smaller number first
+#define FB_SHAPES(X)                                                                               \
+  X(kPlane, 0) X(kSphere, 2) X(kCapsule, 3) X(kEllipsoid, 4) X(kCylinder, 5) X(kBox, 6) X(kMesh, 7)
+
+// pairs of shapes that can touch: kind, shape A, shape B, contact points (slots) it can give, and its
+// function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes
+#define FB_PAIRS(X)                                                                                \
+  X(kPlaneSphere, kPlane, kSphere, 1, plane_sphere)                                                \
+  X(kPlaneCapsule, kPlane, kCapsule, 2, plane_capsule)                                             \
+  X(kPlaneBox, kPlane, kBox, 8, plane_box)                                                         \
+  X(kPlaneCylinder, kPlane, kCylinder, 4, plane_cylinder)                                          \
+  X(kPlaneEllipsoid, kPlane, kEllipsoid, 1, plane_ellipsoid)                                       \
+  X(kPlaneMesh, kPlane, kMesh, 4, plane_mesh)                                                      \
+  X(kSphereSphere, kSphere, kSphere, 1, sphere_sphere)                                             \
+  X(kSphereCapsule, kSphere, kCapsule, 1, sphere_capsule)                                          \
+  X(kSphereBox, kSphere, kBox, 1, sphere_box)                                                      \
+  X(kCapsuleCapsule, kCapsule, kCapsule, 2, capsule_capsule)                                       \
+  X(kCapsuleBox, kCapsule, kBox, 3, capsule_box)                                                   \
+  X(kBoxBox, kBox, kBox, 8, box_box)
+#define FB_SHAPE_ENUM(name, number) name = number,
+enum ShapeType : int { FB_SHAPES(FB_SHAPE_ENUM) };
+enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
+
+// ---- what an engine is built from
+
 #define FB_SIZES(X)                                                                                \
-  X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair) X(neq)  \
-  X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
+  X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
+  X(neq) X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -33,27 +78,73 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
   X(act_forcelimited, nu)
 
-// physical parameters, named and shaped as MuJoCo's fields (ours:
-// dt, geom_restitution, contact_compliance, body_inertia_products)
+// rules for the values of a parameter: constant, and how a refusal ends
+#define FB_RULES(X)                                                                                \
+  X(any, "give finite numbers.")                                                                   \
+  X(not_negative, "it must be >= 0.")                                                              \
+  X(positive, "it must be > 0.")                                                                   \
+  X(fraction, "it must be from 0 to 1.")                                                           \
+  X(nonzero, "a scale must not be zero.")                                                          \
+  X(quaternion, "a quaternion must have a length > 0.")                                            \
+  X(axis, "an axis must have a length > 0.")                                                       \
+  X(range, "the lower end must not lie above the upper.")                                          \
+  X(moments, "all must be >= 0.")                                                                  \
+  X(products, "all must be >= 0.")                                                                 \
+  X(friction_loss, "give it a small frictionloss in the file.")
+enum class ParameterRule : int { FB_RULES(FB_ENUM) };
+
+// why the motion has no gradient with respect to a parameter
+inline constexpr const char* kHasGradient = nullptr;
+inline constexpr const char* kOnlyCompliance = "it only sets the default compliance of rows";
+inline constexpr const char* kOnlySites = "sites do not act on the motion";
+
+// physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
+// contact_compliance, body_inertia_products): name, rows, numbers in a row, unit, rule, the rows i
+// of a Layout s in which the rule is in force, why there is no gradient
 #define FB_PARAMETERS(X)                                                                           \
-  X(dt, 1) X(gravity, 3)                                                                           \
-  X(body_pos, 3 * s.nbody) X(body_quat, 4 * s.nbody) X(body_mass, s.nbody)                         \
-  X(body_ipos, 3 * s.nbody) X(body_iquat, 4 * s.nbody) X(body_inertia, 3 * s.nbody)                \
-  X(body_inertia_products, 3 * s.nbody)                                                            \
-  X(body_invweight0, 2 * s.nbody) X(dof_invweight0, s.nv) X(xfrc_applied, 6 * s.nbody)             \
-  X(qpos0, s.nq) X(qpos_spring, s.nq)                                                              \
-  X(jnt_pos, 3 * s.njnt) X(jnt_axis, 3 * s.njnt) X(jnt_range, 2 * s.njnt)                          \
-  X(jnt_stiffness, s.njnt) X(jnt_actfrcrange, 2 * s.njnt)                                          \
-  X(dof_damping, s.nv) X(dof_armature, s.nv) X(dof_frictionloss, s.nv)                             \
-  X(geom_pos, 3 * s.ngeom) X(geom_quat, 4 * s.ngeom) X(geom_size, 3 * s.ngeom)                     \
-  X(geom_friction, 3 * s.ngeom) X(geom_restitution, s.ngeom)                                       \
-  X(contact_compliance, s.ngeom) X(pair_friction, s.npair)                                         \
-  X(mesh_scale, 3 * s.nmesh) X(site_pos, 3 * s.nsite) X(site_quat, 4 * s.nsite)                    \
-  X(eq_data, 11 * s.neq) X(actuator_gainprm, 3 * s.nu) X(actuator_biasprm, 3 * s.nu)               \
-  X(actuator_gear, 6 * s.nu) X(actuator_ctrlrange, 2 * s.nu) X(actuator_forcerange, 2 * s.nu)
+  X(dt, 1, 1, "s", positive, true, kHasGradient)                                                   \
+  X(gravity, 3, 1, "m/s²", any, true, kHasGradient)                                                \
+  X(body_pos, s.nbody, 3, "m", any, true, kHasGradient)                                            \
+  X(body_quat, s.nbody, 4, "no unit", quaternion, true, kHasGradient)                              \
+  X(body_mass, s.nbody, 1, "kg", not_negative, true, kHasGradient)                                 \
+  X(body_ipos, s.nbody, 3, "m", any, true, kHasGradient)                                           \
+  X(body_iquat, s.nbody, 4, "no unit", quaternion, true, kHasGradient)                             \
+  X(body_inertia, s.nbody, 3, "kg·m²", moments, true, kHasGradient)                                \
+  X(body_inertia_products, s.nbody, 3, "kg·m²", products, true, kHasGradient)                      \
+  X(body_invweight0, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyCompliance)                  \
+  X(dof_invweight0, s.nv, 1, "1/kg or 1/(kg·m²)", any, true, kOnlyCompliance)                      \
+  X(xfrc_applied, s.nbody, 6, "N or N·m", any, true, kHasGradient)                                 \
+  X(qpos0, s.nq, 1, "m or rad", any, true, kHasGradient)                                           \
+  X(qpos_spring, s.nq, 1, "m or rad", any, true, kHasGradient)                                     \
+  X(jnt_pos, s.njnt, 3, "m", any, true, kHasGradient)                                              \
+  X(jnt_axis, s.njnt, 3, "no unit", axis, s.jnt_type[i] == kSlide || s.jnt_type[i] == kHinge,      \
+    kHasGradient)                                                                                  \
+  X(jnt_range, s.njnt, 2, "m or rad", range, listed(i, s.limit_jnt, s.nlimit), kHasGradient)       \
+  X(jnt_stiffness, s.njnt, 1, "N·m/rad or N/m", not_negative, true, kHasGradient)                  \
+  X(jnt_actfrcrange, s.njnt, 2, "N·m or N", range, s.jnt_forcelimited[i] > 0, kHasGradient)        \
+  X(dof_damping, s.nv, 1, "N·m·s/rad or N·s/m", not_negative, true, kHasGradient)                  \
+  X(dof_armature, s.nv, 1, "kg·m² or kg", not_negative, true, kHasGradient)                        \
+  X(dof_frictionloss, s.nv, 1, "N·m or N", friction_loss, listed(i, s.friction_dof, s.nfriction),  \
+    kHasGradient)                                                                                  \
+  X(geom_pos, s.ngeom, 3, "m", any, true, kHasGradient)                                            \
+  X(geom_quat, s.ngeom, 4, "no unit", quaternion, true, kHasGradient)                              \
+  X(geom_size, s.ngeom, 3, "m", not_negative, true, kHasGradient)                                  \
+  X(geom_friction, s.ngeom, 3, "no unit", not_negative, true, kHasGradient)                        \
+  X(geom_restitution, s.ngeom, 1, "no unit", fraction, true, kHasGradient)                         \
+  X(contact_compliance, s.ngeom, 1, "m/N", not_negative, true, kHasGradient)                       \
+  X(pair_friction, s.npair, 1, "no unit", not_negative, true, kHasGradient)                        \
+  X(mesh_scale, s.nmesh, 3, "no unit", nonzero, true, kHasGradient)                                \
+  X(site_pos, s.nsite, 3, "m", any, true, kOnlySites)                                              \
+  X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites)                                \
+  X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient)                              \
+  X(actuator_gainprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
+  X(actuator_biasprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
+  X(actuator_gear, s.nu, 6, "m or no unit", any, true, kHasGradient)                               \
+  X(actuator_ctrlrange, s.nu, 2, "of the control", range, s.act_ctrllimited[i] > 0, kHasGradient)  \
+  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)
 
 // what the step reads instead: placements and inertias in
-// link frames, pair coefficients (model.hpp derives them)
+// link frames, pair coefficients (derive.hpp derives them)
 #define FB_DERIVED(X)                                                                              \
   X(link_R, 9 * s.nlink) X(link_p, 3 * s.nlink) X(link_mass, s.nlink) X(link_com, 3 * s.nlink)     \
   X(link_I, 6 * s.nlink) X(body_R, 9 * s.nbody) X(body_p, 3 * s.nbody)                             \
@@ -61,6 +152,80 @@ enum FrictionRule : int { kLargerFriction, kOwnFriction, kFirstFriction, kSecond
   X(site_R, 9 * s.nsite) X(site_p, 3 * s.nsite)                                                    \
   X(pair_mu, s.npair) X(pair_restitution, s.npair) X(pair_compliance, s.npair)                     \
   X(eq_p1, 3 * s.neq) X(eq_p2, 3 * s.neq) X(eq_R1, 9 * s.neq) X(eq_R2, 9 * s.neq)
+
+// ---- outputs of a state: name, rank, rows, columns, inputs by name.  poses: bodies, then sites,
+// 12 numbers each (position, rotation matrix by rows)
+#define FB_OUTPUTS(X)                                                                              \
+  X(poses, 2, s.nbody + s.nsite, 12, "q")                                                          \
+  X(center_of_mass, 1, 3, 1, "q")                                                                  \
+  X(mass_matrix, 2, s.nv, s.nv, "q")                                                               \
+  X(bias, 1, s.nv, 1, "q v")                                                                       \
+  X(inverse_dynamics, 1, s.nv, 1, "q v a")                                                         \
+  X(forward_dynamics, 1, s.nv, 1, "q v tau")
+enum class Output : int { FB_OUTPUTS(FB_ENUM) };
+
+// ---- numerical options of a Simulator
+
+// choices: constant, word
+#define FB_FRICTION_MODELS(X) X(kConeFriction, cone) X(kBoxFriction, box)
+#define FB_SOLVERS(X) X(kNewtonSolver, newton) X(kPgsSolver, pgs)
+#define FB_GRADIENTS(X)                                                                            \
+  X(kGradientAuto, auto) X(kGradientImplicit, implicit) X(kGradientUnrolled, unrolled)
+enum FrictionModel : int { FB_FRICTION_MODELS(FB_ENUM) };
+enum SolverType : int { FB_SOLVERS(FB_ENUM) };
+enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
+
+// a default that depends on the number type R
+#define FB_BY_PRECISION(wide, narrow) (sizeof(R) == 8 ? wide : narrow)
+// name, type, default, allowed values (functions of bindings/schema.cpp), what it is.  What is
+// fixed() cannot be chosen; max_contacts is by default no more than the model's pairs can give
+#define FB_OPTIONS(X)                                                                              \
+  X(margin, real, 0.005, at_least(0),                                                              \
+    "contact and limit rows are built below this gap [m or rad]")                                  \
+  X(v_recover, real, 0.5, above(0),                                                                \
+    "largest speed of recovery from penetration [m/s]")                                            \
+  X(v_rest, real, 0.05, at_least(0),                                                               \
+    "approach speed below which restitution is zero [m/s]")                                        \
+  X(tolerance, real, FB_BY_PRECISION(1e-10, 1e-4), above(0),                                       \
+    "residual of the contact solve, relative to the largest row velocity")                         \
+  X(max_sweeps, whole, 200, whole(1, 1000000),                                                     \
+    "cap on Gauss-Seidel sweeps in one step")                                                      \
+  X(max_contacts, whole, 100, whole(0, 10000),                                                     \
+    "contacts one world can hold")                                                                 \
+  X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS),                          \
+    "cone: the true cone; box: each tangent by itself")                                            \
+  X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS),                                       \
+    "newton: sweeps, then Newton steps on the active set; pgs: sweeps only")                       \
+  X(gradient, GradientMode, kGradientAuto, FB_WORDS(FB_GRADIENTS),                                 \
+    "implicit: the solution is differentiated; unrolled: the sweeps are (solver pgs only); auto: " \
+    "implicit where the solve finished, unrolled elsewhere")                                       \
+  X(regularization, real, FB_BY_PRECISION(1e-6, 1e-4), fixed(),                                    \
+    "default compliance, as a share of the bodies' inverse weights")
+
+template <class R>
+struct Options {
+  using real = R;
+  using whole = int;
+#define FB_X(name, type, value, ...) type name = value;
+  FB_OPTIONS(FB_X)
+#undef FB_X
+};
+
+// ---- what can go wrong in a world: constant, name, bit, sentence
+#define FB_STATUSES(X)                                                                             \
+  X(kNonFinite, NONFINITE, 1u,                                                                     \
+    "the state holds a NaN or an infinity from this step on; nothing was reset. Look at the "      \
+    "controls and the state before it, or take a smaller dt.")                                     \
+  X(kContactOverflow, CONTACT_OVERFLOW, 2u,                                                        \
+    "more contacts than max_contacts were found and the last ones were left out; pass a larger "   \
+    "max_contacts to the Simulator.")                                                              \
+  X(kUnconverged, UNCONVERGED, 4u,                                                                 \
+    "the contact solve reached max_sweeps above its tolerance; the step holds the last sweep's "   \
+    "impulses. Pass a larger max_sweeps or a larger tolerance.")                                   \
+  X(kNoGradient, NO_GRADIENT, 8u,                                                                  \
+    "this step has no gradient, since contacts were left out of it; pass a larger max_contacts "   \
+    "to the Simulator.")
+enum StatusBit : unsigned { FB_STATUSES(FB_ENUM_AT) };
 
 // clang-format on
 

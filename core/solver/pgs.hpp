@@ -2,12 +2,9 @@
 // Projected Gauss-Seidel sweeps find the active set, Newton steps on it finish.  Pure algebra; rows
 // of one island are dense among themselves and zero elsewhere. Proof: docs/derivations/solver.md.
 #pragma once
-#include "core/number/scalar.hpp"
+#include "core/model/schema.hpp"
 
 namespace fb::FB_ISA {
-
-// how a solve is differentiated: auto takes the sweeps where it did not finish
-enum GradientMode : int { kGradientAuto, kGradientImplicit, kGradientUnrolled };
 
 template <class T>
 struct RowProblem {

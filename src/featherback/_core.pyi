@@ -19,6 +19,12 @@ def table_names() -> list[str]:
 def parameter_names() -> list[str]:
     """Physical parameters in the order in which they lie in a flat array."""
 
+def shape_types() -> list[tuple[str, int]]:
+    """Shapes of geoms: (name, MuJoCo's number)."""
+
+def pair_table() -> list[tuple[str, int, int, int, int]]:
+    """Pairs of shapes that can touch: (name, kind, shape A, shape B, contact points)."""
+
 CONTACT_NUMBERS: int = 10
 
 TRACE_NUMBERS: int = 5

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import featherback as fb
+from featherback._core import pair_table
 from tests.core import references
 from tests.core.ops_models import (
     Case,
@@ -34,14 +35,15 @@ Sampler = Callable[[np.random.Generator], Vector]
 
 # adjoints that have tests of their own
 PAIR_ADJOINTS = """
-    ball_on_box box_box box_box_one box_corner capsule_box capsule_capsule capsule_places
-    closest_on_segments closest_slot closest_to_box collide cut_polygon direction edge_point
-    edge_touch end_slot exit_of_segment face_touches has hold_within mesh_vertex opposed_corners
-    parallel_weight pass_of_edge plane_ball plane_box plane_capsule plane_cylinder
-    plane_ellipsoid plane_mesh plane_point plane_sphere point_box rim_direction slot sphere_box
-    sphere_capsule sphere_sphere stretch_in_slab stretch_over_face touch_of_balls vertex_touch
+    ball_on_box box_box_one box_corner capsule_places closest_on_segments closest_slot
+    closest_to_box collide cut_polygon direction edge_point end_slot exit_of_segment face_touches
+    hold_within mesh_vertex opposed_corners parallel_weight pass_of_edge plane_ball plane_point
+    point_box rim_direction slot stretch_in_slab stretch_over_face touch_of_balls vertex_touch
 """
-TESTED_ELSEWHERE = dict.fromkeys(PAIR_ADJOINTS.split(), "tests/core/test_collision_adjoint.py")
+PAIR_FUNCTIONS = [name.replace("-", "_") for name, *_ in pair_table()]
+TESTED_ELSEWHERE = dict.fromkeys(
+    [*PAIR_ADJOINTS.split(), *PAIR_FUNCTIONS], "tests/core/test_collision_adjoint.py"
+)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 import featherback as fb
-from featherback import _ops
+from featherback import _oracle
 
 
 @cache
 def pure() -> Any:
     """Return the ops that need no model."""
-    return _ops.pure_ops()
+    return _oracle.pure_ops()
 
 
 class Case:
@@ -41,10 +41,9 @@ class Case:
         """The ops of the model under the simulator's parameters and options."""
         structure, sim = self.model.structure, self.sim
         theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
-        limits = ("max_contacts", "max_sweeps")
-        sizes = {**structure.sizes, **{k: getattr(sim.options, k) for k in limits}}
+        limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
         vert = structure.vert.reshape(-1)
-        return _ops.model_ops(sizes, structure.tables, theta, vert, sim.options.core())
+        return _oracle.model_ops(*structure.packed(**limits), theta, vert, sim.options)
 
 
 TREE = """

@@ -9,25 +9,14 @@ import mujoco
 import numpy as np
 import pytest
 
-from featherback import _ops
+from featherback import _oracle
+from featherback._core import pair_table
 
-KINDS = (
-    "plane-sphere",
-    "plane-capsule",
-    "plane-box",
-    "plane-cylinder",
-    "plane-ellipsoid",
-    "plane-mesh",
-    "sphere-sphere",
-    "sphere-capsule",
-    "sphere-box",
-    "capsule-capsule",
-    "capsule-box",
-    "box-box",
-)
+# name -> kind and number of contact points
+PAIRS = {name: (kind, slots) for name, kind, _, _, slots in pair_table()}
+KINDS = tuple(PAIRS)
 SEED = 20240607
 NO_MESH = np.zeros((0, 3))
-PLANES = KINDS[:6]
 
 Array = np.ndarray
 
@@ -94,9 +83,14 @@ def mesh_points(mesh: Array, stretch: Array) -> Array:
     return (((points @ R.T + p) * (1 + stretch)) - p) @ R
 
 
+def pairs(kind: str, a: Array, b: Array, vert: Array = NO_MESH) -> _oracle.ShapePairs:
+    """Worlds of one kind of pair."""
+    return _oracle.ShapePairs(PAIRS[kind][0], np.atleast_2d(a), np.atleast_2d(b), vert)
+
+
 def collide(kind: str, a: Array, b: Array, vert: Array = NO_MESH, **options: object) -> Array:
     """Touches (worlds, slots, 8): phi, n, p, on."""
-    return _ops.collide(KINDS.index(kind), np.atleast_2d(a), np.atleast_2d(b), vert, **options)
+    return pairs(kind, a, b, vert).collide(**options)
 
 
 def lowest(touch: Array) -> Array:
@@ -305,9 +299,7 @@ def test_tangent_agrees_with_finite_differences(kind: str, rng: np.random.Genera
     for s, t in zip(a, b, strict=True):
         twists, sizes = rng.normal(size=(2, 6)), rng.normal(size=(2, 3)) * 0.1
         tans = [tangent(s, twists[0], sizes[0]), tangent(t, twists[1], sizes[1])]
-        exact = _ops.collide_tangent(
-            KINDS.index(kind), s[None], tans[0][None], t[None], tans[1][None], vert
-        )[0]
+        exact = pairs(kind, s, t, vert).tangent(tans[0][None], tans[1][None])[0]
         runs = [
             collide(
                 kind,
@@ -343,7 +335,7 @@ def test_degenerate_shapes_give_finite_unit_normals() -> None:
         assert np.allclose(np.linalg.norm(touch[..., 1:4], axis=-1), 1, atol=1e-14), kind
         assert touch[..., 7].any(), kind
         zero = np.zeros((1, 15))
-        tans = _ops.collide_tangent(KINDS.index(kind), a[None], zero, b[None], zero + 1, vert)
+        tans = pairs(kind, a, b, vert).tangent(zero, zero + 1)
         assert np.isfinite(tans[touch[..., 7] > 0]).all(), kind
 
 

@@ -7,16 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
-from featherback import _ops
 from tests.core.test_collision import (
     KINDS,
     NO_MESH,
+    PAIRS,
     SEED,
     Array,
     collide,
     framed,
     mesh_of,
     moved_along,
+    pairs,
     random_pairs,
     rotation,
     shape,
@@ -70,7 +71,7 @@ def edge_pairs(rng: np.random.Generator, worlds: int, tilts: list[float]) -> tup
 
 def slots_of(kind: str) -> range:
     """The slots of a kind of pair."""
-    return range(_ops.pair_slots(KINDS.index(kind)))
+    return range(PAIRS[kind][1])
 
 
 def adjoint(
@@ -78,8 +79,7 @@ def adjoint(
 ) -> Array:
     """Bars (worlds, 18): pose (6) and size (3) of A, then of B; `vert` gives the mesh."""
     vert = options.pop("vert", NO_MESH)
-    a, b = (np.atleast_2d(x) for x in pair)
-    return _ops.collide_adjoint(KINDS.index(kind), slot, a, b, vert, np.atleast_2d(bar), **options)
+    return pairs(kind, *pair, vert).adjoint(slot, np.atleast_2d(bar), **options)
 
 
 def core_distance(kind: str, a: Array, b: Array, phi: Array) -> Array:
@@ -93,7 +93,7 @@ def pairing_errors(
     kind: str, a: Array, b: Array, vert: Array, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Errors of <point_bar, touch_tan> = <bars, seeds> over the sum of |terms|, on, distances."""
-    index, worlds = KINDS.index(kind), len(a)
+    worlds = len(a)
     twists, sizes = rng.normal(size=(2, worlds, 6)), rng.normal(size=(2, worlds, 3))
     tans = [
         np.array([tangent(*row) for row in zip(shapes, twists[k], sizes[k], strict=True)])
@@ -101,7 +101,7 @@ def pairing_errors(
     ]
     seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]], axis=1)
     touch = collide(kind, a, b, vert)
-    touch_tan = _ops.collide_tangent(index, a, tans[0], b, tans[1], vert)
+    touch_tan = pairs(kind, a, b, vert).tangent(tans[0], tans[1])
     errors, distances = np.zeros(touch.shape[:2]), np.zeros(touch.shape[:2])
     for slot in slots_of(kind):
         bar = rng.normal(size=(worlds, 7))
@@ -292,19 +292,17 @@ def test_dual_numbers_over_the_adjoint_match_differences(
     kind: str, rng: np.random.Generator
 ) -> None:
     """Carry tangents through the adjoint: second derivatives match differences of the first."""
-    index, vert, step = KINDS.index(kind), mesh_of(kind, rng), 1e-6
+    vert, step = mesh_of(kind, rng), 1e-6
     a, b = random_pairs(rng, 80, 0.2)
     checked = 0
     for s, t in zip(a, b, strict=True):
         twists, sizes = rng.normal(size=(2, 6)), rng.normal(size=(2, 3)) * 0.1
         bar = rng.normal(size=(1, 7))
         for slot in np.nonzero(collide(kind, s, t, vert)[0, :, 7])[0]:
-            exact = _ops.collide_adjoint_tangent(
-                index,
+            exact = pairs(kind, s, t, vert).adjoint_tangent(
                 int(slot),
-                (s[None], tangent(s, twists[0], sizes[0])[None]),
-                (t[None], tangent(t, twists[1], sizes[1])[None]),
-                vert,
+                tangent(s, twists[0], sizes[0])[None],
+                tangent(t, twists[1], sizes[1])[None],
                 bar,
             )[0]
             runs = [
@@ -365,8 +363,9 @@ def test_adjoint_of_capsules_along_edges_pairs_with_tangent(rng: np.random.Gener
 def test_adjoint_refuses_wrong_tables() -> None:
     """Name what is wrong with a slot or a cotangent."""
     one = np.zeros((1, 15))
-    with pytest.raises(ValueError, match=r"^collide_adjoint\(\): no such slot\.$"):
-        _ops.collide_adjoint(0, 1, one, one, NO_MESH, np.zeros((1, 7)))
-    message = r"^collide_adjoint\(\): point_bar must be a table of \(worlds, 7\)\.$"
+    spheres = pairs("plane-sphere", one, one)
+    with pytest.raises(ValueError, match=r"^adjoint\(\): no such slot\.$"):
+        spheres.adjoint(1, np.zeros((1, 7)))
+    message = r"^adjoint\(\): point_bar must be a table of \(worlds, 7\)\.$"
     with pytest.raises(ValueError, match=message):
-        _ops.collide_adjoint(0, 0, one, one, NO_MESH, np.zeros((1, 6)))
+        spheres.adjoint(0, np.zeros((1, 6)))

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from featherback.model.pairs import BOX, TYPE_NAMES, candidate_pairs, is_supported
+from featherback.model.pairs import SHAPES, candidate_pairs, is_supported, type_name
 from tests.model.helpers import mjcf, read
 
 FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
@@ -86,9 +86,9 @@ def test_candidates_are_those_of_mujoco(seed: int) -> None:
     }
     assert {k: ours[k] for k in theirs if k in ours} == theirs
     # MuJoCo's routine for two boxes ignores the margin beyond overlap
-    assert {k for k in set(ours) - set(theirs) if not (model.geom_type[list(k)] == BOX).all()} == (
-        set()
-    )
+    assert {
+        k for k in set(ours) - set(theirs) if not (model.geom_type[list(k)] == SHAPES["box"]).all()
+    } == (set())
 
 
 def test_order_and_masks() -> None:
@@ -140,7 +140,7 @@ def test_supported_pairs() -> None:
     """Support plane against every solid, and sphere, capsule and box among themselves."""
     first, second = np.meshgrid(np.arange(9, dtype=np.int32), np.arange(9, dtype=np.int32))
     table = is_supported(first, second) & (first <= second)
-    found = {f"{TYPE_NAMES[a]}-{TYPE_NAMES[b]}" for b, a in np.argwhere(table)}
+    found = {f"{type_name(a)}-{type_name(b)}" for b, a in np.argwhere(table)}
     assert found == {
         "plane-sphere",
         "plane-capsule",

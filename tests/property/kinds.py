@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import featherback as fb
-from featherback.model.pairs import TYPE_NAMES, is_supported
+from featherback._core import pair_table
 
 Vector = NDArray[np.float64]
 
@@ -27,13 +27,7 @@ MESH = (
 
 def supported_pairs() -> list[str]:
     """Return the names of all pairs of shapes that have a collision routine."""
-    kinds = np.arange(len(TYPE_NAMES), dtype=np.int32)
-    return [
-        f"{TYPE_NAMES[a]}-{TYPE_NAMES[b]}"
-        for a in kinds
-        for b in kinds[a:]
-        if is_supported(np.array([a]), np.array([b]))[0]
-    ]
+    return [name for name, *_ in pair_table()]
 
 
 def _geom(kind: str, friction: float) -> str:

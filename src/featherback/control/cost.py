@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from featherback.control.controls import real_numbers
 from featherback.errors import ParameterError
 from featherback.model import Model
+from featherback.model.joints import FREE
 from featherback.sim import Simulator
 
 Array = NDArray[np.float64]
@@ -89,7 +90,7 @@ def final_place(model: Model, body: str, target: ArrayLike, *, weight: float = 1
         )
     number = model.body_names.index(body)
     joint = int(model.mujoco.body_jntadr[number])
-    if joint < 0 or int(model.mujoco.jnt_type[joint]) != 0:
+    if joint < 0 or int(model.mujoco.jnt_type[joint]) != FREE:
         raise ParameterError(
             f'{where}: body "{body}" has no free joint; name a body that moves freely.'
         )

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.model import Model
+from featherback.model.joints import BALL, FREE
 
 Array = NDArray[np.float64]
-FREE, BALL = 0, 1  # MuJoCo's numbers of joint types
 
 
 def quaternion_columns(model: Model) -> list[int]:

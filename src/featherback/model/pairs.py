@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._core import pair_table, shape_types
+
 if TYPE_CHECKING:
     import mujoco
 
-# MuJoCo's geom types, in its order
-PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH, SDF = range(9)
-
-TYPE_NAMES = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")
+# shapes of geoms by name, numbered as in MuJoCo
+SHAPES = dict(shape_types())
 
 # rows of the table of pairs that are filtered at once
 _BLOCK = 1024
@@ -62,9 +62,17 @@ class Pairs:
 
 def is_supported(type1: NDArray[np.int32], type2: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Say which pairs of geom types have a collision routine; type1 <= type2."""
-    simple = (SPHERE, CAPSULE, BOX)
-    plane = (type1 == PLANE) & np.isin(type2, (SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH))
-    return plane | (np.isin(type1, simple) & np.isin(type2, simple))
+    supported = np.zeros(type1.shape, bool)
+    for _, _, a, b, _ in pair_table():
+        supported |= (type1 == a) & (type2 == b)
+    return supported
+
+
+def type_name(number: int) -> str:
+    """Return MuJoCo's word for a geom type, whether or not there is a shape for it."""
+    import mujoco
+
+    return mujoco.mjtGeom(number).name.removeprefix("mjGEOM_").lower()
 
 
 def candidate_pairs(model: mujoco.MjModel) -> Pairs:
@@ -146,7 +154,7 @@ def _passes(model: mujoco.MjModel, a: NDArray[np.int32], b: NDArray[np.int32]) -
     contype, conaffinity = model.geom_contype, model.geom_conaffinity
     passed = ((contype[a] & conaffinity[b]) | (contype[b] & conaffinity[a])) != 0
     # two planes never meet
-    passed &= (model.geom_type[a] != PLANE) | (model.geom_type[b] != PLANE)
+    passed &= (model.geom_type[a] != SHAPES["plane"]) | (model.geom_type[b] != SHAPES["plane"])
 
     body_a, body_b = model.geom_bodyid[a], model.geom_bodyid[b]
     weld_a, weld_b = model.body_weldid[body_a], model.body_weldid[body_b]

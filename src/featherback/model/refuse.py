@@ -309,7 +309,7 @@ def _refuse_pair(
 ) -> None:
     """Refuse one pair of geoms by name."""
     names = [
-        f"{pairing.TYPE_NAMES[model.geom_type[number]]} {geom_label(model, number)}"
+        f"{pairing.type_name(int(model.geom_type[number]))} {geom_label(model, number)}"
         for number in (first, second)
     ]
     findings.refuse(

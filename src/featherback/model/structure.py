@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback._core import parameter_names, table_names
+from featherback._core import (
+    equality_types,
+    friction_rules,
+    option_table,
+    pair_table,
+    parameter_names,
+    size_names,
+    table_names,
+)
 from featherback.model.compiler import muted
+from featherback.model.joints import FREE, JOINTS, SINGLE
+from featherback.model.pairs import SHAPES
 
 if TYPE_CHECKING:
     import mujoco
@@ -24,28 +34,10 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-# MuJoCo's geom types, in the order in which a pair names them
-PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
-# (type, type) -> (kind in core/collision/shape.hpp, touches it can give)
-PAIR_KINDS: dict[tuple[int, int], tuple[int, int]] = {
-    (PLANE, SPHERE): (0, 1),
-    (PLANE, CAPSULE): (1, 2),
-    (PLANE, BOX): (2, 8),
-    (PLANE, CYLINDER): (3, 4),
-    (PLANE, ELLIPSOID): (4, 1),
-    (PLANE, MESH): (5, 4),
-    (SPHERE, SPHERE): (6, 1),
-    (SPHERE, CAPSULE): (7, 1),
-    (SPHERE, BOX): (8, 1),
-    (CAPSULE, CAPSULE): (9, 2),
-    (CAPSULE, BOX): (10, 3),
-    (BOX, BOX): (11, 8),
-}
-JOINT_DOFS = {0: 6, 1: 3, 2: 1, 3: 1}
-MAX_CONTACTS = 100
-MAX_SWEEPS = 200
-NO_EQUALITY = -1
-EQUALITY_KINDS = {0: 0, 1: 1, 2: 2}
+# (shape, shape) -> (kind of pair, contact points it can give)
+PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
+EQUALITIES = {row.name: row.number for row in equality_types()}
+FRICTION_RULES = {row.name: row.number for row in friction_rules()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +59,16 @@ class Structure:
     vert: Floats
     touches: int
 
+    def packed(self, **limits: int) -> tuple[Ints, Ints]:
+        """Return int32 sizes and tables, one after another, in the core's order.
+
+        Args:
+            limits: sizes that replace the model's own, such as max_contacts.
+        """
+        sizes = {**self.sizes, **limits}
+        tables = [self.tables[name] for name in table_names()]
+        return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
+
 
 def build_structure(parsed: Parsed) -> Structure:
     """Build the engine's arrays from a parsed model."""
@@ -78,7 +80,8 @@ def build_structure(parsed: Parsed) -> Structure:
     touches = _add_pairs(parsed, tables)
     _add_equalities(parsed, tables)
     _add_actuators(parsed, tables)
-    limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != 0))
+    limits = {row.name: row.default for row in option_table() if row.kind == "whole"}
+    limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != FREE))
     tables["limit_jnt"] = limited.astype(np.int32)
     tables["friction_dof"] = np.flatnonzero(m.dof_frictionloss > 0).astype(np.int32)
     sizes = {
@@ -98,8 +101,8 @@ def build_structure(parsed: Parsed) -> Structure:
         "nlimit": len(limited),
         "nfriction": len(tables["friction_dof"]),
         "nvert": len(vert),
-        "max_contacts": min(touches, MAX_CONTACTS),
-        "max_sweeps": MAX_SWEEPS,
+        "max_contacts": min(touches, limits["max_contacts"]),
+        "max_sweeps": limits["max_sweeps"],
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])
@@ -120,16 +123,17 @@ def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
             qadr.append(int(m.jnt_qposadr[j]))
             dof.append(int(m.jnt_dofadr[j]))
             joint.append(j)
-            last_dof.append(int(m.jnt_dofadr[j]) + JOINT_DOFS[int(m.jnt_type[j])] - 1)
+            last_dof.append(int(m.jnt_dofadr[j]) + JOINTS[int(m.jnt_type[j])].nv - 1)
             link = len(parent) - 1
             jnt_link[j] = link
         body_link[b] = link
-    ndof = [0] + [JOINT_DOFS[k] for k in kind[1:]]
+    ndof = [0] + [JOINTS[k].nv for k in kind[1:]]
     dof_parent = np.arange(-1, m.nv - 1, dtype=np.int32)
     for link in range(1, len(parent)):
         dof_parent[dof[link]] = last_dof[parent[link]]
     massive = np.zeros(len(parent), np.int32)
     massive[body_link[1:]] = 1
+    single = np.isin(m.jnt_type, SINGLE)
     tables.update(
         body_parent=m.body_parentid,
         body_link=body_link,
@@ -139,7 +143,7 @@ def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
         jnt_qadr=m.jnt_qposadr,
         jnt_dofadr=m.jnt_dofadr,
         jnt_link=jnt_link,
-        jnt_forcelimited=m.jnt_actfrclimited.astype(np.int32) * (m.jnt_type >= 2),
+        jnt_forcelimited=m.jnt_actfrclimited.astype(np.int32) * single,
         link_parent=np.array(parent),
         link_type=np.array(kind),
         link_qadr=np.array(qadr),
@@ -183,7 +187,7 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
     hulls: dict[int, tuple[int, int]] = {}
     vert: list[Floats] = []
     for g in range(m.ngeom):
-        if m.geom_type[g] != MESH or m.geom_dataid[g] < 0:
+        if m.geom_type[g] != SHAPES["mesh"] or m.geom_dataid[g] < 0:
             continue
         mesh = int(m.geom_dataid[g])
         if mesh not in hulls:
@@ -232,7 +236,7 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
     """Name each pair's kind and whose friction it takes; return the number of touches."""
     m, pairs = parsed.mujoco, parsed.pairs
     kind = np.zeros(len(pairs), np.int32)
-    rule = np.zeros(len(pairs), np.int32)
+    rule = np.full(len(pairs), FRICTION_RULES["larger"], np.int32)
     touches = 0
     for k in range(len(pairs)):
         a, b = int(pairs.geom1[k]), int(pairs.geom2[k])
@@ -240,9 +244,9 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
         touches += slots
         lead = int(m.geom_priority[a]) - int(m.geom_priority[b])
         if np.isfinite(pairs.friction[k]):
-            rule[k] = 1
+            rule[k] = FRICTION_RULES["own"]
         elif lead != 0:
-            rule[k] = 2 if lead > 0 else 3
+            rule[k] = FRICTION_RULES["first" if lead > 0 else "second"]
     tables.update(
         pair_geom1=pairs.geom1,
         pair_geom2=pairs.geom2,
@@ -255,13 +259,15 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
 
 def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name the equality constraints that act."""
+    import mujoco
+
     m = parsed.mujoco
-    kind = np.full(m.neq, NO_EQUALITY, np.int32)
+    kind = np.full(m.neq, EQUALITIES["none"], np.int32)
     site = np.zeros(m.neq, np.int32)
     for e in range(m.neq):
         if parsed.keep_equality[e] and m.eq_active0[e]:
-            kind[e] = EQUALITY_KINDS[int(m.eq_type[e])]
-            site[e] = int(m.eq_objtype[e]) == 6
+            kind[e] = m.eq_type[e]
+            site[e] = m.eq_objtype[e] == mujoco.mjtObj.mjOBJ_SITE
     tables.update(eq_type=kind, eq_obj1=m.eq_obj1id, eq_obj2=m.eq_obj2id, eq_site=site)
 
 

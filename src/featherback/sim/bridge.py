@@ -26,6 +26,7 @@ from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
+from featherback.model.joints import BALL, FREE
 from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.directions import theta_direction
@@ -79,9 +80,6 @@ __all__ = [
     "require_finite_states",
     "world_error",
 ]
-
-# MuJoCo's numbers of joint types
-FREE, BALL = 0, 1
 
 _handles = itertools.count(1)
 _bridges: weakref.WeakValueDictionary[str, Bridge] = weakref.WeakValueDictionary()
@@ -140,6 +138,9 @@ class Bridge:
         params: the parameters in force, by name, read-only.
         shapes: shapes of the parameters, by name.
         signature: what a bridge to a framework asks for.
+        step_one: (q, v, act, u) -> q1, v1, act1 where the model has activations, and status; None
+            where the arrays do not fit as they are.
+        linearize_one: (q, v, act, u) -> A, B and status; None likewise.
     """
 
     def __init__(
@@ -148,10 +149,10 @@ class Bridge:
         """Build the engine; see the class."""
         structure = model.structure
         self.model, self.options, self.threads = model, options, threads
-        sizes = {**structure.sizes, **options.capacities()}
-        self.engine = _build(sizes, structure, theta.astype(dtype), options, threads)
+        self.engine = _build(structure, theta.astype(dtype), options, threads)
+        self.step_one, self.linearize_one = self.engine.step_one, self.engine.linearize_one
         check_workspace("Simulator()", self.workspace_bytes * threads)
-        lengths = (model.nq, model.nv, sizes["na"], model.nu)
+        lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
         self.layout = StateLayout(model.name, *lengths, dtype, _quaternions(model))
         self.params = MappingProxyType(_split(theta, structure.params))
         self.shapes = {name: a.shape for name, a in self.params.items()}
@@ -159,14 +160,6 @@ class Bridge:
         own = self.layout
         self.signature = Signature(handle, model.name, dtype.name, own.nq, own.nv, own.na, own.nu)
         _bridges[handle] = self
-
-    def step_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
-        """Return (q1, v1, status) of one world; None where the arrays do not fit as they are."""
-        return self.engine.step_one(q, v, u) if act is None else None
-
-    def linearize_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
-        """Return (A, B, status) of one world; None where the arrays do not fit as they are."""
-        return self.engine.linearize_one(q, v, u) if act is None else None
 
     @property
     def workspace_bytes(self) -> int:
@@ -234,21 +227,18 @@ class Bridge:
         """Advance x, real[worlds, rows, nx]: rows are steps + 1, or one row that moves."""
         if not len(x) or not steps:
             return
-        q, v = self._apart(x)
-        arrays = {
-            "q": q,
-            "v": v,
-            "u": u,
-            "u_first": u_first,
-            "theta": theta,
-            "steps": steps,
-            "status": found.status,
-            "status_step": found.step,
-            "residual": residual,
-            "sweeps": sweeps,
-        }
-        self.engine.rollout(arrays, progress)
-        self._together(x, q, v)
+        self.engine.rollout(
+            x,
+            u,
+            theta,
+            found.status,
+            found.step,
+            steps=steps,
+            u_first=u_first,
+            residual=residual,
+            sweeps=sweeps,
+            progress=progress,
+        )
 
     @_job
     def vjp(
@@ -274,31 +264,22 @@ class Bridge:
             trace: real[worlds, steps, TRACE_NUMBERS], written.
         """
         found = WorldStatus.ok(len(x))
-        q, v = self._apart(x)
-        q_bar, v_bar = self._apart(bars.x)
-        q_cot, v_cot = (None, None) if x_cot is None else self._apart(x_cot)
         self.engine.vjp(
-            {
-                "q": q,
-                "v": v,
-                "u": path.u,
-                "u_first": first,
-                "theta": path.theta,
-                "q_cot": q_cot,
-                "v_cot": v_cot,
-                "q_bar": q_bar,
-                "v_bar": v_bar,
-                "u_bar": bars.u,
-                "theta_bar": theta_bar,
-                "finish_params": first == 0,
-                "status": found.status,
-                "status_step": found.step,
-                "unrolled": bars.unrolled,
-                "ties": bars.ties,
-                "trace": trace,
-            }
+            x,
+            path.u,
+            path.theta,
+            x_cot,
+            bars.x,
+            bars.u,
+            theta_bar,
+            found.status,
+            found.step,
+            bars.unrolled,
+            bars.ties,
+            u_first=first,
+            finish_params=first == 0,
+            trace=trace,
         )
-        self._together(bars.x, q_bar, v_bar)
         return found
 
     @_job
@@ -308,9 +289,8 @@ class Bridge:
         """Run tangents along all states: x_dot is real[worlds, steps + 1, nx], row 0 is read."""
         found = WorldStatus.ok(path.worlds)
         if path.worlds and path.steps:
-            q_dot, v_dot = self._apart(x_dot)
-            self.engine.jvp(self._along(path, (q_dot, v_dot), du, dtheta, found))
-            self._together(x_dot, q_dot, v_dot)
+            own = (path.x, path.u, path.theta)
+            self.engine.jvp(*own, x_dot, du, dtheta, found.status, found.step)
         return found
 
     @_job
@@ -332,28 +312,19 @@ class Bridge:
             theta_bars: of the parameters, likewise.
         """
         found = WorldStatus.ok(path.worlds)
-        x_dot, du, dtheta = directions
-        own = self._along(path, self._apart(x_dot), du, dtheta, found)
-        cots = [(None, None) if c is None else self._apart(c) for c in cotangents]
-        q_bars, v_bars = zip(*(self._apart(b.x) for b in bars), strict=True)
         self.engine.hvp(
-            {
-                **own,
-                "q_cot": cots[0][0],
-                "v_cot": cots[0][1],
-                "q_cot_dot": cots[1][0],
-                "v_cot_dot": cots[1][1],
-                "q_bar": q_bars[0],
-                "q_bar_dot": q_bars[1],
-                "v_bar": v_bars[0],
-                "v_bar_dot": v_bars[1],
-                "u_bar_dot": bars[1].u,
-                "theta_bar": theta_bars[0],
-                "theta_bar_dot": theta_bars[1],
-            }
+            path.x,
+            path.u,
+            path.theta,
+            *directions,
+            *cotangents,
+            bars[0].x,
+            bars[1].x,
+            bars[1].u,
+            *theta_bars,
+            found.status,
+            found.step,
         )
-        for bar, q_bar, v_bar in zip(bars, q_bars, v_bars, strict=True):
-            self._together(bar.x, q_bar, v_bar)
         return found
 
     @_job
@@ -361,8 +332,8 @@ class Bridge:
         """Write the Jacobians A, real[worlds, n, n], and B, real[worlds, n, nu], of a step."""
         found = WorldStatus.ok(point.worlds)
         if point.worlds:
-            q, v = self._apart(point.x)
-            self.engine.linearize(q, v, point.u, point.theta, A, B, found.status, found.step)
+            own = (point.x, point.u, point.theta)
+            self.engine.linearize(*own, A, B, found.status, found.step)
         return found
 
     @_job
@@ -379,8 +350,8 @@ class Bridge:
             overflow: uint8[worlds].
         """
         if point.worlds:
-            q, v = self._apart(point.x)
-            self.engine.contacts(q, v, point.u, point.theta, numbers, pair, count, overflow)
+            own = (point.x, point.u, point.theta)
+            self.engine.contacts(*own, numbers, pair, count, overflow)
 
     @_job
     def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:
@@ -393,8 +364,7 @@ class Bridge:
             y: real[worlds, ...].
         """
         if len(y):
-            q, v, third = _three(inputs)
-            self.engine.evaluate(name, q, v, third, y, theta, {})
+            self.engine.output(name, *_three(inputs), theta, y)
 
     @_job
     def output_vjp(
@@ -408,10 +378,8 @@ class Bridge:
     ) -> None:
         """Add the gradient of a loss on an output to `bars`, one for each of its inputs."""
         if len(y_bar):
-            q, v, third = _three(inputs)
-            given = dict(zip(("q", "v", "x"), _three(bars), strict=True)) | {"theta": theta_bar}
-            given = {name: bar for name, bar in given.items() if bar is not None}
-            self.engine.evaluate(name, q, v, third, y_bar, theta, given)
+            own = _three(inputs)
+            self.engine.output_vjp(name, *own, theta, y_bar, *_three(bars), theta_bar)
 
     # for bridges to frameworks
 
@@ -441,37 +409,13 @@ class Bridge:
         theta = np.concatenate([a.reshape(-1) for a in self.params.values()])
         return Bridge, (self.model, self.options, self.layout.dtype, self.threads, theta)
 
-    def _apart(self, x: Real) -> tuple[Real, Real]:
-        """Return q and v of flat states, each contiguous."""
-        q, v = self.layout.q(x), self.layout.v(x)
-        return np.ascontiguousarray(q), np.ascontiguousarray(v)
 
-    def _together(self, x: Real, q: Real, v: Real) -> None:
-        """Write q and v into flat states."""
-        self.layout.q(x)[...], self.layout.v(x)[...] = q, v
-
-    def _along(
-        self,
-        path: Trajectory,
-        dots: tuple[Real, Real],
-        du: Real | None,
-        dtheta: Real | None,
-        found: WorldStatus,
-    ) -> dict[str, Any]:
-        """Return the arrays that forward mode and second order share."""
-        q, v = self._apart(path.x)
-        own = {"q": q, "v": v, "u": path.u, "theta": path.theta}
-        along = {"q_dot": dots[0], "v_dot": dots[1], "du": du, "dtheta": dtheta}
-        return {**own, **along, "status": found.status, "status_step": found.step}
-
-
-def _build(
-    sizes: dict[str, int], structure: Structure, theta: Real, options: Options, threads: int
-) -> Engine:
+def _build(structure: Structure, theta: Real, options: Options, threads: int) -> Engine:
     """Return an engine; say in a sentence what the system has too little of."""
+    limits = {"max_contacts": options.max_contacts, "max_sweeps": options.max_sweeps}
     vert = structure.vert.astype(theta.dtype)
     try:
-        return Engine(sizes, structure.tables, theta, vert, options.core(), isa(), threads)
+        return Engine(*structure.packed(**limits), theta, vert, options, isa(), threads)
     except RuntimeError as error:
         # nothing else in it asks the system for threads
         raise ParameterError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import ParameterError, WorldError
+from featherback.model.joints import BALL, FREE
 from featherback.sim.differences import Slopes, slopes, stencil
 from featherback.sim.inputs import NO_GRADIENT, is_whole, refuse_without_gradient
 from featherback.sim.rollout import Rollout
@@ -244,8 +245,8 @@ def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
     q = base["q"] + SPREAD["q"] * rng.normal(size=model.nq)
     tables = model.mujoco
     for kind, at in zip(tables.jnt_type, tables.jnt_qposadr, strict=True):
-        if kind in (0, 1):
-            first = int(at) + (3 if kind == 0 else 0)
+        if kind in (FREE, BALL):
+            first = int(at) + (3 if kind == FREE else 0)
             q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
     out["q"] = q
     out["v"] = base["v"] + SPREAD["v"] * rng.normal(size=model.nv)

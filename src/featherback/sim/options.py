@@ -1,106 +1,64 @@
-"""Numerical options of a Simulator, and the checks of what its constructor is given."""
+"""Numerical options of a Simulator: names, defaults and allowed values are those of the core."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import difflib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from featherback._core import OptionRow, Options, option_table
 from featherback.errors import ParameterError
 from featherback.model import Model
 from featherback.sim.inputs import is_whole, shown
 
 DTYPES = ("float64", "float32")
-FRICTIONS = ("cone", "box")
-SOLVERS = ("newton", "pgs")
-# in the core's order
-GRADIENTS = ("auto", "implicit", "unrolled")
-REGULARIZATION = {"float64": 1e-6, "float32": 1e-4}
-TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 MAX_REAL = float(np.finfo(np.float64).max)
-MAX_SWEEPS, MAX_CONTACTS, MAX_THREADS = 1_000_000, 10_000, 256
+MAX_THREADS = 256
+CHOSEN = {row.name: row for row in option_table() if row.kind != "fixed"}
+"""The options that a caller may choose, by name."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """Numerical options of a Simulator; `sim.options` prints them with their values.
-
-    Attributes:
-        margin: contact and limit rows are built below this gap [m or rad].
-        v_recover: largest speed of recovery from penetration [m/s].
-        v_rest: approach speed below which restitution is zero [m/s].
-        tolerance: residual of the contact solve, relative to the largest row velocity.
-        max_sweeps: cap on Gauss-Seidel sweeps in one step.
-        max_contacts: contacts one world can hold.
-        friction: "cone" (true cone) or "box" (each tangent by itself).
-        solver: "newton" (sweeps, then Newton steps on the active set) or "pgs" (sweeps only).
-        gradient: "auto" (implicit where the solve finished, unrolled elsewhere), "implicit" (the
-            solution is differentiated) or "unrolled" (the sweeps are).
-        regularization: default compliance, as a share of the bodies' inverse weights.
-    """
-
-    margin: float
-    v_recover: float
-    v_rest: float
-    tolerance: float
-    max_sweeps: int
-    max_contacts: int
-    friction: str
-    solver: str
-    gradient: str
-    regularization: float
-
-    def core(self) -> dict[str, float | int]:
-        """Return the options in the core's terms."""
-        values: dict[str, float | int] = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in ("friction", "solver", "gradient", "max_contacts")
-        }
-        values["box_friction"] = int(self.friction == "box")
-        values["newton"] = int(self.solver == "newton")
-        values["gradient"] = GRADIENTS.index(self.gradient)
-        return values
-
-    def capacities(self) -> dict[str, int]:
-        """Return the sizes of an engine that are options."""
-        return {"max_contacts": self.max_contacts, "max_sweeps": self.max_sweeps}
-
-
-def read_options(where: str, model: Model, dtype: str, given: dict[str, Any]) -> Options:
+def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any]) -> Options:
     """Check the options of a Simulator; None stands for the default.
 
     Args:
         where: the call, for messages.
-        model: the model.
-        dtype: name of the number type.
+        model: the model, whose pairs say how many contacts a world can hold.
+        dtype: name of the dtype, on which some defaults depend.
         given: options by name.
     """
-    check_choice(where, "friction", given["friction"], FRICTIONS)
-    check_choice(where, "solver", given["solver"], SOLVERS)
-    _check_gradient(where, given["gradient"], given["solver"])
-    tolerance, contacts = given["tolerance"], given["max_contacts"]
-    return Options(
-        margin=check_positive(where, "margin", given["margin"], zero=True),
-        v_recover=check_positive(where, "v_recover", given["v_recover"]),
-        v_rest=check_positive(where, "v_rest", given["v_rest"], zero=True),
-        tolerance=check_positive(
-            where, "tolerance", TOLERANCE[dtype] if tolerance is None else tolerance
-        ),
-        max_sweeps=check_integer(where, "max_sweeps", given["max_sweeps"], 1, MAX_SWEEPS),
-        max_contacts=check_integer(
-            where,
-            "max_contacts",
-            model.structure.sizes["max_contacts"] if contacts is None else contacts,
-            0,
-            MAX_CONTACTS,
-        ),
-        friction=given["friction"],
-        solver=given["solver"],
-        gradient=given["gradient"],
-        regularization=REGULARIZATION[dtype],
-    )
+    for name in given:
+        if name not in CHOSEN:
+            near = difflib.get_close_matches(str(name), CHOSEN, n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(CHOSEN)}."
+            raise ParameterError(f'{where}: unknown option "{name}"; {hint}')
+    values: dict[str, Any] = {}
+    for row in option_table():
+        value = given.get(row.name)
+        if value is not None:
+            values[row.name] = _checked(where, row, value)
+        elif row.name == "max_contacts":
+            values[row.name] = model.structure.sizes["max_contacts"]
+        else:
+            values[row.name] = row.default_float32 if dtype == "float32" else row.default
+    if values["gradient"] == "unrolled" and values["solver"] != "pgs":
+        raise ParameterError(
+            f'{where}: gradient is "unrolled" and solver is "{values["solver"]}"; only sweeps can '
+            'be reversed, so pass solver="pgs" with it, or gradient="auto".'
+        )
+    return Options(**values)
+
+
+def _checked(where: str, row: OptionRow, value: Any) -> Any:
+    """Return the value of an option, or refuse it."""
+    if row.kind == "choice":
+        check_choice(where, row.name, value, tuple(row.choices))
+        return value
+    if row.kind == "whole":
+        return check_integer(where, row.name, value, int(row.least), int(row.most))
+    return check_positive(where, row.name, value, zero=not row.open)
 
 
 def read_dtype(where: str, value: Any) -> np.dtype[Any]:
@@ -126,16 +84,6 @@ def check_model(where: str, model: Any) -> None:
         raise ParameterError(
             f"{where}: model is of type {type(model).__name__}; pass what featherback.load or "
             'featherback.models returns, such as featherback.load("robot.xml").'
-        )
-
-
-def _check_gradient(where: str, gradient: str, solver: str) -> None:
-    """Refuse a mode of differentiation that does not go with the solver."""
-    check_choice(where, "gradient", gradient, GRADIENTS)
-    if gradient == "unrolled" and solver != "pgs":
-        raise ParameterError(
-            f'{where}: gradient is "unrolled" and solver is "{solver}"; only sweeps can be '
-            'reversed, so pass solver="pgs" with it, or gradient="auto".'
         )
 
 

@@ -1,6 +1,6 @@
 // Ops that need no model: small functions of the core over flat inputs.
 #pragma once
-#include "bindings/ops_table.hpp"
+#include "tests/native/ops_table.hpp"
 
 namespace fb::ops {
 
@@ -204,7 +204,7 @@ struct SolveRowsOp {
       p.max_sweeps = 2000;
       p.box_friction = box;
       p.newton = plain_sweeps == 0;
-      p.gradient = core::kGradientAuto;
+      p.gradient = kGradientAuto;
       if (plain_sweeps > 0) {
         p.max_sweeps = plain_sweeps;
         p.tolerance = R(0);

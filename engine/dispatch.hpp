@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/kernel.hpp"
+#include "engine/task.hpp"
 
 namespace fb {
 

@@ -8,12 +8,14 @@
 #include <memory>
 #include <stdexcept>
 
-#include "bindings/kernel.hpp"
-#include "bindings/ops_table.hpp"
+#include "engine/task.hpp"
+#include "tests/native/ops_table.hpp"
 
 namespace fb::ops {
 
 namespace nb = nanobind;
+
+using IntArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // a model's arrays in one machine number
 template <class R>
@@ -34,7 +36,7 @@ struct ModelNumbers {
 
 struct ModelBox {
   Layout s{};
-  std::map<std::string, std::vector<int32_t>> tables;
+  std::vector<int32_t> tables;
   ModelNumbers<double> wide;
   ModelNumbers<float> narrow;
   EngineOptions options{};
@@ -58,13 +60,12 @@ struct ModelBox {
       return narrow;
   }
   template <class T>
-  core::Options<core::Real<T>> opts() const {
+  Options<core::Real<T>> opts() const {
     using R = core::Real<T>;
-    const EngineOptions& o = options;
+    auto o = core::options_as<R>(options);
     // single precision cannot reach a tolerance meant for double
-    const double tolerance = sizeof(R) == 4 && o.tolerance < 1e-4 ? 1e-4 : o.tolerance;
-    return {R(o.margin),  R(o.v_recover), R(o.v_rest), R(tolerance), R(o.regularization),
-            o.max_sweeps, o.box_friction, o.newton,    o.gradient};
+    if (sizeof(R) == 4 && options.tolerance < 1e-4) o.tolerance = R(1e-4);
+    return o;
   }
 };
 
@@ -256,7 +257,7 @@ struct StepThetaOp {
 // (q, v, x, theta) -> an output
 struct OutputOp {
   Box box;
-  core::Output kind;
+  Output kind;
   template <class T>
   void forward(const T* x, T* y) const {
     const int nq = box->s.nq, nv = box->s.nv;
@@ -283,31 +284,16 @@ struct OutputOp {
   }
 };
 
-inline Box make_box(nb::dict sizes, nb::dict tables, const Numbers& theta, const Numbers& vert,
-                    nb::dict options) {
-  using IntArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+// sizes and tables in the order of the schema
+inline Box make_box(const IntArray& sizes, const IntArray& tables, const Numbers& theta,
+                    const Numbers& vert, const EngineOptions& options) {
   Box box = std::make_shared<ModelBox>();
-  Layout& s = box->s;
-#define FB_X(name) s.name = nb::cast<int>(sizes[#name]);
-  FB_SIZES(FB_X)
-#undef FB_X
-#define FB_X(name, count)                           \
-  {                                                 \
-    IntArray a = nb::cast<IntArray>(tables[#name]); \
-    auto& keep = box->tables[#name];                \
-    keep.assign(a.data(), a.data() + a.size());     \
-    s.name = keep.data();                           \
-  }
-  FB_TABLES(FB_X)
-#undef FB_X
+  box->tables.assign(tables.data(), tables.data() + tables.size());
+  box->s = core::bind_layout(core::read_sizes(sizes.data()), box->tables.data());
+  const Layout& s = box->s;
   box->wide.fill(s, theta, vert);
   box->narrow.fill(s, theta, vert);
-  box->options = {
-      nb::cast<double>(options["margin"]),         nb::cast<double>(options["v_recover"]),
-      nb::cast<double>(options["v_rest"]),         nb::cast<double>(options["tolerance"]),
-      nb::cast<double>(options["regularization"]), nb::cast<int>(options["max_sweeps"]),
-      nb::cast<int>(options["box_friction"]),      nb::cast<int>(options["newton"]),
-      nb::cast<int>(options["gradient"])};
+  box->options = options;
   return box;
 }
 
@@ -353,11 +339,10 @@ inline OpTable model_table(const Box& box) {
       "step pair contact contact_data touch joint_row_data equality_data ball_limit joint_equality "
       "log "
       "actuation actuator integrate inverse_dynamics";
-  const auto output = [&](core::Output kind, const char* adjoint_of) {
+  const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));
   };
-  using core::Output;
   return {
       {"output_poses", output(Output::poses, "output poses placed_pose")},
       {"output_center_of_mass", output(Output::center_of_mass, "center_of_mass body_centre")},

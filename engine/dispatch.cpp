@@ -1,5 +1,5 @@
 // Which kernels were built, and which this processor runs.
-#include "bindings/dispatch.hpp"
+#include "engine/dispatch.hpp"
 
 #include <cstdlib>
 #include <cstring>

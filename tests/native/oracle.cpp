@@ -1,4 +1,4 @@
-// featherback._ops: forwards and adjoints of the core by name, over one flat vector of inputs, for
+// featherback._oracle: forwards and adjoints of the core by name, over one flat vector of inputs, for
 // the tests. Each op is a struct with a forward and an adjoint written once in T; it is run in
 // double, float, lanes and dual numbers.
 #include <nanobind/nanobind.h>
@@ -6,9 +6,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings/collision_ops.hpp"
-#include "bindings/ops_model.hpp"
-#include "bindings/ops_pure.hpp"
+#include "tests/native/collision_ops.hpp"
+#include "tests/native/ops_model.hpp"
+#include "tests/native/ops_pure.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -29,7 +29,7 @@ struct OpSet {
 
 }  // namespace
 
-NB_MODULE(_ops, m) {
+NB_MODULE(_oracle, m) {
   register_collision_ops(m);
   nb::class_<OpSet>(m, "OpSet", "A table of ops.")
       .def("names",
@@ -69,13 +69,14 @@ NB_MODULE(_ops, m) {
   m.def("pure_ops", [] { return OpSet{table()}; }, "Ops that need no model.");
   m.def(
       "model_ops",
-      [](nb::dict sizes, nb::dict tables, Vector theta, Vector vert, nb::dict options) {
+      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options) {
         return OpSet{model_table(make_box(sizes, tables, input(theta), input(vert), options))};
       },
       "Ops of one model, from the arrays an Engine is built from.");
   m.def(
       "rows",
-      [](nb::dict sizes, nb::dict tables, Vector theta, Vector vert, nb::dict options, Vector x) {
+      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options,
+         Vector x) {
         const RowDump d =
             dump_rows(make_box(sizes, tables, input(theta), input(vert), options), input(x));
         return nb::make_tuple(output(d.A), output(d.b), output(d.lo), output(d.hi), output(d.mu),

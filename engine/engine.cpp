@@ -1,0 +1,196 @@
+// Memory, kernels and threads of an engine.
+#include "engine/engine.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+namespace fb {
+
+Buffer aligned_buffer(size_t bytes) {
+  char* p = static_cast<char*>(::operator new[](bytes + 64, std::align_val_t(64), std::nothrow));
+  if (!p)
+    throw OutOfMemory("there is no memory for " + std::to_string((bytes >> 20) + 1) +
+                      " MiB of scratch; take fewer worlds, threads or max_contacts (see "
+                      "Simulator.memory).");
+  return Buffer(p);
+}
+
+namespace {
+
+std::unique_ptr<Pool> make_pool(int threads) {
+  try {
+    return std::make_unique<Pool>(threads);
+  } catch (const std::system_error&) {
+    throw std::runtime_error("the system refuses to start " + std::to_string(threads) +
+                             " threads; pass a smaller number as threads, or raise its limits "
+                             "(ulimit -u, ulimit -v).");
+  }
+}
+
+Buffer copy_of(const Numbers& x, int real_bytes) {
+  const size_t bytes = x.count * real_bytes;
+  Buffer b = aligned_buffer(bytes);
+  if (bytes > 0) std::memcpy(b.get(), x.at, bytes);
+  return b;
+}
+
+}  // namespace
+
+Engine::Use::Use(Engine& engine) : owner_(engine.owner_) {
+  const pid_t own = getpid();
+  pid_t before = owner_.load();
+  if (before == own || !owner_.compare_exchange_strong(before, own))
+    throw std::runtime_error(
+        "this Simulator is already running in another thread; give each thread its own Simulator");
+}
+
+Engine::Engine(const ModelArrays& model, const EngineOptions& options, const std::string& isa,
+               int threads)
+    : options_(options),
+      threads_(threads),
+      pool_(make_pool(threads)),
+      scratch_(threads),
+      scratch_bytes_(threads, 0) {
+  const auto constants = std::make_shared<Constants>();
+  constants_ = constants;
+  constants->tables = model.tables;
+  if (model.sizes.size() != sizeof(Sizes) / sizeof(int))
+    throw std::invalid_argument("sizes has a wrong length");
+  const Sizes sizes = host::read_sizes(model.sizes.data());
+  if (long(model.tables.size()) != host::table_size(sizes))
+    throw std::invalid_argument("tables has a wrong length");
+  layout_ = host::bind_layout(sizes, constants->tables.data());
+  const KernelSet* set = find_kernels(isa);
+  if (!set) throw std::invalid_argument("no kernels for instruction set " + isa);
+  const bool wide = model.real_bytes == 8;
+  one_ = wide ? set->double_one : set->float_one;
+  many_ = wide ? set->double_many : set->float_many;
+  dual_ = wide ? set->double_dual : set->float_dual;
+  if (long(model.theta.count) != theta_size())
+    throw std::invalid_argument("theta has a wrong length");
+  constants->theta = copy_of(model.theta, model.real_bytes);
+  constants->vert = copy_of(model.vert, model.real_bytes);
+  constants->derived = aligned_buffer(derived_bytes());
+  derived_other_ = aligned_buffer(derived_bytes());
+  one_->derive(layout_, constants->theta.get(), constants->vert.get(), constants->derived.get());
+}
+
+Engine::Engine(const Engine& other)
+    : layout_(other.layout_),
+      options_(other.options_),
+      constants_(other.constants_),
+      one_(other.one_),
+      many_(other.many_),
+      dual_(other.dual_),
+      threads_(other.threads_),
+      pool_(make_pool(threads_)),
+      scratch_(threads_),
+      scratch_bytes_(threads_, 0),
+      derived_other_(aligned_buffer(other.derived_bytes())) {}
+
+void Engine::open_task(WorldsTask& t, long worlds, const void* theta, bool theta_per_world) {
+  t.layout = layout_;
+  t.options = options_;
+  t.theta = constants_->theta.get();
+  t.derived = constants_->derived.get();
+  t.vert = constants_->vert.get();
+  t.worlds = worlds;
+  if (!theta) return;
+  t.theta = theta;
+  t.theta_per_world = theta_per_world;
+  if (theta_per_world) return;
+  one_->derive(layout_, t.theta, t.vert, derived_other_.get());
+  t.derived = derived_other_.get();
+}
+
+char* Engine::workspace(int thread, size_t bytes) {
+  if (scratch_bytes_[thread] < bytes) {
+    scratch_bytes_[thread] = 0;
+    scratch_[thread] = aligned_buffer(bytes);
+    std::memset(scratch_[thread].get(), 0, bytes);
+    scratch_bytes_[thread] = bytes;
+  }
+  return scratch_[thread].get();
+}
+
+// after a fork the old pool is left alone, since its threads are not there to be joined
+Pool& Engine::pool() {
+  if (!pool_->usable()) {
+    (void)pool_.release();
+    pool_ = make_pool(threads_);
+  }
+  return *pool_;
+}
+
+size_t Engine::workspace_bytes() const {
+  size_t largest = 0;
+  for (const Kernel* k : {one_, many_, dual_})
+    if (k->workspace_bytes(layout_) > largest) largest = k->workspace_bytes(layout_);
+  return largest;
+}
+
+// a block of one world shares a parameter between its lanes: it takes each world's row in turn
+template <class Task>
+void Engine::run_each_world(const Kernel& kernel, Kernel::Job<Task> job, const Task& task) {
+  const size_t row = size_t(theta_size()) * kernel.real_bytes;
+  std::vector<Buffer> own(scratch_.size());
+  for (Buffer& b : own) b = aligned_buffer(derived_bytes());
+  pool().run(task.worlds, [&](int thread, long world) {
+    Task t = task;
+    t.theta = static_cast<const char*>(task.theta) + world * row;
+    t.theta_per_world = false;
+    kernel.derive(layout_, t.theta, t.vert, own[thread].get());
+    t.derived = own[thread].get();
+    job(t, world, scratch_[thread].get());
+  });
+}
+
+// lanes pay from two worlds on
+template <class Task>
+void Engine::run_job(JobOf<Task> job, const Task& task) {
+  const Kernel* k = task.worlds > 1 ? many_ : one_;
+  if (!(k->*job)) k = dual_;
+  const size_t bytes =
+      std::is_same_v<Task, LinearizeTask> ? k->linear_bytes(layout_) : k->workspace_bytes(layout_);
+  for (size_t i = 0; i < scratch_.size(); ++i) workspace(int(i), bytes);
+  if (k->width == 1 && task.theta_per_world && k != dual_) return run_each_world(*k, k->*job, task);
+  const long blocks = (task.worlds + k->width - 1) / k->width;
+  pool().run(blocks, [&](int thread, long b) { (k->*job)(task, b, scratch_[thread].get()); });
+}
+template void Engine::run_job(JobOf<RolloutTask>, const RolloutTask&);
+template void Engine::run_job(JobOf<VjpTask>, const VjpTask&);
+template void Engine::run_job(JobOf<JvpTask>, const JvpTask&);
+template void Engine::run_job(JobOf<HvpTask>, const HvpTask&);
+template void Engine::run_job(JobOf<OutputTask>, const OutputTask&);
+template void Engine::run_job(JobOf<OutputVjpTask>, const OutputVjpTask&);
+template void Engine::run_job(JobOf<ContactsTask>, const ContactsTask&);
+template void Engine::run_job(JobOf<LinearizeTask>, const LinearizeTask&);
+
+void Engine::run_one(const RolloutTask& t) {
+  one_->rollout(t, 0, workspace(0, one_->workspace_bytes(layout_)));
+}
+void Engine::run_one(const LinearizeTask& t) {
+  one_->linearize(t, 0, workspace(0, one_->linear_bytes(layout_)));
+}
+
+void in_pieces(long steps, const std::function<void(long, long)>& work,
+               const std::function<void(long)>& after) {
+  using Clock = std::chrono::steady_clock;
+  long piece = 1;
+  for (long from = 0; from < steps;) {
+    const long to = from + piece < steps ? from + piece : steps;
+    const auto start = Clock::now();
+    work(from, to);
+    after(to);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (seconds < 0.025) piece *= 2;
+    if (seconds > 0.1 && piece > 1) piece /= 2;
+    from = to;
+  }
+}
+
+}  // namespace fb

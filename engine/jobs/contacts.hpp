@@ -1,0 +1,48 @@
+// The contacts that a step sees, world by world, compact.
+#pragma once
+#include "engine/world_block.hpp"
+
+namespace fb::FB_ISA {
+
+// those of lane k in the step that was just run: (gap, point, normal, force on B) in the world
+template <class T, class P>
+FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long world, int k) {
+  using R = Real<T>;
+  const Layout& s = b.m.s;
+  int32_t count = 0;
+  R* numbers = static_cast<R*>(t.numbers) + world * s.max_contacts * kContactSize;
+  int32_t* pair = t.pair + world * s.max_contacts;
+  const R h = lane(T(b.m.theta.dt[0]), k);
+  for (int i = 0; i < b.w.ngroup; ++i) {
+    const RowGroup& group = b.w.group[i];
+    const RowGeometry<T>& c = b.w.geometry[i];
+    if (group.kind != kContactRows || !mask_lane(c.active, k)) continue;
+    Vec3<T> t1, t2;
+    tangents(c.n, t1, t2);
+    Vec3<T> f = c.n * b.w.lam[group.row];
+    if (group.rows == 3) f += t1 * b.w.lam[group.row + 1] + t2 * b.w.lam[group.row + 2];
+    const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(group.linkA, group.linkB));
+    const T y[kContactSize] = {c.phi, p.x, p.y, p.z, c.n.x, c.n.y, c.n.z, f.x, f.y, f.z};
+    for (int e = 0; e < kContactSize; ++e)
+      numbers[count * kContactSize + e] = lane(y[e], k) / (e < 7 ? R(1) : h) + R(0);
+    pair[count++] = group.source;
+  }
+  t.count[world] = count;
+  t.overflow[world] = mask_lane(b.w.overflow, k);
+}
+
+template <class T, class P>
+FB_FN void run_contacts(const ContactsTask& t, long index, char* workspace) {
+  WorldBlock<T, P> b;
+  b.open(t, index, workspace, false);
+  const WorldsOf<T> block(t, index);
+  const Layout& s = b.m.s;
+  load(block, t.x, state_size(s), b.x);
+  if (s.nu > 0) load(block, t.u, s.nu, b.u);
+  for (int k = 0; k < block.count(); ++k) {
+    step(b.m, b.o, b.x, b.u, only_lane<T>(k), b.x1, b.w);
+    write_contacts(t, b, block.first + k, k);
+  }
+}
+
+}  // namespace fb::FB_ISA

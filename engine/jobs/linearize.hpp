@@ -1,0 +1,101 @@
+// Jacobians of one step for the worlds of a block.
+#pragma once
+#include "core/linearize/step.hpp"
+#include "engine/world_block.hpp"
+
+namespace fb::FB_ISA {
+
+// rows of v+ where a solve is differentiated sweep by sweep: one adjoint of the step for each
+template <class T, class P>
+FB_FN void unrolled_velocity_rows(WorldBlock<T, P>& b, LinearWork<T>& f) {
+  const Layout& s = b.m.s;
+  const Mask<T> here = b.w.unrolled;
+  const T* v_bar = velocity_of(s, b.x_bar);
+  for (int i = 0; i < s.nv; ++i) {
+    for (int d = 0; d < state_size(s); ++d) b.x1_bar[d] = T(d == s.nq + i ? 1 : 0);
+    adjoint_lanes(b);
+    lower_tangent(s, b.x, b.x_bar, b.x2);
+    T* row = f.dof_row(i);
+    for (int d = 0; d < s.nv; ++d) row[d] = select(here, b.x2[d], row[d]);
+    for (int d = 0; d < s.nv + s.na; ++d) row[s.nv + d] = select(here, v_bar[d], row[s.nv + d]);
+    T* control = row + 2 * s.nv + s.na;
+    for (int a = 0; a < s.nu; ++a) control[a] = select(here, b.u_bar[a], control[a]);
+  }
+}
+
+// numbers of one lane, a register at a time where they lie side by side; adding zero turns -0 to 0
+template <class T>
+FB_FN void store_columns(const T* x, int k, int n, Real<T>* out) {
+  int c = 0;
+  if constexpr (kLanes<T> == 1)
+    for (; c + kPack<T> <= n; c += kPack<T>) put_pack<T>(pack_at(x + c) + Pack<T>(0), out + c);
+  for (; c < n; ++c) out[c] = lane(x[c], k) + Real<T>(0);
+}
+// one row of (A, B) into the worlds of lanes [from, to)
+template <class T>
+FB_FN void store_line(const LinearizeTask& t, const WorldsOf<T>& block, int row, const T* line,
+                      int from, int to) {
+  using R = Real<T>;
+  const Layout& s = t.layout;
+  const int n = 2 * s.nv + s.na, nu = s.nu;
+  for (int k = from; k < to && k < block.count(); ++k) {
+    const long world = block.first + k;
+    store_columns(line, k, n, static_cast<R*>(t.A) + (world * n + row) * n);
+    store_columns(line + n, k, nu, static_cast<R*>(t.B) + (world * n + row) * nu);
+  }
+}
+
+// Jacobians of the step that was just run, for lanes [from, to)
+template <class T, class P>
+FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, WorldBlock<T, P>& b,
+                           LinearWork<T>& f, int from, int to) {
+  const Layout& s = b.m.s;
+  const StepPoint<T> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
+  const Mask<T> missing = b.w.overflow;
+  velocity_jacobian(b.m, b.o, at, b.w, f);
+  // a state may be NaN where no Jacobian looks
+  Mask<T> finite = all_finite(b.x1, state_size(s));
+  if (any(b.w.unrolled)) unrolled_velocity_rows(b, f);
+  T* const scratch[4] = {b.x2, velocity_of(s, b.x_bar), b.x1_bar, b.x_bar};
+  turn_blocks(b.m, at, b.x1, scratch, f);
+  for (int d = 0; d < s.nv; ++d) {
+    position_row(b.m, d, f);
+    finite = finite & finite_columns(f.line, f.stride) & finite_columns(f.dof_row(d), f.stride);
+    store_line(t, block, d, f.line, from, to);
+    store_line(t, block, s.nv + d, f.dof_row(d), from, to);
+  }
+  for (int k = from; k < to && k < block.count(); ++k) {
+    const long world = block.first + k;
+    const bool good = mask_lane(finite, k);
+    t.status.status[world] |= !good ? kNonFinite : mask_lane(missing, k) ? kNoGradient : 0u;
+    if (t.status.status[world]) t.status.step[world] = 0;
+  }
+}
+
+template <class T>
+FB_FN size_t linear_workspace(const Layout& s, size_t workspace, char* base, LinearWork<T>& f) {
+  return workspace + carve_linear(s, base ? base + workspace : nullptr, f);
+}
+
+// workspace_bytes: of a block, after which lies what the Jacobian needs
+template <class T, class P>
+FB_FN void run_linearize(const LinearizeTask& t, long index, char* workspace,
+                         size_t workspace_bytes) {
+  WorldBlock<T, P> b;
+  b.open(t, index, workspace, false);
+  LinearWork<T> f;
+  linear_workspace(b.m.s, workspace_bytes, workspace, f);
+  const WorldsOf<T> block(t, index);
+  const Layout& s = b.m.s;
+  load(block, t.x, state_size(s), b.x);
+  if (s.nu > 0) load(block, t.u, s.nu, b.u);
+  step(b.m, b.o, b.x, b.u, Mask<T>(true), b.x1, b.w);
+  if (kLanes<T> == 1 || !any(b.w.overflow)) return linearize_lanes(t, block, b, f, 0, kLanes<T>);
+  // too many rows together, so each lane by itself
+  for (int k = 0; k < block.count(); ++k) {
+    step(b.m, b.o, b.x, b.u, only_lane<T>(k), b.x1, b.w);
+    linearize_lanes(t, block, b, f, k, k + 1);
+  }
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,30 @@
+// Steps of one block of worlds, one after the other.
+#pragma once
+#include "engine/world_block.hpp"
+
+namespace fb::FB_ISA {
+
+template <class T, class P>
+FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
+  using R = Real<T>;
+  WorldBlock<T, P> b;
+  b.open(t, index, workspace, false);
+  const WorldsOf<T> block(t, index);
+  const Layout& s = b.m.s;
+  const int nx = state_size(s);
+  load(block, row_of<R>(t.x, t.first_step), nx, b.x);
+  for (long k = t.first_step; k < t.last_step; ++k) {
+    if (s.nu > 0) load(block, row_of<R>(t.u, k), s.nu, b.u);
+    step_block(b);
+    Mask<T> finite(true);
+    for (int i = 0; i < nx; ++i) finite = finite & is_finite(b.x[i] = b.x1[i]);
+    note_status<T>(block, t.status, k, kNonFinite, !finite);
+    note_status<T>(block, t.status, k, kContactOverflow, b.w.overflow);
+    note_status<T>(block, t.status, k, kUnconverged, b.w.unconverged & finite);
+    note_largest(block, t.residual, b.w.residual);
+    note_largest(block, t.sweeps, b.w.sweeps);
+    store(block, row_of<R>(t.x_out, t.x, k + 1), nx, b.x);
+  }
+}
+
+}  // namespace fb::FB_ISA

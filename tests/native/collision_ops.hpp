@@ -1,0 +1,245 @@
+// The pair functions of core/collision/pairs.hpp and their adjoints for the tests: scalars, lanes,
+// tangents. A shape is 15 numbers: position (3), rotation (9, row major), size (3).
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "core/collision/pairs.hpp"
+
+namespace fb::ops {
+
+namespace core = fb::FB_ISA;
+namespace nb = nanobind;
+
+using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Array = nb::ndarray<nb::numpy, double>;
+
+inline constexpr int kShapeNumbers = 15, kTouchNumbers = 8, kBarNumbers = 18;
+
+// a NumPy array that owns its numbers
+inline Array make_array(std::vector<double> numbers, std::initializer_list<size_t> shape) {
+  auto* kept = new std::vector<double>(std::move(numbers));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+  return Array(kept->data(), shape, owner);
+}
+
+// the shapes of a kind of pair
+inline void shapes_of(int kind, ShapeType* types) {
+#define FB_X(pair, a, b, slots, function) \
+  if (kind == pair) {                     \
+    types[0] = a;                         \
+    types[1] = b;                         \
+  }
+  FB_PAIRS(FB_X)
+#undef FB_X
+}
+
+// two shapes of one kind of pair in many worlds; the mesh is the same in all
+class ShapePairs {
+ public:
+  ShapePairs(int kind, Table a, Table b, Table vert)
+      : kind_(kind), shape_{std::move(a), std::move(b)}, vert_(std::move(vert)) {
+    if (kind < 0 || kind >= kPairKinds)
+      throw nb::value_error("ShapePairs(): no such kind of pair.");
+    require_shapes(shape_[0]);
+    require_shapes(shape_[1]);
+    shapes_of(kind, type_);
+  }
+
+  // (worlds, slots, 8): phi, n, p, on.  lanes: 1, 4 or 8 worlds in one number; single: in float32
+  Array collide(int lanes, bool single) const {
+    const auto run = [&]<class T>(T) { return collide_in<T>(); };
+    std::vector<double> out;
+    if (single)
+      out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
+    else
+      out = lanes == 1   ? run(double())
+            : lanes == 4 ? run(core::Lane<double, 4>())
+                         : run(core::Lane<double, 8>());
+    return make_array(std::move(out), {worlds(), slots(), size_t(kTouchNumbers)});
+  }
+
+  // (worlds, slots, 7): the tangents of phi, n, p, given those of the shapes
+  Array tangent(Table a_tan, Table b_tan) const {
+    require_shapes(a_tan);
+    require_shapes(b_tan);
+    const Table* tans[2] = {&a_tan, &b_tan};
+    std::vector<double> out;
+    for (size_t w = 0; w < worlds(); ++w) {
+      core::ContactPoint<D> touch[core::kMaxSlots];
+      core::collide(kind_, dual_shape(0, w, *tans[0]), dual_shape(1, w, *tans[1]), touch);
+      for (size_t j = 0; j < slots(); ++j) {
+        const core::ContactPoint<D>& t = touch[j];
+        for (const D& x : {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z}) out.push_back(x.d);
+      }
+    }
+    return make_array(std::move(out), {worlds(), slots(), size_t(7)});
+  }
+
+  // point_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; lanes: 1
+  // or 4 worlds in one number (8 in float32)
+  Array adjoint(int slot, Table point_bar, int lanes, bool single, double start) const {
+    require_bar(slot, point_bar);
+    const auto run = [&]<class T>(T) { return adjoint_in<T>(slot, point_bar, start); };
+    std::vector<double> out;
+    if (single)
+      out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
+    else
+      out = lanes == 1 ? run(double()) : run(core::Lane<double, 4>());
+    return make_array(std::move(out), {worlds(), size_t(kBarNumbers)});
+  }
+
+  // the tangents of the 18 numbers, for shapes that move and a cotangent that does not
+  Array adjoint_tangent(int slot, Table a_tan, Table b_tan, Table point_bar) const {
+    require_shapes(a_tan);
+    require_shapes(b_tan);
+    require_bar(slot, point_bar);
+    std::vector<double> out;
+    for (size_t w = 0; w < worlds(); ++w) {
+      const double* t = &point_bar(w, 0);
+      core::ShapeBar<D> bars[2] = {start_bar<D>(0), start_bar<D>(0)};
+      core::SlotBars<D> touch{};
+      core::add_slot<D>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
+      core::collide_adjoint<D>(kind_, dual_shape(0, w, a_tan), dual_shape(1, w, b_tan), touch,
+                               bars[0], bars[1]);
+      D bar[kBarNumbers];
+      read_bars(bars, bar);
+      for (const D& x : bar) out.push_back(x.d);
+    }
+    return make_array(std::move(out), {worlds(), size_t(kBarNumbers)});
+  }
+
+  size_t slots() const { return size_t(core::pair_slots(kind_)); }
+
+ private:
+  using D = core::Dual<double>;
+
+  size_t worlds() const { return shape_[0].shape(0); }
+
+  void require_shapes(const Table& table) const {
+    if (table.shape(0) != worlds() || table.shape(1) != kShapeNumbers)
+      throw nb::value_error("ShapePairs(): shapes must be two tables of (worlds, 15).");
+  }
+  void require_bar(int slot, const Table& point_bar) const {
+    if (slot < 0 || slot >= int(slots())) throw nb::value_error("adjoint(): no such slot.");
+    if (point_bar.shape(0) != worlds() || point_bar.shape(1) != 7)
+      throw nb::value_error("adjoint(): point_bar must be a table of (worlds, 7).");
+  }
+
+  template <class T>
+  core::Shape<T> make_shape(int which, const T* x, const core::Real<T>* vert) const {
+    // the first five rows of a mesh are its own numbers
+    const size_t rows = vert_.shape(0);
+    const int nvert = rows == 0 ? 0 : int(rows) - core::kMeshFrame / 3;
+    core::Shape<T> s{type_[which], {x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert};
+    for (int e = 0; e < 9; ++e) s.R.a[e] = x[3 + e];
+    return s;
+  }
+  core::Shape<D> dual_shape(int which, size_t world, const Table& tan) const {
+    D x[kShapeNumbers];
+    for (int e = 0; e < kShapeNumbers; ++e) x[e] = {shape_[which](world, e), tan(world, e)};
+    return make_shape<D>(which, x, vert_.data());
+  }
+
+  // numbers of worlds first .. first + W - 1, the last world repeated beyond the end
+  template <class T>
+  void load(const Table& table, size_t first, int numbers, T* x) const {
+    for (int e = 0; e < numbers; ++e)
+      for (int k = 0; k < core::kLanes<T>; ++k) {
+        const size_t world = std::min(first + size_t(k), worlds() - 1);
+        core::set_lane(x[e], k, core::Real<T>(table(world, e)));
+      }
+  }
+  template <class T>
+  core::Shape<T> load_shape(int which, size_t first, const std::vector<core::Real<T>>& hull) const {
+    T x[kShapeNumbers];
+    load(shape_[which], first, kShapeNumbers, x);
+    return make_shape<T>(which, x, hull.data());
+  }
+  template <class T>
+  std::vector<core::Real<T>> hull() const {
+    return {vert_.data(), vert_.data() + vert_.size()};
+  }
+
+  template <class T>
+  std::vector<double> collide_in() const {
+    const auto vert = hull<T>();
+    std::vector<double> out(worlds() * slots() * kTouchNumbers);
+    core::ContactPoint<T> touch[core::kMaxSlots];
+    for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
+      core::collide(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert), touch);
+      for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds(); ++k)
+        for (size_t j = 0; j < slots(); ++j) {
+          const core::ContactPoint<T>& t = touch[j];
+          const T numbers[7] = {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z};
+          double* row = &out[((first + k) * slots() + j) * kTouchNumbers];
+          for (int e = 0; e < 7; ++e) row[e] = double(core::lane(numbers[e], int(k)));
+          row[7] = core::mask_lane(t.active, int(k)) ? 1.0 : 0.0;
+        }
+    }
+    return out;
+  }
+
+  template <class T>
+  std::vector<double> adjoint_in(int slot, const Table& point_bar, double start) const {
+    const auto vert = hull<T>();
+    std::vector<double> out(worlds() * kBarNumbers);
+    for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
+      T t[7], x[kBarNumbers];
+      load(point_bar, first, 7, t);
+      core::ShapeBar<T> bars[2] = {start_bar<T>(start), start_bar<T>(start)};
+      core::SlotBars<T> touch{};
+      core::add_slot<T>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
+      core::collide_adjoint(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert),
+                            touch, bars[0], bars[1]);
+      read_bars(bars, x);
+      for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds(); ++k)
+        for (int e = 0; e < kBarNumbers; ++e)
+          out[(first + k) * kBarNumbers + e] = double(core::lane(x[e], int(k)));
+    }
+    return out;
+  }
+
+  // a bar whose numbers are multiples of `start`, all different
+  template <class T>
+  static core::ShapeBar<T> start_bar(double start) {
+    using R = core::Real<T>;
+    const core::Vec3<T> x{T(R(start)), T(R(start) * 2), T(R(start) * 3)};
+    return {{x, x * R(10)}, x * R(100)};
+  }
+  // the 18 numbers of two bars: pose (6) and size (3) of A, then of B
+  template <class T>
+  static void read_bars(const core::ShapeBar<T>* bars, T* x) {
+    for (int s = 0; s < 2; ++s)
+      for (const core::Vec3<T>& part : {bars[s].pose.ang, bars[s].pose.lin, bars[s].size}) {
+        *x++ = part.x;
+        *x++ = part.y;
+        *x++ = part.z;
+      }
+  }
+
+  int kind_;
+  ShapeType type_[2];
+  Table shape_[2], vert_;
+};
+
+}  // namespace fb::ops
+
+inline void register_collision_ops(nanobind::module_& m) {
+  using namespace nanobind::literals;
+  using fb::ops::ShapePairs, fb::ops::Table;
+  nanobind::class_<ShapePairs>(m, "ShapePairs", "Two shapes of one kind of pair in many worlds.")
+      .def(nanobind::init<int, Table, Table, Table>(), "kind"_a, "a"_a, "b"_a, "vert"_a)
+      .def("collide", &ShapePairs::collide, "lanes"_a = 1, "single"_a = false)
+      .def("tangent", &ShapePairs::tangent, "a_tan"_a, "b_tan"_a)
+      .def("adjoint", &ShapePairs::adjoint, "slot"_a, "point_bar"_a, "lanes"_a = 1,
+           "single"_a = false, "start"_a = 0.0)
+      .def("adjoint_tangent", &ShapePairs::adjoint_tangent, "slot"_a, "a_tan"_a, "b_tan"_a,
+           "point_bar"_a);
+}
