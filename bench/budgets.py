@@ -152,7 +152,8 @@ def threads(bench: Bench) -> Row:
         1.8,
         1.95,
         notes=(
-            f"{cores} cores; the same bits from one and two threads: {'yes' if equal else 'no'}; "
+            f"{cores} cores; bitwise identical results from one and two threads: "
+            f"{'yes' if equal else 'no'}; "
             f"processor time of two threads against one: {cpu:.2f}x",
             *disturbed(times),
         ),

@@ -172,7 +172,7 @@ def horizon(rows: Rows, figure: Any) -> None:
 
 
 def memory(rows: Rows, figure: Any) -> None:
-    """Peaks by steps for each schedule, measured and said beforehand."""
+    """Peaks by steps for each schedule, measured and predicted."""
     left, right = figure.subplots(1, 2)
     label = ("Peak above the idle process", "steps", "measured [MB]")
     draw(left, [plain(rows, t, lambda r: r["peak_mb"], tool=t) for t in tools(rows)], label)
@@ -260,7 +260,7 @@ PLOTS: dict[str, tuple[Callable[[Rows, Any], None], float]] = {
 
 
 def tables(rows: Rows, figure: Any) -> None:
-    """Memory and time of every tool of the seed paper's tables, by steps.
+    """Memory and time of every tool of the tables of Qiao et al. (2021), by steps.
 
     Backward is shown with forward, since some tools have the derivatives from forward already.
     """

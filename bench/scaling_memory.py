@@ -147,7 +147,7 @@ def ablation(effort: Effort) -> list[Row]:
 
 
 def ten(effort: Effort) -> list[Row]:
-    """Steps of one rollout of ten standing Laikagos in one world, as in the paper's figure 3."""
+    """Steps of a rollout of ten standing Laikagos in one world; figure 3 of Qiao et al. (2021)."""
     rows: list[Row] = []
     counts = [50, 100] if effort.quick else [250, 500, 1000, 2000, 3000, 4000, 5000]
     dead = ""

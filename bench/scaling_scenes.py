@@ -80,7 +80,7 @@ def balls_scene(contacts: int, steps: int) -> Scene:
 
 
 def standing_scene(robots: int, steps: int) -> Scene:
-    """Return Laikagos whose servos hold the stand pose, as in the seed paper's tables."""
+    """Return Laikagos whose servos hold the stand pose, as in the tables of Qiao et al. (2021)."""
     model = fb.models.laikago(robots=robots)
     q, v = (np.array(part) for part in model.keyframe("stand"))
     joints = np.concatenate([19 * robot + np.arange(7, 19) for robot in range(robots)])

@@ -146,7 +146,7 @@ def horizon(rows: list[Row]) -> list[str]:
 
 
 def memory(rows: list[Row]) -> list[str]:
-    """Return measured peaks, and what sim.memory says beforehand."""
+    """Return measured peaks, and what sim.memory predicts."""
 
     def peak(tool: str) -> Callable[[Row], float | None]:
         return lambda r: r.get("peak_mb", math.nan) if r["tool"] == tool else None
@@ -161,17 +161,17 @@ def memory(rows: list[Row]) -> list[str]:
 
     tools = dict.fromkeys(row["tool"] for row in rows)
     out = grid("peak MB above the idle process", rows, {f"`{t}`": peak(t) for t in tools})
-    title = "MB that `sim.memory` says: states and controls"
+    title = "MB that `sim.memory` predicts: states and controls"
     out += grid(title, rows, {f"`{t}`": predicted(t) for t in tools})
     back = {f"`{t}`": timed(t, "backward", _same) for t in tools}
     out += grid("backward, us for each step", rows, back)
     good = [row for row in rows if "failed" not in row]
     rest = [r["peak_mb"] - sum(r["predicted_mb"][k] for k in ("states", "controls")) for r in good]
-    told = max(row["predicted_mb"]["workspace"] for row in good)
+    workspace = max(row["predicted_mb"]["workspace"] for row in good)
     return [
         *out,
         f"- Peak beyond states and controls: {min(rest):.2f} to {max(rest):.2f} MB; workspace that "
-        f"`sim.memory` tells: {told:.3g} MB.",
+        f"`sim.memory` predicts: {workspace:.3g} MB.",
     ]
 
 
@@ -182,8 +182,8 @@ def ablation(rows: list[Row]) -> list[str]:
         of = [row for row in rows if row["robots"] == robots]
         who = "One Laikago" if robots == 1 else f"{robots} Laikagos"
         out += [
-            f"| {who}, {of[0]['x']} steps | states kept | peak MB | MB said before | "
-            "forward us | backward us | backward / forward | bits of `step` |",
+            f"| {who}, {of[0]['x']} steps | states kept | peak MB | MB predicted | "
+            "forward us | backward us | backward / forward | gradient and that of `step` |",
             "|---|---|---|---|---|---|---|---|",
         ]
         for row in of:
@@ -191,13 +191,13 @@ def ablation(rows: list[Row]) -> list[str]:
                 out.append(f"| {row['tool']} | {row['failed']} |" + " |" * 6)
                 continue
             forward, backward = (row[k]["us"] for k in ("forward", "backward"))
-            said = row.get("predicted_mb", {})
+            predicted = row.get("predicted_mb", {})
             cells = (
                 str(row.get("kept", "all")),
                 number(row["peak_mb"]),
-                number(said["states"] + said["controls"]) if said else "",
+                number(predicted["states"] + predicted["controls"]) if predicted else "",
                 *(number(x) for x in (forward, backward, backward / forward)),
-                {True: "the same", False: "OTHERS"}.get(row.get("same_bits"), ""),
+                {True: "bitwise identical", False: "DIFFERENT"}.get(row.get("same_bits"), ""),
             )
             name = f"`{row['tool']}`" if "same_bits" in row else row["tool"]
             out.append(f"| {name} | " + " | ".join(cells) + " |")

@@ -1,4 +1,4 @@
-"""The seed paper's tables: standing Laikagos, time and memory of a rollout and of its gradient.
+"""The tables of Qiao et al. (2021): standing Laikagos, time and memory of rollout and gradient.
 
     python bench/tables.py                       all tools, 50 to 5000 steps, one robot and ten
     python bench/tables.py --steps 50 --rounds 1 --robots 1 --only featherback --only CppAD

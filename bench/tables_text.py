@@ -10,7 +10,7 @@ KINDS = {
     "forward": "Forward, ms for each step",
     "backward": "Backward, ms for each step",
 }
-# times over ours: the paper's, and those expected of this core
+# times over ours: those of Qiao et al. (2021), and those expected of this core
 CLAIMS = {"forward": ("8x to 22x", "30x"), "backward": ("1.9x to 4.0x", "10x")}
 WORDS = {1: "one robot", 10: "ten robots"}
 
@@ -75,14 +75,14 @@ def _ratios(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _claims(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the paper's headline figures, what was expected here, and what one robot shows."""
+    """Return the headline figures of Qiao et al. (2021), those expected here, and one robot's."""
     good = {(r["tool"], r["steps"]): r for r in rows if r["robots"] == 1 and "failed" not in r}
     steps = [n for tool, n in good if tool == "CppAD" and ("featherback", n) in good]
     if not steps:
         return []
     lines = [
-        f"| Against CppAD | the paper, 50 to 5000 steps | expected here | here, {min(steps)} to "
-        f"{max(steps)} steps |",
+        "| Against CppAD | Qiao et al. (2021), 50 to 5000 steps | expected here | here, "
+        f"{min(steps)} to {max(steps)} steps |",
         "|---|---|---|---|",
     ]
     for what, (paper, wanted) in CLAIMS.items():
@@ -202,12 +202,12 @@ def _notes(result: dict[str, Any]) -> list[str]:
 def merged(
     kept: list[dict[str, Any]], new: list[dict[str, Any]], tools: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Return saved rows with those that were measured anew in their places, in order."""
+    """Return saved rows with those that were measured anew in their positions, in order."""
 
-    def place(row: dict[str, Any]) -> tuple[int, int, int]:
+    def position(row: dict[str, Any]) -> tuple[int, int, int]:
         return row["robots"], row["steps"], tools.index(row["tool"])
 
-    rows = {place(row): row for row in kept} | {place(row): row for row in new}
+    rows = {position(row): row for row in kept} | {position(row): row for row in new}
     return [rows[key] for key in sorted(rows)]
 
 

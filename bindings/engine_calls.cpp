@@ -1,26 +1,15 @@
-// The calls of an Engine: each checks its arrays, fills the task of its job and runs it without the
+// The calls of an Engine from Python: arrays become the task of a job, which runs without the
 // interpreter's lock.
 #include "bindings/engine_calls.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <cmath>
-
 #include "bindings/arrays.hpp"
 #include "bindings/gil.hpp"
-#include "core/dynamics/outputs.hpp"
 
 namespace fb {
 namespace {
-
-Output output_named(const std::string& name) {
-#define FB_X(word, ...) \
-  if (name == #word) return Output::word;
-  FB_OUTPUTS(FB_X)
-#undef FB_X
-  throw std::invalid_argument("there is no output " + name);
-}
 
 using namespace nb::literals;
 using StatusWords = PerWorld<uint32_t>;
@@ -51,62 +40,22 @@ void run_pieces(long steps, const nb::object& progress,
       });
 }
 
-// a call's arrays, and its task with parameters
-template <class Task>
-Task open(Engine& engine, const CallArrays& call, const MaybeRead& theta) {
-  const Source given = call.theta("theta", theta);
-  return engine.task<Task>(call.worlds(), given.at, given.stride > 0);
+// the rollout that a job runs or differentiates
+PathArrays<ArrayIn> path_of(const ReadArray& x, const MaybeRead& u, const MaybeRead& theta,
+                            const StatusWords& status, const Counts& status_step,
+                            long u_first = 0) {
+  const ArrayIn states = array_of(x);
+  const long steps = states.shape[1] - 1;
+  return {states, array_of(u), array_of(theta),
+          steps,  u_first,     {array_of(status), array_of(status_step)}};
 }
-
-// states have a row each, or one row that moves
-void rollout(Engine& engine, WriteArray x, MaybeRead u, MaybeRead theta, StatusWords status,
-             Counts status_step, long steps, long u_first, MaybeWrite residual, MaybeWrite sweeps,
-             nb::object progress) {
-  const Engine::Use use(engine);
-  const CallArrays call(engine, long(x.shape(0)));
-  const long nx = engine.state_size(), rows = x.ndim() > 1 ? long(x.shape(1)) : 0;
-  auto t = open<RolloutTask>(engine, call, theta);
-  t.x_out = call.data("x", x, {-1, -1, nx});
-  call.require(rows == steps + 1 || rows == 1, "x");
-  t.x = {t.x_out, rows * nx, rows > 1 ? nx : 0};
-  t.u = call.shared_rows("u", u, u_first, steps, engine.layout().nu);
-  t.status = call.status(status, status_step);
-  t.residual = call.data("residual", residual, {call.worlds()});
-  t.sweeps = call.data("sweeps", sweeps, {call.worlds()});
-  run_pieces(steps, progress, [&](long from, long to) {
+template <class Task>
+void run_forwards(Engine& engine, Task& t, const nb::object& progress = nb::none()) {
+  run_pieces(t.last_step, progress, [&](long from, long to) {
     t.first_step = from;
     t.last_step = to;
     engine.run(t);
   });
-}
-
-// the rollout that is differentiated
-template <class Task>
-long set_rollout(const Engine& engine, const CallArrays& call, const ReadArray& x,
-                 const MaybeRead& u, long u_first, Task& t) {
-  const long nx = engine.state_size();
-  const void* at = call.data("x", x, {-1, -1, nx});
-  const long steps = long(x.shape(1)) - 1;
-  t.x = {at, (steps + 1) * nx, nx};
-  t.u = call.shared_rows("u", u, u_first, steps, engine.layout().nu);
-  return steps;
-}
-Cotangents cotangents(const CallArrays& call, const char* name, const MaybeRead& a, long nx) {
-  if (!a) return {nullptr, 0};
-  const void* at = call.data(name, *a, {call.worlds(), -1, nx});
-  return {at, long(a->shape(1))};
-}
-// rows of (worlds, all, nu) from u_first on
-Target control_bars(const Engine& engine, const CallArrays& call, const WriteArray& a, long u_first,
-                    long steps) {
-  const long nu = engine.layout().nu;
-  char* at = static_cast<char*>(call.data("u_bar", a, {call.worlds(), -1, nu}));
-  call.require(u_first + steps <= long(a.shape(1)), "u_bar");
-  return {at + u_first * nu * engine.real_bytes(), long(a.shape(1)) * nu};
-}
-Target parameter_bars(const Engine& engine, const CallArrays& call, const MaybeWrite& a) {
-  const long n = engine.theta_size() + engine.derived_size();
-  return {call.data("theta_bar", a, {call.worlds(), n}), n};
 }
 template <class Task>
 void run_backwards(Engine& engine, Task& t) {
@@ -116,51 +65,54 @@ void run_backwards(Engine& engine, Task& t) {
     engine.run(t);
   });
 }
+template <class Task>
+void run_at_once(Engine& engine, const Task& t) {
+  const WithoutGil release;
+  engine.run(t);
+}
+
+// states have a row each, or one row that moves
+void rollout(Engine& engine, WriteArray x, MaybeRead u, MaybeRead theta, StatusWords status,
+             Counts status_step, long steps, long u_first, MaybeWrite residual, MaybeWrite sweeps,
+             nb::object progress) {
+  const Engine::Use use(engine);
+  RolloutTask t = make_task(engine, RolloutArrays{{array_of(x),
+                                                   array_of(u),
+                                                   array_of(theta),
+                                                   steps,
+                                                   u_first,
+                                                   {array_of(status), array_of(status_step)}},
+                                                  array_of(residual),
+                                                  array_of(sweeps)});
+  run_forwards(engine, t, progress);
+}
 
 void vjp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, MaybeRead x_cot,
          WriteArray x_bar, WriteArray u_bar, MaybeWrite theta_bar, StatusWords status,
          Counts status_step, Counts unrolled, Counts ties, long u_first, bool finish_params,
          MaybeWrite trace) {
   const Engine::Use use(engine);
-  const CallArrays call(engine, long(x.shape(0)));
-  const long nx = engine.state_size();
-  auto t = open<VjpTask>(engine, call, theta);
-  t.steps = set_rollout(engine, call, x, u, u_first, t);
-  t.x_cot = cotangents(call, "x_cot", x_cot, nx);
-  t.x_bar = {call.data("x_bar", x_bar, {call.worlds(), nx}), nx};
-  t.u_bar = control_bars(engine, call, u_bar, u_first, t.steps);
-  t.theta_bar = parameter_bars(engine, call, theta_bar);
-  t.finish_params = finish_params;
-  t.status = call.status(status, status_step);
-  t.unrolled = call.per_world("unrolled", unrolled);
-  t.ties = call.per_world("ties", ties);
-  t.trace = call.data("trace", trace, {call.worlds(), t.steps, kTraceSize});
+  VjpTask t =
+      make_task(engine, VjpArrays{.path = path_of(x, u, theta, status, status_step, u_first),
+                                  .x_cot = array_of(x_cot),
+                                  .x_bar = array_of(x_bar),
+                                  .u_bar = array_of(u_bar),
+                                  .theta_bar = array_of(theta_bar),
+                                  .finish_params = finish_params,
+                                  .unrolled = array_of(unrolled),
+                                  .ties = array_of(ties),
+                                  .trace = array_of(trace)});
   run_backwards(engine, t);
-}
-
-// tangents of all states, of controls and of parameters
-RolloutTangent direction(const Engine& engine, const CallArrays& call, const void* x_dot,
-                         long steps, const MaybeRead& du, const MaybeRead& dtheta) {
-  const long nx = engine.state_size();
-  return {{x_dot, (steps + 1) * nx, nx},
-          call.shared_rows("du", du, 0, steps, engine.layout().nu),
-          call.theta("dtheta", dtheta)};
 }
 
 void jvp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray x_dot, MaybeRead du,
          MaybeRead dtheta, StatusWords status, Counts status_step) {
   const Engine::Use use(engine);
-  const CallArrays call(engine, long(x.shape(0)));
-  auto t = open<JvpTask>(engine, call, theta);
-  const long steps = set_rollout(engine, call, x, u, 0, t);
-  t.x_dot = call.data("x_dot", x_dot, {call.worlds(), steps + 1, engine.state_size()});
-  t.dot = direction(engine, call, t.x_dot, steps, du, dtheta);
-  t.status = call.status(status, status_step);
-  run_pieces(steps, nb::none(), [&](long from, long to) {
-    t.first_step = from;
-    t.last_step = to;
-    engine.run(t);
-  });
+  JvpTask t = make_task(engine, JvpArrays{.path = path_of(x, u, theta, status, status_step),
+                                          .x_dot = array_of(x_dot),
+                                          .du = array_of(du),
+                                          .dtheta = array_of(dtheta)});
+  run_forwards(engine, t);
 }
 
 void hvp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, ReadArray x_dot, MaybeRead du,
@@ -168,104 +120,69 @@ void hvp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, ReadArray x_
          WriteArray x_bar_dot, WriteArray u_bar_dot, MaybeWrite theta_bar, MaybeWrite theta_bar_dot,
          StatusWords status, Counts status_step) {
   const Engine::Use use(engine);
-  const CallArrays call(engine, long(x.shape(0)));
-  const long nx = engine.state_size(), worlds = call.worlds();
-  auto t = open<HvpTask>(engine, call, theta);
-  t.steps = set_rollout(engine, call, x, u, 0, t);
-  const void* dots = call.data("x_dot", x_dot, {worlds, t.steps + 1, nx});
-  t.dot = direction(engine, call, dots, t.steps, du, dtheta);
-  t.x_cot = cotangents(call, "x_cot", x_cot, nx);
-  t.x_cot_dot = cotangents(call, "x_cot_dot", x_cot_dot, nx);
-  t.x_bar = {call.data("x_bar", x_bar, {worlds, nx}), nx};
-  t.x_bar_dot = {call.data("x_bar_dot", x_bar_dot, {worlds, nx}), nx};
-  t.u_bar_dot = control_bars(engine, call, u_bar_dot, 0, t.steps);
-  t.theta_bar = parameter_bars(engine, call, theta_bar);
-  t.theta_bar_dot = parameter_bars(engine, call, theta_bar_dot);
-  t.finish_params = true;
-  t.status = call.status(status, status_step);
+  HvpTask t = make_task(engine, HvpArrays{.path = path_of(x, u, theta, status, status_step),
+                                          .x_dot = array_of(x_dot),
+                                          .du = array_of(du),
+                                          .dtheta = array_of(dtheta),
+                                          .x_cot = array_of(x_cot),
+                                          .x_cot_dot = array_of(x_cot_dot),
+                                          .x_bar = array_of(x_bar),
+                                          .x_bar_dot = array_of(x_bar_dot),
+                                          .u_bar_dot = array_of(u_bar_dot),
+                                          .theta_bar = array_of(theta_bar),
+                                          .theta_bar_dot = array_of(theta_bar_dot)});
   run_backwards(engine, t);
-}
-
-// one row of every world
-Source one_row(const CallArrays& call, const char* name, const MaybeRead& a, long n) {
-  return {call.data(name, a, {call.worlds(), n}), n};
 }
 
 void linearize(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray A,
                WriteArray B, StatusWords status, Counts status_step) {
   const Engine::Use use(engine);
-  const CallArrays call(engine, long(x.shape(0)));
-  const Layout& s = engine.layout();
-  const long n = 2 * s.nv + s.na, worlds = call.worlds();
-  auto t = open<LinearizeTask>(engine, call, theta);
-  t.x = one_row(call, "x", x, engine.state_size());
-  t.u = one_row(call, "u", u, s.nu);
-  t.A = call.data("A", A, {worlds, n, n});
-  t.B = call.data("B", B, {worlds, n, s.nu});
-  t.status = call.status(status, status_step);
-  const WithoutGil release;
-  engine.run(t);
+  run_at_once(engine, make_task(engine, LinearizeArrays{
+                                            .x = array_of(x),
+                                            .u = array_of(u),
+                                            .theta = array_of(theta),
+                                            .A = array_of(A),
+                                            .B = array_of(B),
+                                            .status = {array_of(status), array_of(status_step)}}));
 }
 
 void contacts(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray numbers,
               nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> pair, Counts count,
               PerWorld<uint8_t> overflow) {
   const Engine::Use use(engine);
-  const CallArrays call(engine, long(x.shape(0)));
-  const Layout& s = engine.layout();
-  auto t = open<ContactsTask>(engine, call, theta);
-  t.x = one_row(call, "x", x, engine.state_size());
-  t.u = one_row(call, "u", u, s.nu);
-  t.numbers = call.data("numbers", numbers, {call.worlds(), s.max_contacts, kContactSize});
-  call.require(long(pair.shape(0)) == call.worlds() && long(pair.shape(1)) == s.max_contacts,
-               "pair");
-  t.pair = pair.data();
-  t.count = call.per_world("count", count);
-  t.overflow = call.per_world("overflow", overflow);
-  const WithoutGil release;
-  engine.run(t);
+  run_at_once(engine, make_task(engine, ContactsArrays{.x = array_of(x),
+                                                       .u = array_of(u),
+                                                       .theta = array_of(theta),
+                                                       .numbers = array_of(numbers),
+                                                       .pair = array_of(pair),
+                                                       .count = array_of(count),
+                                                       .overflow = array_of(overflow)}));
 }
 
-template <class Task>
-void set_point(const Engine& engine, const CallArrays& call, const ReadArray& q, const MaybeRead& v,
-               const MaybeRead& x, Task& t) {
-  const Layout& s = engine.layout();
-  t.q = call.data("q", q, {-1, s.nq});
-  t.v = call.data("v", v, {call.worlds(), s.nv});
-  t.x = call.data("x", x, {call.worlds(), s.nv});
-}
 void output(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
             MaybeRead theta, WriteArray y) {
   const Engine::Use use(engine);
-  const CallArrays call(engine, long(q.shape(0)));
-  auto t = open<OutputTask>(engine, call, theta);
-  t.output = output_named(name);
-  set_point(engine, call, q, v, x, t);
-  const long size = host::output_size(engine.layout(), t.output);
-  call.require(y.dtype() == call.dtype() && long(y.size()) == call.worlds() * size, "y");
-  t.y = y.data();
-  const WithoutGil release;
-  engine.run(t);
+  run_at_once(engine, make_task(engine, OutputArrays{.output = output_named(name),
+                                                     .q = array_of(q),
+                                                     .v = array_of(v),
+                                                     .x = array_of(x),
+                                                     .theta = array_of(theta),
+                                                     .y = array_of(y)}));
 }
 void output_vjp(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
                 MaybeRead theta, ReadArray y_bar, WriteArray q_bar, MaybeWrite v_bar,
                 MaybeWrite x_bar, MaybeWrite theta_bar) {
   const Engine::Use use(engine);
-  const CallArrays call(engine, long(q.shape(0)));
-  const Layout& s = engine.layout();
-  auto t = open<OutputVjpTask>(engine, call, theta);
-  t.output = output_named(name);
-  set_point(engine, call, q, v, x, t);
-  const long size = host::output_size(s, t.output);
-  call.require(y_bar.dtype() == call.dtype() && long(y_bar.size()) == call.worlds() * size,
-               "y_bar");
-  t.y_bar = y_bar.data();
-  t.q_bar = call.data("q_bar", q_bar, {call.worlds(), s.nq});
-  t.v_bar = call.data("v_bar", v_bar, {call.worlds(), s.nv});
-  t.x_bar = call.data("x_bar", x_bar, {call.worlds(), s.nv});
-  t.theta_bar = parameter_bars(engine, call, theta_bar);
-  const WithoutGil release;
-  engine.run(t);
+  run_at_once(engine, make_task(engine, OutputVjpArrays{.output = output_named(name),
+                                                        .q = array_of(q),
+                                                        .v = array_of(v),
+                                                        .x = array_of(x),
+                                                        .theta = array_of(theta),
+                                                        .y_bar = array_of(y_bar),
+                                                        .q_bar = array_of(q_bar),
+                                                        .v_bar = array_of(v_bar),
+                                                        .x_bar = array_of(x_bar),
+                                                        .theta_bar = array_of(theta_bar)}));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "bindings/check.hpp"
 #include "bindings/engine_calls.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/schema.hpp"
@@ -47,6 +48,7 @@ NB_MODULE(_core, m) {
   m.attr("TRACE_NUMBERS") = fb::kTraceSize;
 
   fb::bind_schema(m);
+  fb::bind_checks(m);
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
@@ -57,4 +59,5 @@ NB_MODULE(_core, m) {
   // see InterpreterEnd
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&fb::InterpreterEnd::begin));
   fb::bind_engine(m);
+  fb::bind_xla(m);
 }

@@ -63,6 +63,7 @@ std::vector<JointRow> joint_types() {
 }
 #define FB_X(constant, name, ...) TypeRow{#name, constant},
 std::vector<TypeRow> equality_types() { return {FB_EQUALITIES(FB_X)}; }
+std::vector<TypeRow> activation_types() { return {FB_ACTIVATIONS(FB_X)}; }
 std::vector<TypeRow> friction_rules() { return {FB_FRICTION_RULES(FB_X)}; }
 #undef FB_X
 
@@ -305,6 +306,30 @@ std::vector<StatusRow> status_table() {
   };
 }
 
+// an IntFlag of Python, with a method that says what its bits mean
+void bind_status(nb::module_& m) {
+  nb::list members;
+  members.append(nb::make_tuple("OK", 0));
+  for (const StatusRow& row : status_table()) members.append(nb::make_tuple(row.name, row.bit));
+  nb::object status = nb::module_::import_("enum").attr("IntFlag")("Status", members,
+                                                                   "module"_a = m.attr("__name__"));
+  status.attr("__doc__") = "State of a world after a step or a rollout; several bits may be set.";
+  status.attr("OK").attr("__doc__") = "Nothing went wrong.";
+  for (const StatusRow& row : status_table())
+    status.attr(row.name.c_str()).attr("__doc__") = row.sentence;
+  nb::cpp_function_def(
+      [](nb::handle self) {
+        const unsigned bits = nb::cast<unsigned>(nb::int_(self));
+        Names found;
+        for (const StatusRow& row : status_table())
+          if (bits & row.bit) found.push_back(row.sentence);
+        return found;
+      },
+      nb::scope(status), nb::name("sentences"), nb::is_method(),
+      "Return one sentence for each bit that is set.");
+  m.attr("Status") = status;
+}
+
 void bind_rows(nb::module_& m) {
   nb::class_<TypeRow>(m, "TypeRow", "A type by its name and its number in the tables.")
       .def_ro("name", &TypeRow::name)
@@ -354,6 +379,7 @@ void bind_rows(nb::module_& m) {
 void bind_schema(nb::module_& m) {
   bind_rows(m);
   bind_options(m);
+  bind_status(m);
   m.def("size_names", &size_names, "Sizes that an Engine is built from, in their order.");
   m.def("table_names", &table_names,
         "Integer tables in the order in which they follow each other.");
@@ -361,6 +387,7 @@ void bind_schema(nb::module_& m) {
         "Physical parameters in the order in which they lie in a flat array.");
   m.def("joint_types", &joint_types, "Types of joints.");
   m.def("equality_types", &equality_types, "Types of equality constraints.");
+  m.def("activation_types", &activation_types, "How an activation follows its control.");
   m.def("friction_rules", &friction_rules, "Whose friction a pair of geoms takes.");
   m.def("shape_types", &shape_types, "Shapes of geoms: (name, MuJoCo's number).");
   m.def("pair_table", &pair_table,

@@ -6,10 +6,11 @@
 
 namespace fb {
 
-// add the crews and the capsules of the handlers to the module
+// add the pools of engines and the capsules of the handlers to the module
 void bind_xla(nanobind::module_& m);
 
 }  // namespace fb
 
 using Handler = XLA_FFI_Error*(XLA_FFI_CallFrame*);
-extern "C" Handler fb_xla_output_seat, fb_xla_output, fb_xla_output_vjp;
+extern "C" Handler fb_xla_rollout_state, fb_xla_rollout, fb_xla_vjp, fb_xla_jvp, fb_xla_hvp;
+extern "C" Handler fb_xla_output_state, fb_xla_output, fb_xla_output_vjp;

@@ -10,11 +10,12 @@ namespace fb::FB_ISA {
 
 // free motion: v* = v + h a with Mh a + c = tau; leaves kinematics and the factorisation of Mh in w
 template <class T, class P>
-FB_FN void free_motion(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
+FB_FN void free_motion(const Model<T, P>& m, const T* x, const T* u, Work<T>& w) {
+  const T* v = velocity_of(m.s, x);
   FB_STAGE(kinematics);
-  kinematics(m, q, v, w);
+  kinematics(m, x, v, w);
   FB_STAGE(actuation);
-  actuation(m, q, v, u, w);
+  actuation(m, step_point<T>(m.s, x, u, nullptr), w);
   FB_STAGE(articulated_body);
   articulated_body(m, w.tau, w);
   FB_STAGE(free_velocity);
@@ -63,7 +64,7 @@ FB_FN RowProblem<T> row_problem(const Model<T, P>&, const Options<Real<T>>& o, W
 template <class T, class P>
 FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
                          Mask<T> alive, T* v_next, Work<T>& w) {
-  free_motion(m, x, velocity_of(m.s, x), u, w);
+  free_motion(m, x, u, w);
   build_rows(m, o, x, alive, w);
   w.unconverged = w.unrolled = Mask<T>(false);
   w.residual = w.sweeps = T(0);
@@ -88,6 +89,8 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, con
   step_velocity(m, o, x, u, alive, v_next, w);
   FB_STAGE(integration);
   integrate(m.s, x, v_next, m.theta.dt[0], x_next);
+  if (m.s.na > 0)
+    advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
 }
 
 // bars of the wrenches of one side of a block: they move <lam, J w> - <z, J v+>
@@ -345,8 +348,8 @@ FB_FN void delassus_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, con
   }
 }
 
-// (P.2)  the adjoint of a step that was just run in w: given bars of (q+, v+), add to those of (q,
-// v, u) and, where w carries them, of the parameters.
+// (P.2)  the adjoint of a step that was just run in w: given bars of x+, add to those of (x, u) and,
+// where w carries them, of the parameters.
 template <class T, class P>
 FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                         const StepBars<T>& bar, Work<T>& w) {
@@ -385,7 +388,9 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   }
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
   FB_STAGE(adjoint_actuation);
-  actuation_adjoint(m, x.q, x.v, x.u, tau_bar, hD_bar, w, q_tan, v_bar, bar.u);
+  const ActuationBars<T> bars{q_tan, v_bar, activation_of(s, bar.x), bar.u};
+  actuation_adjoint<T, P>(m, x, {tau_bar, hD_bar}, bars, w);
+  if (s.na > 0) advance_activation_adjoint(m, x, activation_of(s, bar.x1), bars, w);
   lift_tangent(s, x.q, q_tan, bar.x);
 }
 

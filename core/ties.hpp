@@ -34,16 +34,21 @@ FB_FN T solver_ties(const RowProblem<T>& p) {
   return count;
 }
 
-// controls and forces exactly at their limits
+// controls, activations and forces exactly at their limits
 template <class T, class P>
-FB_FN T actuator_ties(const Model<T, P>& m, const T* q, const T* v, const T* u) {
+FB_FN T actuator_ties(const Model<T, P>& m, const StepPoint<T>& x) {
   T count = T(0);
   for (int a = 0; a < m.s.nu; ++a) {
     if (m.s.act_jnt[a] < 0) continue;
     const P *cr = m.theta.actuator_ctrlrange + 2 * a, *fr = m.theta.actuator_forcerange + 2 * a;
-    if (m.s.act_ctrllimited[a]) count += one_where<T>((u[a] == T(cr[0])) | (u[a] == T(cr[1])));
+    if (m.s.act_ctrllimited[a]) count += one_where<T>((x.u[a] == T(cr[0])) | (x.u[a] == T(cr[1])));
+    if (m.s.act_adr[a] >= 0 && m.s.act_limited[a]) {
+      const P* ar = m.theta.actuator_actrange + 2 * a;
+      const T raw = next_activation(m, a, x).raw;
+      count += one_where<T>((raw == T(ar[0])) | (raw == T(ar[1])));
+    }
     if (!m.s.act_forcelimited[a]) continue;
-    const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
+    const ActuatorForce<T> f = actuator_force(m, a, x);
     count += one_where<T>((f.raw == T(fr[0])) | (f.raw == T(fr[1])));
   }
   return count;
@@ -53,7 +58,7 @@ FB_FN T actuator_ties(const Model<T, P>& m, const T* q, const T* v, const T* u) 
 template <class T, class P>
 FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                   Work<T>& w) {
-  T count = actuator_ties(m, x.q, x.v, x.u);
+  T count = actuator_ties(m, x);
   if (w.nrow > 0) count += solver_ties(row_problem(m, o, w));
   const T deepest = -(T(m.theta.dt[0]) * o.v_recover);
   for (int i = 0; i < w.ngroup; ++i)

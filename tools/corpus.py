@@ -153,7 +153,7 @@ def attempt(entry: Entry, path: str, on_unsupported: str) -> Any:
         say(on_unsupported, sentence=str(error))
         return None
     dropped = [
-        f"{notice.where}: {notice.sentence}"
+        f"{notice.where}: {notice.message}"
         for notice in model.notices
         if notice.kind in ("dropped", "approximated")
     ]

@@ -1,6 +1,7 @@
 """One step as a user of an array library would write it: dense, batched, a fixed number of sweeps.
 
-The law is that of docs/law.md and the numbers are those of the model, so the trajectory is ours.
+The contact model is that of docs/contact_model.md and the numbers are those of the model, so the
+trajectory is ours.
 Every function takes the library as `xp`, torch or jax.numpy, which differentiates it; a leading
 axis of every array counts robots that do not touch each other. Covered is what the scene has: a
 free base, hinges, servos, spheres on one plane. Joints that reach their limits are not.

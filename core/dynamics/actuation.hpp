@@ -1,7 +1,8 @@
-// Generalised forces of joint springs, damping and actuators, and the damping that the step treats
-// implicitly. Proof: docs/derivations/actuation.md.
+// Generalised forces of joint springs, damping and actuators, the damping that the step treats
+// implicitly, and the activation of actuators. Proof: docs/derivations/actuation.md.
 #pragma once
 #include "core/dynamics/kinematics.hpp"
+#include "core/state.hpp"
 
 namespace fb::FB_ISA {
 
@@ -57,27 +58,146 @@ FB_INLINE void transmission(const Model<T, P>& m, int a, const T* q, const T* v,
   for (int i = 0; i < (type == kBall ? 3 : 6); ++i) speed += v[da + i] * gear[i];
 }
 
-// (A.3)  one actuator: force = clamp(gain u + bias), and its slope in the speed
+// what the cotangents of actuation are added to; q: tangent
 template <class T>
-struct ActuatorForce {
-  T ctrl, gain, raw, force, dspeed, length, speed;
+struct ActuationBars {
+  T *q, *v, *act, *u;
+};
+// cotangents of the joint forces and of the diagonal that joins M
+template <class T>
+struct ForceBars {
+  const T *tau, *hD;
+};
+
+// the control of one actuator within its range
+template <class T, class P>
+FB_INLINE T control(const Model<T, P>& m, int a, const T* u) {
+  const P* range = m.theta.actuator_ctrlrange + 2 * a;
+  return m.s.act_ctrllimited[a] ? clamp(u[a], T(range[0]), T(range[1])) : u[a];
+}
+// given its cotangent, add to that of u, or of the limit that holds it
+template <class T, class P>
+FB_INLINE void control_adjoint(const Model<T, P>& m, int a, const T* u, T ctrl, T ctrl_bar,
+                               const ActuationBars<T>& bars, Work<T>& w) {
+  const T zero = T(0);
+  bars.u[a] += m.s.act_ctrllimited[a] ? select(ctrl == u[a], ctrl_bar, zero) : ctrl_bar;
+  if (!w.theta_bar) return;
+  w.theta_bar->actuator_ctrlrange[2 * a] += select(ctrl > u[a], ctrl_bar, zero);
+  w.theta_bar->actuator_ctrlrange[2 * a + 1] += select(ctrl < u[a], ctrl_bar, zero);
+}
+
+// (A.8)  activation of one actuator after the step: next = clamp(raw), raw = act + gain drive, with
+// (gain, drive) = (h, ctrl), (h / tau, ctrl - act) or (1 - exp(-h / tau), ctrl - act)
+template <class T>
+struct Activation {
+  T ctrl, drive, raw, next;
 };
 template <class T, class P>
-FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const T* q, const T* v,
-                                          const T* u) {
+FB_INLINE P time_constant(const Model<T, P>& m, int a) {
+  return max(m.theta.actuator_dynprm[a], P(Real<P>(kLeastTimeConstant)));
+}
+template <class T, class P>
+FB_INLINE P activation_gain(const Model<T, P>& m, int a) {
+  const P h = m.theta.dt[0], ratio = h / time_constant(m, a);
+  const int dyn = m.s.act_dyn[a];
+  return dyn == kIntegrator ? h : dyn == kFilter ? ratio : one_minus_exp(ratio);
+}
+template <class T, class P>
+FB_INLINE Activation<T> next_activation(const Model<T, P>& m, int a, const StepPoint<T>& x) {
+  const Layout& s = m.s;
+  const P* range = m.theta.actuator_actrange + 2 * a;
+  const T act = x.act[s.act_adr[a]];
+  Activation<T> y;
+  y.ctrl = control(m, a, x.u);
+  y.drive = s.act_dyn[a] == kIntegrator ? y.ctrl : y.ctrl - act;
+  y.raw = s.act_dyn[a] == kHeldActivation ? act : act + y.drive * activation_gain(m, a);
+  y.next = s.act_limited[a] ? clamp(y.raw, T(range[0]), T(range[1])) : y.raw;
+  return y;
+}
+// (A.9)  given next_bar, add to act_bar, u_bar and the parameters; nothing passes a limit but to
+// the limit
+template <class T, class P>
+FB_FN void next_activation_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, T next_bar,
+                                   const ActuationBars<T>& bars, Work<T>& w) {
+  const Layout& s = m.s;
+  const Activation<T> y = next_activation(m, a, x);
+  const int dyn = s.act_dyn[a];
+  const T zero = T(0), raw_bar = select(y.raw == y.next, next_bar, zero);
+  T& act_bar = bars.act[s.act_adr[a]];
+  act_bar += raw_bar;
+  if (w.theta_bar) {
+    w.theta_bar->actuator_actrange[2 * a] += select(y.raw < y.next, next_bar, zero);
+    w.theta_bar->actuator_actrange[2 * a + 1] += select(y.raw > y.next, next_bar, zero);
+  }
+  if (dyn == kHeldActivation) return;
+  const P gain = activation_gain(m, a);
+  const T drive_bar = raw_bar * gain;
+  if (dyn != kIntegrator) act_bar -= drive_bar;
+  control_adjoint(m, a, x.u, y.ctrl, drive_bar, bars, w);
+  if (!w.theta_bar) return;
+  // gain: h, or a function of h / tau whose slope is 1 or exp(-h / tau)
+  const T gain_bar = raw_bar * y.drive;
+  if (dyn == kIntegrator) {
+    w.theta_bar->dt[0] += gain_bar;
+    return;
+  }
+  const P tau = time_constant(m, a), h = m.theta.dt[0];
+  const T ratio_bar = (dyn == kFilter ? gain_bar : gain_bar * (P(1) - gain)) / T(tau);
+  w.theta_bar->dt[0] += ratio_bar;
+  w.theta_bar->actuator_dynprm[a] -=
+      select(T(m.theta.actuator_dynprm[a]) == T(tau), ratio_bar * (h / tau), zero);
+}
+// all activations after the step
+template <class T, class P>
+FB_FN void advance_activation(const Model<T, P>& m, const StepPoint<T>& x, T* act1) {
+  for (int a = 0; a < m.s.nu; ++a)
+    if (m.s.act_adr[a] >= 0) act1[m.s.act_adr[a]] = next_activation(m, a, x).next;
+}
+// given their cotangents, add to act_bar, u_bar and the parameters
+template <class T, class P>
+FB_FN void advance_activation_adjoint(const Model<T, P>& m, const StepPoint<T>& x,
+                                      const T* act1_bar, const ActuationBars<T>& bars, Work<T>& w) {
+  for (int a = 0; a < m.s.nu; ++a)
+    if (m.s.act_adr[a] >= 0) next_activation_adjoint(m, a, x, act1_bar[m.s.act_adr[a]], bars, w);
+}
+
+// (A.10)  what an actuator's gain multiplies: its control, its activation, or that after the step
+template <class T, class P>
+FB_INLINE T actuator_input(const Model<T, P>& m, int a, const StepPoint<T>& x) {
+  const int at = m.s.act_adr[a];
+  if (at < 0) return control(m, a, x.u);
+  return m.s.act_early[a] ? next_activation(m, a, x).next : x.act[at];
+}
+// given its cotangent, add to act_bar, u_bar and the parameters
+template <class T, class P>
+FB_INLINE void actuator_input_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, T input,
+                                      T input_bar, const ActuationBars<T>& bars, Work<T>& w) {
+  const int at = m.s.act_adr[a];
+  if (at < 0) return control_adjoint(m, a, x.u, input, input_bar, bars, w);
+  if (m.s.act_early[a]) return next_activation_adjoint(m, a, x, input_bar, bars, w);
+  bars.act[at] += input_bar;
+}
+
+// (A.3)  one actuator: force = clamp(gain input + bias), and its slope in the speed
+template <class T>
+struct ActuatorForce {
+  T input, gain, raw, force, dspeed, length, speed;
+};
+template <class T, class P>
+FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const StepPoint<T>& x) {
   const Layout& s = m.s;
   const P *gain = m.theta.actuator_gainprm + 3 * a, *bias = m.theta.actuator_biasprm + 3 * a;
-  const P *cr = m.theta.actuator_ctrlrange + 2 * a, *fr = m.theta.actuator_forcerange + 2 * a;
+  const P* fr = m.theta.actuator_forcerange + 2 * a;
   ActuatorForce<T> f;
-  transmission(m, a, q, v, f.length, f.speed);
-  f.ctrl = s.act_ctrllimited[a] ? clamp(u[a], T(cr[0]), T(cr[1])) : u[a];
+  transmission(m, a, x.q, x.v, f.length, f.speed);
+  f.input = actuator_input(m, a, x);
   f.gain = T(gain[0]);
   f.dspeed = T(0);
   if (s.act_affine_gain[a]) {
     f.gain += f.length * gain[1] + f.speed * gain[2];
-    f.dspeed = f.ctrl * gain[2];
+    f.dspeed = f.input * gain[2];
   }
-  f.raw = f.gain * f.ctrl;
+  f.raw = f.gain * f.input;
   if (s.act_affine_bias[a]) {
     f.raw += T(bias[0]) + f.length * bias[1] + f.speed * bias[2];
     f.dspeed += T(bias[2]);
@@ -87,15 +207,15 @@ FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const T* 
   f.dspeed = select(f.raw == f.force, f.dspeed, T(0));
   return f;
 }
-// (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar, u_bar and the actuator's
-// parameters; nothing passes a force or control at its limit but to that limit
+// (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar, act_bar, u_bar and the
+// actuator's parameters; nothing passes a force at its limit but to that limit
 template <class T>
 struct ActuatorBars {
-  T force, ctrl, length, speed, dspeed;
+  T force, input, length, speed, dspeed;
 };
 template <class T, class P>
 FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
-                                                 const ActuatorForce<T>& f, const T* u, T force_bar,
+                                                 const ActuatorForce<T>& f, T force_bar,
                                                  T dspeed_bar, Work<T>& w) {
   const Layout& s = m.s;
   const P *gain = m.theta.actuator_gainprm + 3 * a, *bias = m.theta.actuator_biasprm + 3 * a;
@@ -103,11 +223,11 @@ FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
   const T zero = T(0);
   ActuatorBars<T> b{select(moves, force_bar, zero), zero, zero, zero,
                     select(moves, dspeed_bar, zero)};
-  b.ctrl = b.force * f.gain;
+  b.input = b.force * f.gain;
   if (s.act_affine_gain[a]) {
-    b.length += b.force * f.ctrl * gain[1];
-    b.speed += b.force * f.ctrl * gain[2];
-    b.ctrl += b.dspeed * gain[2];
+    b.length += b.force * f.input * gain[1];
+    b.speed += b.force * f.input * gain[2];
+    b.input += b.dspeed * gain[2];
   }
   if (s.act_affine_bias[a]) {
     b.length += b.force * bias[1];
@@ -116,10 +236,10 @@ FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
   if (!w.theta_bar) return b;
   Theta<T>& t = *w.theta_bar;
   T *g = t.actuator_gainprm + 3 * a, *c = t.actuator_biasprm + 3 * a;
-  g[0] += b.force * f.ctrl;
+  g[0] += b.force * f.input;
   if (s.act_affine_gain[a]) {
-    g[1] += b.force * f.ctrl * f.length;
-    g[2] += b.force * f.ctrl * f.speed + b.dspeed * f.ctrl;
+    g[1] += b.force * f.input * f.length;
+    g[2] += b.force * f.input * f.speed + b.dspeed * f.input;
   }
   if (s.act_affine_bias[a]) {
     c[0] += b.force;
@@ -128,45 +248,43 @@ FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
   }
   t.actuator_forcerange[2 * a] += select(f.raw < f.force, force_bar, zero);
   t.actuator_forcerange[2 * a + 1] += select(f.raw > f.force, force_bar, zero);
-  t.actuator_ctrlrange[2 * a] += select(f.ctrl > u[a], b.ctrl, zero);
-  t.actuator_ctrlrange[2 * a + 1] += select(f.ctrl < u[a], b.ctrl, zero);
   return b;
 }
+// sums: the joints' actuator forces before their limits
 template <class T, class P>
-FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const T* q, const T* v, const T* u,
-                            const T* act, const T* tau_bar, const T* hD_bar, Work<T>& w, T* q_bar,
-                            T* v_bar, T* u_bar) {
+FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, const T* sums,
+                            const ForceBars<T>& in, const ActuationBars<T>& bars, Work<T>& w) {
   const Layout& s = m.s;
   const int j = s.act_jnt[a], qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
   const P* gear = m.theta.actuator_gear + 6 * a;
   const P* jr = m.theta.jnt_actfrcrange + 2 * j;
-  const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
+  const ActuatorForce<T> f = actuator_force(m, a, x);
   const int n = type == kFree ? 6 : type == kBall ? 3 : 1;
   // a joint at its force limit passes nothing
   Mask<T> inside(true);
-  if (s.jnt_forcelimited[j]) inside = clamp(act[da], T(jr[0]), T(jr[1])) == act[da];
+  if (s.jnt_forcelimited[j]) inside = clamp(sums[da], T(jr[0]), T(jr[1])) == sums[da];
   T force_bar = T(0), kv_bar = T(0);
-  for (int i = 0; i < n; ++i) force_bar += select(inside, tau_bar[da + i], T(0)) * gear[i];
+  for (int i = 0; i < n; ++i) force_bar += select(inside, in.tau[da + i], T(0)) * gear[i];
   // hD = h gear^2 max(-dspeed, 0)
-  if (n == 1) kv_bar = select(inside & (f.dspeed < T(0)), hD_bar[da], T(0)) * m.theta.dt[0];
+  if (n == 1) kv_bar = select(inside & (f.dspeed < T(0)), in.hD[da], T(0)) * m.theta.dt[0];
   const ActuatorBars<T> b =
-      actuator_force_adjoint(m, a, f, u, force_bar, -(kv_bar * (gear[0] * gear[0])), w);
-  u_bar[a] += s.act_ctrllimited[a] ? select(f.ctrl == u[a], b.ctrl, T(0)) : b.ctrl;
-  for (int i = 0; i < n; ++i) v_bar[da + i] += b.speed * gear[i];
+      actuator_force_adjoint(m, a, f, force_bar, -(kv_bar * (gear[0] * gear[0])), w);
+  actuator_input_adjoint(m, a, x, f.input, b.input, bars, w);
+  for (int i = 0; i < n; ++i) bars.v[da + i] += b.speed * gear[i];
   Vec3<T> e = zero3<T>();
   if (type == kBall) {
-    e = log_quat(normalised(q + qa));
+    e = log_quat(normalised(x.q + qa));
     const Vec3<T> g{T(gear[0]), T(gear[1]), T(gear[2])};
-    add3(log_adjoint(e, g * b.length, -1), q_bar + da);
+    add3(log_adjoint(e, g * b.length, -1), bars.q + da);
   } else if (n == 1) {
-    e.x = q[qa];
-    q_bar[da] += b.length * gear[0];
+    e.x = x.q[qa];
+    bars.q[da] += b.length * gear[0];
   }
   if (!w.theta_bar) return;
   T* gear_bar = w.theta_bar->actuator_gear + 6 * a;
   const T length[3] = {e.x, e.y, e.z};
   for (int i = 0; i < n; ++i) {
-    gear_bar[i] += select(inside, tau_bar[da + i], T(0)) * f.force + b.speed * v[da + i];
+    gear_bar[i] += select(inside, in.tau[da + i], T(0)) * f.force + b.speed * x.v[da + i];
     if (i < 3) gear_bar[i] += b.length * length[i];
   }
   if (n == 1) gear_bar[0] -= kv_bar * f.dspeed * (gear[0] * Real<T>(2));
@@ -174,17 +292,17 @@ FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const T* q, const T* v,
 
 // sums over the actuators of each dof before joint force limits: force and damping
 template <class T, class P>
-FB_FN void actuator_sums(const Model<T, P>& m, const T* q, const T* v, const T* u, T* act, T* kv) {
+FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, T* sums, T* kv) {
   const Layout& s = m.s;
-  for (int d = 0; d < s.nv; ++d) act[d] = kv[d] = T(0);
+  for (int d = 0; d < s.nv; ++d) sums[d] = kv[d] = T(0);
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
     const int da = s.jnt_dofadr[j], type = s.jnt_type[j];
     const P* gear = m.theta.actuator_gear + 6 * a;
-    const ActuatorForce<T> f = actuator_force(m, a, q, v, u);
+    const ActuatorForce<T> f = actuator_force(m, a, x);
     const int n = type == kFree ? 6 : type == kBall ? 3 : 1;
-    for (int i = 0; i < n; ++i) act[da + i] += f.force * gear[i];
+    for (int i = 0; i < n; ++i) sums[da + i] += f.force * gear[i];
     // only damping is implicit: a servo that pushes along with the velocity stays explicit
     if (n == 1) kv[da] += max(-f.dspeed, T(0)) * (gear[0] * gear[0]);
   }
@@ -193,29 +311,28 @@ FB_FN void actuator_sums(const Model<T, P>& m, const T* q, const T* v, const T* 
 // (A.6)  tau += the sums within each joint's force limits; hD += h times the damping of those not
 // at a limit
 template <class T, class P>
-FB_FN void actuate(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w, T* act,
-                   T* kv) {
+FB_FN void actuate(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, T* sums, T* kv) {
   const Layout& s = m.s;
-  actuator_sums(m, q, v, u, act, kv);
+  actuator_sums(m, x, sums, kv);
   const P h = m.theta.dt[0];
   for (int j = 0; j < s.njnt; ++j) {
     const int da = s.jnt_dofadr[j];
     if (!s.jnt_forcelimited[j]) continue;
-    const T raw = act[da];
-    act[da] = clamp(raw, T(m.theta.jnt_actfrcrange[2 * j]), T(m.theta.jnt_actfrcrange[2 * j + 1]));
-    kv[da] = select(raw == act[da], kv[da], T(0));
+    const T raw = sums[da];
+    sums[da] = clamp(raw, T(m.theta.jnt_actfrcrange[2 * j]), T(m.theta.jnt_actfrcrange[2 * j + 1]));
+    kv[da] = select(raw == sums[da], kv[da], T(0));
   }
   for (int d = 0; d < s.nv; ++d) {
-    w.tau[d] += act[d];
+    w.tau[d] += sums[d];
     w.hD[d] += kv[d] * h;
   }
 }
 
-// tau(q, v, u) and the diagonal that joins M in the step; w.qdd and w.vs serve as scratch
+// tau(q, v, act, u) and the diagonal that joins M in the step; w.qdd and w.v_free serve as scratch
 template <class T, class P>
-FB_FN void actuation(const Model<T, P>& m, const T* q, const T* v, const T* u, Work<T>& w) {
-  passive_forces(m, q, v, w);
-  if (m.s.nu > 0) actuate(m, q, v, u, w, w.qdd, w.v_free);
+FB_FN void actuation(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
+  passive_forces(m, x.q, x.v, w);
+  if (m.s.nu > 0) actuate(m, x, w, w.qdd, w.v_free);
 }
 
 // (A.7)  a joint's spring: tau = -k (q - ref), or -k log(ref^-1 q) on rotations
@@ -245,43 +362,39 @@ FB_FN void spring_adjoint(const Model<T, P>& m, int j, const T* q, const T* tau_
 }
 // a joint whose actuators are held at its limit moves with the limit
 template <class T, class P>
-FB_INLINE void joint_force_limit_adjoint(const Model<T, P>& m, const T* act, const T* tau_bar,
+FB_INLINE void joint_force_limit_adjoint(const Model<T, P>& m, const T* sums, const T* tau_bar,
                                          Theta<T>& theta_bar) {
   for (int j = 0; j < m.s.njnt; ++j) {
     if (!m.s.jnt_forcelimited[j]) continue;
     const int da = m.s.jnt_dofadr[j];
     const P* jr = m.theta.jnt_actfrcrange + 2 * j;
-    theta_bar.jnt_actfrcrange[2 * j] += select(act[da] < T(jr[0]), tau_bar[da], T(0));
-    theta_bar.jnt_actfrcrange[2 * j + 1] += select(act[da] > T(jr[1]), tau_bar[da], T(0));
+    theta_bar.jnt_actfrcrange[2 * j] += select(sums[da] < T(jr[0]), tau_bar[da], T(0));
+    theta_bar.jnt_actfrcrange[2 * j + 1] += select(sums[da] > T(jr[1]), tau_bar[da], T(0));
   }
 }
-// (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar, u_bar and the parameters
+// (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar, act_bar, u_bar and the parameters
 template <class T, class P>
-FB_FN void actuation_adjoint(const Model<T, P>& m, const T* q, const T* v, const T* u,
-                             const T* tau_bar, const T* hD_bar, Work<T>& w, T* q_bar, T* v_bar,
-                             T* u_bar) {
+FB_FN void actuation_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const ForceBars<T>& in,
+                             const ActuationBars<T>& bars, Work<T>& w) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) {
-    v_bar[d] -= tau_bar[d] * m.theta.dof_damping[d];
+    bars.v[d] -= in.tau[d] * m.theta.dof_damping[d];
     if (!w.theta_bar) continue;
     // hD = armature + h (damping + that of the servos)
-    w.theta_bar->dof_armature[d] += hD_bar[d];
-    w.theta_bar->dof_damping[d] += hD_bar[d] * m.theta.dt[0] - tau_bar[d] * v[d];
-    w.theta_bar->dt[0] += hD_bar[d] * (w.hD[d] - T(m.theta.dof_armature[d])) / T(m.theta.dt[0]);
+    w.theta_bar->dof_armature[d] += in.hD[d];
+    w.theta_bar->dof_damping[d] += in.hD[d] * m.theta.dt[0] - in.tau[d] * x.v[d];
+    w.theta_bar->dt[0] += in.hD[d] * (w.hD[d] - T(m.theta.dof_armature[d])) / T(m.theta.dt[0]);
   }
-  for (int j = 0; j < s.njnt; ++j) spring_adjoint(m, j, q, tau_bar, w, q_bar);
+  for (int j = 0; j < s.njnt; ++j) spring_adjoint(m, j, x.q, in.tau, w, bars.q);
   if (s.nu == 0) return;
   // the unlimited sums tell which joints are held at their force limit
-  T *act = w.qdd, *kv = w.dv;
+  T *sums = w.qdd, *kv = w.dv;
   bool limited = false;
   for (int j = 0; j < s.njnt; ++j) limited = limited || s.jnt_forcelimited[j];
-  if (limited) actuator_sums(m, q, v, u, act, kv);
-  for (int a = 0; a < s.nu; ++a) {
-    const int j = s.act_jnt[a];
-    if (j < 0) continue;
-    actuator_adjoint(m, a, q, v, u, act, tau_bar, hD_bar, w, q_bar, v_bar, u_bar);
-  }
-  if (w.theta_bar) joint_force_limit_adjoint(m, act, tau_bar, *w.theta_bar);
+  if (limited) actuator_sums(m, x, sums, kv);
+  for (int a = 0; a < s.nu; ++a)
+    if (s.act_jnt[a] >= 0) actuator_adjoint(m, a, x, sums, in, bars, w);
+  if (w.theta_bar) joint_force_limit_adjoint(m, sums, in.tau, *w.theta_bar);
 }
 
 }  // namespace fb::FB_ISA

@@ -1,6 +1,6 @@
-// The Jacobian of the new velocity with respect to (q, v, u): the
-// equations of the step differentiated column by column, then one
-// factorised solve for all columns.  Proof: docs/derivations/linearize.md.
+// The Jacobian of a step with respect to (q, v, act, u): that of the new velocity from the equations
+// of the step, differentiated column by column, and one factorised solve for all columns; then those
+// of position and activation.  Proof: docs/derivations/linearize.md.
 #pragma once
 #include "core/linearize/rows.hpp"
 
@@ -85,7 +85,7 @@ FB_INLINE Mask<T> finite_columns(const T* x, int n) {
 template <class T>
 FB_FN size_t carve_linear(const Layout& s, char* base, LinearWork<T>& f) {
   Carver c{base, 0};
-  const int rows = row_capacity(s), columns = 2 * s.nv + s.nu, unit = kPack<T>;
+  const int rows = row_capacity(s), columns = 2 * s.nv + s.na + s.nu, unit = kPack<T>;
   f.stride = (columns + unit - 1) / unit * unit;
   f.body = c.take<Subtree<T>>(s.nlink);
   f.move = c.take<DofMoves<T>>(s.nv);
@@ -191,7 +191,7 @@ FB_FN void equation_columns(const Model<T, P>& m, const StepPoint<T>& x, Work<T>
     }
 }
 
-// (J.12)  d v+ / d(q, v, u) of the step that was just run in w, in the rows of f.K: q tangent.
+// (J.12)  d v+ / d(q, v, act, u) of the step that was just run in w, in the rows of f.K: q tangent.
 // Holds where the solve is differentiated by the implicit function theorem
 template <class T, class P>
 FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
@@ -244,7 +244,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     }
   }
 }
-// (J.16)  row d of d(q+) / d(q, v, u) into f.line
+// (J.16)  row d of d(q+) / d(q, v, act, u) into f.line
 template <class T, class P>
 FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   const Layout& s = m.s;
@@ -258,6 +258,14 @@ FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   set_columns(turn[3], f.dof_row(last - 3), f.line, f.stride);
   for (int j = 1; j < 3; ++j) add_columns(turn[3 + j], f.dof_row(last - 3 + j), f.line, f.stride);
   for (int j = 0; j < 3; ++j) f.line[last - 3 + j] += turn[j];
+}
+// (J.17)  the row of actuator a in d(act+) / d(q, v, act, u) into f.line
+template <class T, class P>
+FB_FN void activation_row(const Model<T, P>& m, int a, const StepPoint<T>& x, Work<T>& w,
+                          LinearWork<T>& f) {
+  for (int c = 0; c < f.stride; ++c) f.line[c] = T(0);
+  T *act = f.line + 2 * m.s.nv, *u = act + m.s.na;
+  next_activation_adjoint<T, P>(m, a, x, T(1), {f.line, f.line + m.s.nv, act, u}, w);
 }
 
 }  // namespace fb::FB_ISA

@@ -29,7 +29,7 @@ struct LinearWork {
   Subtree<T>* body;
   DofMoves<T>* move;
   T* L;         // nv x nv, L_ed of Mh = L D L' in row d
-  T *K, *C;     // columns (q, v, u) of every dof and of every row
+  T *K, *C;     // columns (q, v, act, u) of every dof and of every row
   T *one, *to;  // zeros of nv, used as scratch
   T* turn;      // nv x 6: how the next turn of a quaternion answers to the last and to its rates
   T* line;      // one row
@@ -210,7 +210,7 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
                              LinearWork<T>& f) {
   const Layout& s = m.s;
   const int nv = s.nv;
-  T *act = w.qdd, *kv = w.dv, *tau_bar = f.one, *hD_bar = f.to;
+  T *sums = w.qdd, *kv = w.dv, *tau_bar = f.one, *hD_bar = f.to;
   for (int d = 0; d < nv; ++d) f.dof_row(d)[nv + d] -= T(m.theta.dof_damping[d]) * h;
   for (int j = 0; j < s.njnt; ++j) {
     const int type = s.jnt_type[j], n = type == kFree ? 6 : type == kBall ? 3 : 1;
@@ -220,7 +220,7 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
       tau_bar[d] = T(0);
     }
   }
-  if (s.nu > 0) actuator_sums(m, x.q, x.v, x.u, act, kv);
+  if (s.nu > 0) actuator_sums(m, x, sums, kv);
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
@@ -229,7 +229,8 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
       T* row = f.dof_row(d);
       tau_bar[d] = h;
       hD_bar[d] = -(h * w.a_eff[d]);
-      actuator_adjoint(m, a, x.q, x.v, x.u, act, tau_bar, hD_bar, w, row, row + nv, row + 2 * nv);
+      const ActuationBars<T> bars{row, row + nv, row + 2 * nv, row + 2 * nv + s.na};
+      actuator_adjoint<T, P>(m, a, x, sums, {tau_bar, hD_bar}, bars, w);
       tau_bar[d] = hD_bar[d] = T(0);
     }
   }

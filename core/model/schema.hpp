@@ -30,6 +30,15 @@ enum EqualityType : int { FB_EQUALITIES(FB_ENUM_AT) };
   X(kFirstFriction, first) X(kSecondFriction, second)
 enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 
+// how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
+// at all
+#define FB_ACTIVATIONS(X)                                                                          \
+  X(kNoActivation, none, 0) X(kIntegrator, integrator, 1) X(kFilter, filter, 2)                    \
+  X(kFilterExact, filterexact, 3) X(kHeldActivation, held, 4)
+enum ActivationType : int { FB_ACTIVATIONS(FB_ENUM_AT) };
+// a time constant of a filter counts as no less [s]
+inline constexpr double kLeastTimeConstant = 1e-15;
+
 // ---- shapes and pairs of shapes
 
 // shapes of geoms, numbered as in MuJoCo; a pair names the smaller number first
@@ -76,7 +85,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(pair_rule, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
-  X(act_forcelimited, nu)
+  X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
 
 // rules for the values of a parameter: constant, and how a refusal ends
 #define FB_RULES(X)                                                                                \
@@ -141,7 +150,9 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(actuator_biasprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
   X(actuator_gear, s.nu, 6, "m or no unit", any, true, kHasGradient)                               \
   X(actuator_ctrlrange, s.nu, 2, "of the control", range, s.act_ctrllimited[i] > 0, kHasGradient)  \
-  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)
+  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)  \
+  X(actuator_dynprm, s.nu, 1, "s", any, true, kHasGradient)                                        \
+  X(actuator_actrange, s.nu, 2, "of the activation", range, s.act_limited[i] > 0, kHasGradient)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)

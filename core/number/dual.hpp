@@ -74,6 +74,11 @@ FB_INLINE Dual<S> atan2_upper(Dual<S> y, Dual<S> x) {
   return {atan2_upper(y.v, x.v), (x.v * y.d - y.v * x.d) * inv};
 }
 template <class S>
+FB_INLINE Dual<S> one_minus_exp(Dual<S> a) {
+  const S e = one_minus_exp(a.v);
+  return {e, (S(1) - e) * a.d};
+}
+template <class S>
 FB_INLINE Mask<S> is_finite(Dual<S> a) {
   return is_finite(a.v) & is_finite(a.d);
 }

@@ -217,4 +217,17 @@ FB_INLINE T atan2_upper(T y, T x) {
   return select(x < T(0), T(R(3.14159265358979323846)) - first, first);
 }
 
+// 1 - exp(-a) for a >= 0 to a few ulp: a Taylor polynomial at a / 64, then 1 - exp(-2 x) = e (2 - e)
+// six times
+template <class T>
+FB_INLINE T one_minus_exp(T a) {
+  using R = Real<T>;
+  const T x = min(a, T(R(40))) * R(1.0 / 64.0);
+  T p = T(1);
+  for (int k = 15; k > 1; --k) p = sub_mul(T(1), x * p, T(R(1.0 / k)));
+  T e = x * p;
+  for (int k = 0; k < 6; ++k) e = e * (T(2) - e);
+  return e;
+}
+
 }  // namespace fb::FB_ISA

@@ -64,6 +64,12 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
     store_line(t, block, d, f.line, from, to);
     store_line(t, block, s.nv + d, f.dof_row(d), from, to);
   }
+  for (int a = 0; a < s.nu; ++a) {
+    if (s.act_adr[a] < 0) continue;
+    activation_row(b.m, a, at, b.w, f);
+    finite = finite & finite_columns(f.line, f.stride);
+    store_line(t, block, 2 * s.nv + s.act_adr[a], f.line, from, to);
+  }
   for (int k = from; k < to && k < block.count(); ++k) {
     const long world = block.first + k;
     const bool good = mask_lane(finite, k);

@@ -1,6 +1,8 @@
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Sequence
+import enum
+from typing import Annotated, overload
 
+import numpy
 from numpy.typing import NDArray
 
 
@@ -29,10 +31,272 @@ CONTACT_NUMBERS: int = 10
 
 TRACE_NUMBERS: int = 5
 
+class TypeRow:
+    """A type by its name and its number in the tables."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def number(self) -> int: ...
+
+class JointRow(TypeRow):
+    """A type of joints, with its coordinates and dofs."""
+
+    @property
+    def nq(self) -> int: ...
+
+    @property
+    def nv(self) -> int: ...
+
+class ParameterRow:
+    """A physical parameter."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rows(self) -> str:
+        """Name of the size that counts its rows, or a number."""
+
+    @property
+    def columns(self) -> int:
+        """Numbers in a row."""
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def rule(self) -> str: ...
+
+    @property
+    def least(self) -> float:
+        """A value below it has no meaning."""
+
+    @property
+    def no_gradient(self) -> str | None:
+        """Why there is no gradient, or None."""
+
+class OutputRow:
+    """An output of a state."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of its inputs, q first."""
+
+    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(18), order='C', device='cpu', writable=False)]) -> list[int]:
+        """Its shape in one world of a model."""
+
+class OptionRow:
+    """A numerical option of a Simulator."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def doc(self) -> str: ...
+
+    @property
+    def kind(self) -> str:
+        """real, whole, choice, or fixed: not for the caller to choose."""
+
+    @property
+    def default(self) -> float | int | str: ...
+
+    @property
+    def default_float32(self) -> float | int | str: ...
+
+    @property
+    def least(self) -> float: ...
+
+    @property
+    def most(self) -> float: ...
+
+    @property
+    def open(self) -> bool:
+        """Whether the least value itself is not allowed."""
+
+    @property
+    def choices(self) -> list[str]: ...
+
+class StatusRow:
+    """What can go wrong in a world."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bit(self) -> int: ...
+
+    @property
+    def sentence(self) -> str: ...
+
+class Options:
+    """Numerical options of an Engine."""
+
+    def __init__(self, *, margin: float = 0.005, v_recover: float = 0.5, v_rest: float = 0.05, tolerance: float = 1e-10, max_sweeps: int = 200, max_contacts: int = 100, friction: str = 'cone', solver: str = 'newton', gradient: str = 'auto', regularization: float = 1e-06) -> None: ...
+
+    @property
+    def margin(self) -> float:
+        """contact and limit rows are built below this gap [m or rad]."""
+
+    @property
+    def v_recover(self) -> float:
+        """largest speed of recovery from penetration [m/s]."""
+
+    @property
+    def v_rest(self) -> float:
+        """approach speed below which restitution is zero [m/s]."""
+
+    @property
+    def tolerance(self) -> float:
+        """residual of the contact solve, relative to the largest row velocity."""
+
+    @property
+    def max_sweeps(self) -> int:
+        """cap on Gauss-Seidel sweeps in one step."""
+
+    @property
+    def max_contacts(self) -> int:
+        """contacts one world can hold."""
+
+    @property
+    def friction(self) -> str:
+        """cone: the true cone; box: each tangent by itself."""
+
+    @property
+    def solver(self) -> str:
+        """newton: sweeps, then Newton steps on the active set; pgs: sweeps only."""
+
+    @property
+    def gradient(self) -> str:
+        """
+        implicit: the solution is differentiated; unrolled: the sweeps are (solver pgs only); auto: implicit where the solve finished, unrolled elsewhere.
+        """
+
+    @property
+    def regularization(self) -> float:
+        """default compliance, as a share of the bodies' inverse weights."""
+
+    def __repr__(self) -> str: ...
+
+    def __eq__(self, arg: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __getstate__(self) -> list[float | int | str]: ...
+
+    def __setstate__(self, arg: Sequence[float | int | str], /) -> None: ...
+
+class Status(enum.IntFlag):
+    """State of a world after a step or a rollout; several bits may be set."""
+
+    OK = 0
+    """Nothing went wrong."""
+
+    NONFINITE = 1
+    """
+    NONFINITE: the state holds a NaN or an infinity from this step on; nothing was reset. Look at the controls and the state before it, or take a smaller dt.
+    """
+
+    CONTACT_OVERFLOW = 2
+    """
+    CONTACT_OVERFLOW: more contacts than max_contacts were found and the last ones were left out; pass a larger max_contacts to the Simulator.
+    """
+
+    UNCONVERGED = 4
+    """
+    UNCONVERGED: the contact solve reached max_sweeps above its tolerance; the step holds the last sweep's impulses. Pass a larger max_sweeps or a larger tolerance.
+    """
+
+    NO_GRADIENT = 8
+    """
+    NO_GRADIENT: this step has no gradient, since contacts were left out of it; pass a larger max_contacts to the Simulator.
+    """
+
+    def sentences(self) -> list[str]:
+        """Return one sentence for each bit that is set."""
+
+def size_names() -> list[str]:
+    """Sizes that an Engine is built from, in their order."""
+
+def table_names() -> list[str]:
+    """Integer tables in the order in which they follow each other."""
+
+def parameter_names() -> list[str]:
+    """Physical parameters in the order in which they lie in a flat array."""
+
+def joint_types() -> list[JointRow]:
+    """Types of joints."""
+
+def equality_types() -> list[TypeRow]:
+    """Types of equality constraints."""
+
+def friction_rules() -> list[TypeRow]:
+    """Whose friction a pair of geoms takes."""
+
+def parameter_table() -> list[ParameterRow]:
+    """Physical parameters with their rules."""
+
+def output_table() -> list[OutputRow]:
+    """Outputs of a state."""
+
+def option_table() -> list[OptionRow]:
+    """Numerical options."""
+
+def status_table() -> list[StatusRow]:
+    """What can go wrong in a world."""
+
+def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(18), order='C', device='cpu', writable=False)]) -> int:
+    """Words of all integer tables together."""
+
+class Violation:
+    """What is wrong with a parameter."""
+
+    @property
+    def parameter(self) -> str: ...
+
+    @property
+    def index(self) -> int:
+        """Row of the parameter."""
+
+    @property
+    def world(self) -> int:
+        """-1 where all worlds share their parameters."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def rule(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+class ParameterChecker:
+    """Checks values of a model's parameters."""
+
+    def __init__(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], tables: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], bodies: Sequence[str]) -> None: ...
+
+    @overload
+    def check(self, theta: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], given: Sequence[str], rounding: float) -> Violation | None:
+        """
+        The first violation among the given parameters of one row, or of a row for each world.
+        """
+
+    @overload
+    def check(self, theta: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], given: Sequence[str], rounding: float) -> Violation | None: ...
+
+def describe_worlds(status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
+    """Each world that is not OK, at most ten of them; empty for none."""
+
 class Engine:
     """One model compiled for stepping; see featherback.Simulator."""
 
-    def __init__(self, sizes: dict, tables: dict, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], vert: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], options: dict, isa: str, threads: int) -> None: ...
+    def __init__(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], tables: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], vert: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], options: Options, isa: str, threads: int) -> None: ...
 
     @property
     def theta_size(self) -> int: ...
@@ -64,7 +328,7 @@ class Engine:
 class EnginePool:
     """Engines of one model for XLA; see featherback.jax."""
 
-    def __init__(self, engine: Engine, key: int, sentences: Mapping[int, str], bounds: Sequence[tuple[str, int, float, float, str]], rules: Sequence[tuple[str, int, int, str]]) -> None: ...
+    def __init__(self, engine: Engine, key: int, bodies: Sequence[str]) -> None: ...
 
 def xla_handlers() -> dict:
     """Handlers of XLA's foreign function interface, by name and stage."""

@@ -1,4 +1,4 @@
-"""The exceptions of featherback. Each message is one sentence: where, what we got, what to do."""
+"""The exceptions of featherback. A message is one sentence: where, what was given, what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "FeatherbackError",
     "ModelError",
-    "OptimisationError",
+    "OptimizationError",
     "ParameterError",
     "ShapeError",
     "WorldError",
@@ -64,14 +64,14 @@ class WorldError(FeatherbackError, RuntimeError):
         self.residual = np.full(self.world.shape, residual, np.float64)
 
 
-class OptimisationError(FeatherbackError, RuntimeError):
-    """An optimisation stopped for a reason that makes its result useless, such as divergence.
+class OptimizationError(FeatherbackError, RuntimeError):
+    """An optimization stopped for a reason that makes its result useless, such as divergence.
 
     Attributes:
-        outcome: what had been reached before, where the method has something to hand out.
+        outcome: the result before it stopped, where there is one.
     """
 
     def __init__(self, message: str, outcome: Any = None) -> None:
-        """Keep the sentence and what was reached."""
+        """Keep the message and the result."""
         super().__init__(message)
         self.outcome = outcome

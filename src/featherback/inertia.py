@@ -1,8 +1,8 @@
 """Physically consistent inertias for identification: ten free numbers for each body.
 
 Any `theta` in R^10 stands for a body that could exist: its mass is > 0 and its principal moments
-satisfy the triangle inequalities strictly. Every such body has one `theta`. So an optimiser may
-walk freely in `theta`, and the gradient of a rollout comes back to it:
+satisfy the triangle inequalities strictly. Every such body has one `theta`. So an optimizer may
+move freely in `theta`, and the gradient of a rollout is mapped back to it:
 
     values = inertia.from_log_cholesky(theta)              # theta (10,) or (bodies, 10)
     params = {k: sim.params[k].copy() for k in values}
@@ -18,9 +18,9 @@ With mass m, centre of mass t and second moments about it S = m U U', the ten nu
         [0        exp(d2)  s23    ]
         [0        0        exp(d3)]
 
-The inertia about the centre of mass is tr(S) 1 - S in body axes. It is passed on as a whole matrix,
+The inertia about the centre of mass is tr(S) 1 - S in body axes. It is passed on as a full matrix,
 `body_inertia` and `body_inertia_products` in the frame `body_iquat` = (1, 0, 0, 0): principal axes
-turn without limit where two moments meet, and a gradient through them does not exist there.
+are not unique where two moments are equal, and have no gradient there.
 
 Reference: C. Rucker, P. M. Wensing, "Smooth Parameterization of Rigid-Body Inertia", IEEE Robotics
 and Automation Letters 7(2), 2022.
@@ -84,13 +84,13 @@ def to_log_cholesky(
         raise ParameterError(f"{where}: mass holds {m.min():g} kg; it must be > 0.")
     m, t, full = _together(where, m, t, full)
     second = 0.5 * np.trace(full, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - full
-    least = np.linalg.eigvalsh(second)
-    if np.any(least[..., 0] <= 1e-14 * least[..., 2]):
+    moments = np.linalg.eigvalsh(second)
+    if np.any(moments[..., 0] <= 1e-14 * moments[..., 2]):
         raise ParameterError(
             f"{where}: inertia lies on or beyond the triangle inequality, I1 + I2 > I3, so that no "
             "body with an extent along all its axes has it; give such a body."
         )
-    # the upper factor is the lower one of the matrix turned about
+    # the upper factor is the lower one of the matrix with both axes reversed
     U = np.linalg.cholesky((second / m[..., None, None])[..., ::-1, ::-1])[..., ::-1, ::-1]
     theta = np.empty((*m.shape, 10))
     theta[..., 0] = 0.5 * np.log(m)
@@ -118,14 +118,13 @@ def from_log_cholesky(theta: ArrayLike) -> dict[str, Real]:
     where = "from_log_cholesky()"
     x = _array(where, "theta", theta, (10,))
     with np.errstate(over="ignore", invalid="ignore"):
-        mass, U = np.exp(2 * x[..., 0]), _factor(x)
+        mass, U = np.exp(2 * x[..., 0]), _upper_factor(x)
         second = mass[..., None, None] * (U @ np.swapaxes(U, -1, -2))
         trace = np.trace(second, axis1=-2, axis2=-1)
         diagonal = trace[..., None] - np.diagonal(second, axis1=-2, axis2=-1)
     if not np.all(np.isfinite(diagonal)) or np.any(mass == 0) or np.any(diagonal <= 0):
         raise ParameterError(
-            f"{where}: theta gives a mass or an inertia beyond the range of numbers; give "
-            "logarithms of smaller size."
+            f"{where}: theta gives a mass or an inertia that overflows; give smaller logarithms."
         )
     return {
         "body_mass": mass,
@@ -162,7 +161,7 @@ def from_log_cholesky_vjp(theta: ArrayLike, bars: Mapping[str, ArrayLike]) -> Re
                 f'{where}: bars["{name}"] has shape {array.shape}; expected {bar[name].shape}.'
             )
         bar[name] = array
-    mass, U = np.exp(2 * x[..., 0]), _factor(x)
+    mass, U = np.exp(2 * x[..., 0]), _upper_factor(x)
     # inertia = tr(S) 1 - S, so that S_bar = tr(I_bar) 1 - I_bar for a symmetric I_bar
     I_bar = np.zeros((*x.shape[:-1], 3, 3))
     for k in range(3):
@@ -181,7 +180,7 @@ def from_log_cholesky_vjp(theta: ArrayLike, bars: Mapping[str, ArrayLike]) -> Re
     return out
 
 
-def _factor(x: Real) -> Real:
+def _upper_factor(x: Real) -> Real:
     """Return the upper factor U of theta, float64[..., 3, 3]."""
     U = np.zeros((*x.shape[:-1], 3, 3))
     for k in range(3):
@@ -226,8 +225,8 @@ def _together(where: str, mass: Real, com: Real, full: Real) -> tuple[Real, Real
         lead = np.broadcast_shapes(mass.shape, com.shape[:-1], full.shape[:-2])
     except ValueError:
         raise ShapeError(
-            f"{where}: mass, com and inertia speak of {mass.shape}, {com.shape[:-1]} and "
-            f"{full.shape[:-2]} bodies; they must agree."
+            f"{where}: mass, com and inertia have the leading shapes {mass.shape}, "
+            f"{com.shape[:-1]} and {full.shape[:-2]}; they must broadcast to one."
         ) from None
     return (
         np.broadcast_to(mass, lead),

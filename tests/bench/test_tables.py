@@ -62,7 +62,8 @@ def test_tables_name_ratios_failures_and_the_load() -> None:
         "| Peak MB above the idle process, one robot, by steps | 50 |",
         "| MuJoCo | too long |",
         "| CppAD | 50 | 50x | 50x | 50x | 0.5 % |",
-        "| Against CppAD | the paper, 50 to 5000 steps | expected here | here, 50 to 50 steps |",
+        "| Against CppAD | Qiao et al. (2021), 50 to 5000 steps | expected here | here, 50 to 50 "
+        "steps |",
         "| forward | 8x to 22x | 30x | 50x to 50x |",
         "| memory at 50 steps | 1 % | under 1 % | 0.5 % |",
         "| `sim.step` | 4.73 |",

@@ -39,7 +39,7 @@ def test_quick_figures_do_not_go_into_docs(capsys: pytest.CaptureFixture[str]) -
         main(["bench", "--quick", "--docs"])
     assert caught.value.code == 1
     assert capsys.readouterr().err == (
-        "featherback: bench: --quick and --docs are both given; figures for docs/ need a whole "
+        "featherback: bench: --quick and --docs are both given; figures for docs/ need a full "
         "run, so pass one of them.\n"
     )
 

@@ -9,6 +9,7 @@ import pytest
 import featherback as fb
 from featherback.cli import demo, doctor
 from featherback.cli.main import main
+from featherback.experiments import Recording
 
 
 def test_doctor_prints_versions_and_isa(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,13 +30,16 @@ def test_missing_package_is_no_error() -> None:
     assert doctor.package_version("a-package-that-does-not-exist") is None
 
 
-def test_demo_stands_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Stand on four feet that carry the weight, print it, and write the picture."""
+def test_demo_stands_and_films(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stand on four feet that carry the weight, print it, and write recording and film."""
     main(["demo", "--out", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "4 points carry force" in printed
     assert "steps/s" in printed
-    assert (tmp_path / "laikago.png").read_bytes().startswith(b"\x89PNG")
+    assert Recording.load(tmp_path / "laikago.npz").steps == 1000
+    film = tmp_path / "laikago.gif"
+    assert film.exists() or "laikago.gif was not made, because" in printed
+    assert f"film: {film}" in printed or not film.exists()
 
 
 def test_demo_names_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +50,7 @@ def test_demo_names_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixt
         main(["demo", "--out", str(out)])
     assert caught.value.code == 1
     assert capsys.readouterr().err == (
-        f"featherback: {out}/laikago.png: cannot be written (File exists); name another folder "
+        f"featherback: {out}/laikago.npz: cannot be written (File exists); name another folder "
         "with --out.\n"
     )
 

@@ -20,7 +20,7 @@ def run_python(code: str) -> str:
 
 
 def test_import_is_light() -> None:
-    """Import nothing heavy, and no room of our own, with `import featherback`."""
+    """Import nothing heavy, and no layer of our own, with `import featherback`."""
     code = (
         "import sys, featherback\n"
         f"print([name for name in {HEAVY} if name in sys.modules])\n"

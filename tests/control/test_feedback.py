@@ -11,12 +11,12 @@ from featherback.control import (
     RecedingHorizon,
     ilqr,
     multiple_shooting,
-    optimise,
+    optimize,
     run_closed_loop,
     tracking,
 )
 from featherback.control.manifold import difference
-from featherback.errors import FeatherbackError, OptimisationError, ParameterError
+from featherback.errors import FeatherbackError, OptimizationError, ParameterError
 from tests.control.helpers import swing
 
 pytest.importorskip("scipy")
@@ -127,7 +127,7 @@ def test_ilqr_swings_a_pole_up_within_its_limits() -> None:
         final=[100, 100, 10, 10],
     )
     guess = 0.1 * np.random.default_rng(0).standard_normal((150, 1))
-    policy = ilqr(sim, q, v, guess, cost, most=200)
+    policy = ilqr(sim, q, v, guess, cost, max_iterations=200)
     roll = sim.rollout(q, v, policy.u)
     assert np.abs(roll.q[-1]).max() < 0.02
     assert np.abs(roll.v[-1]).max() < 0.05
@@ -145,7 +145,7 @@ def test_ilqr_moves_a_robot_with_contacts() -> None:
     weights = np.zeros(2 * model.nv)
     weights[:6] = 1.0
     cost = tracking(model, goal, u=q[7:], running=weights, effort=1e-3, final=100.0 * weights)
-    policy = ilqr(sim, q, v, np.tile(q[7:], (60, 1)), cost, most=15)
+    policy = ilqr(sim, q, v, np.tile(q[7:], (60, 1)), cost, max_iterations=15)
     assert policy.cost < 0.25 * policy.costs[0]
     assert abs(policy.q[-1, 2] - goal[2]) < 0.01
 
@@ -170,7 +170,7 @@ def test_a_receding_horizon_balances_another_robot_than_its_own() -> None:
 def test_multiple_shooting_agrees_with_single_shooting() -> None:
     """Close the gaps and come to the cost that single shooting finds."""
     problem = swing(steps=120, hold=4, effort=0.05)
-    single = optimise(problem, most=400)
+    single = optimize(problem, max_evaluations=400)
     cut = multiple_shooting(problem, 6, tolerance=1e-6)
     assert cut.gap <= 1e-6
     assert cut.cost == pytest.approx(single.cost, rel=0.01)
@@ -183,38 +183,37 @@ def test_multiple_shooting_agrees_with_single_shooting() -> None:
 def test_gaps_that_do_not_close_are_said() -> None:
     """Raise where the rounds are spent before the gaps close."""
     problem = swing(steps=120)
-    with pytest.raises(OptimisationError) as caught:
-        multiple_shooting(problem, 6, rounds=1, most=2, tolerance=1e-12)
+    with pytest.raises(OptimizationError) as caught:
+        multiple_shooting(problem, 6, max_rounds=1, max_evaluations=2, tolerance=1e-12)
     text = str(caught.value)
     assert text.startswith("multiple_shooting(): after 1 rounds a gap of ")
     assert " is left between segments (tolerance 1e-12), or the cost " in text
     assert text.endswith(
-        " still falls; allow more rounds or evaluations, or give a better first guess."
+        " still decreases; increase max_rounds or max_evaluations, or give a better initial guess."
     )
     with pytest.raises(ParameterError) as caught:
         multiple_shooting(problem, 7)
     assert str(caught.value) == (
-        "multiple_shooting(): segments is 7; it must be a whole number >= 2 that divides the 120 "
-        "steps."
+        "multiple_shooting(): segments is 7; it must be an integer >= 2 that divides the 120 steps."
     )
     with pytest.raises(ParameterError) as caught:
         multiple_shooting(problem, 6, penalty=-1.0)
     assert str(caught.value) == (
-        "multiple_shooting(): penalty is -1.0; it must be a finite number above 0."
+        "multiple_shooting(): penalty is -1.0; it must be a finite number > 0."
     )
 
 
 def test_a_guess_that_explodes_is_said() -> None:
-    """Name the step at which the first guess leaves the finite numbers."""
+    """Name the step at which the initial guess becomes non-finite."""
     model = fb.models.pendulum(2)
     cost = tracking(model, [0.0, 0.0])
-    with pytest.raises(OptimisationError) as caught:
+    with pytest.raises(OptimizationError) as caught:
         ilqr(fb.Simulator(model, dt=0.5), [0, 0], [0, 0], np.full((400, 2), 1e6), cost)
     text = str(caught.value)
-    assert text.startswith("ilqr: the first guess leaves the finite numbers at step ")
+    assert text.startswith("ilqr: the rollout of the initial guess becomes non-finite at step ")
     assert text.endswith("; give another guess or a smaller time step.")
     controller = RecedingHorizon(fb.Simulator(model, dt=0.5), cost, np.full((400, 2), 1e6))
-    with pytest.raises(OptimisationError) as caught:
+    with pytest.raises(OptimizationError) as caught:
         run_closed_loop(controller, fb.Simulator(model), [0, 0], [0, 0], 5)
     assert str(caught.value) == f"run_closed_loop(): step 0 of 5: {text}"
     assert caught.value.outcome.q.shape == (1, 2)
@@ -230,20 +229,19 @@ def refusals() -> list[tuple[object, str]]:
     return [
         (
             lambda: ilqr(sim, [0], [0], np.zeros((5, 1)), cost, lower=1.0, upper=0.0),
-            "ilqr(): the bounds cross at [0]: lower is 1 and upper 0; lower must not lie above "
-            "upper.",
+            "ilqr(): the bounds cross at [0]: lower is 1 and upper 0; lower must not exceed upper.",
         ),
         (
-            lambda: ilqr(sim, [0], [0], np.zeros((5, 1)), cost, most=0),
-            "ilqr(): most is 0; it must be a whole number >= 1.",
+            lambda: ilqr(sim, [0], [0], np.zeros((5, 1)), cost, max_iterations=0),
+            "ilqr(): max_iterations is 0; it must be an integer >= 1.",
         ),
         (
             lambda: ilqr(sim, [0, 0], [0], np.zeros((5, 1)), cost),
-            "ilqr(): q has shape (2,); expected (1,), or what repeats to it.",
+            "ilqr(): q has shape (2,); expected (1,), or a shape that broadcasts to it.",
         ),
         (
             lambda: tracking(pendulum, [0.0], effort=0.0),
-            "tracking(): effort holds 0; it must be above 0, or the control is not determined.",
+            "tracking(): effort holds 0; it must be > 0, or the control is not determined.",
         ),
         (
             lambda: tracking(pendulum, [0.0], final=-1.0),
@@ -251,7 +249,8 @@ def refusals() -> list[tuple[object, str]]:
         ),
         (
             lambda: tracking(ball, ball.q0, final=uneven),
-            "tracking(): final[3:6] is [2.0, 1.0, 1.0]; the three weights of a turn must be equal.",
+            "tracking(): final[3:6] is [2.0, 1.0, 1.0]; the three weights of a rotation must be "
+            "equal.",
         ),
         (
             lambda: RecedingHorizon(sim, cost, np.zeros((5, 2))),
@@ -260,7 +259,7 @@ def refusals() -> list[tuple[object, str]]:
         ),
         (
             lambda: run_closed_loop(RecedingHorizon(sim, cost, np.zeros((5, 1))), sim, [0], [0], 0),
-            "run_closed_loop(): steps is 0 and every is 1; both must be at least 1.",
+            "run_closed_loop(): steps is 0; it must be an integer >= 1.",
         ),
     ]
 

@@ -17,14 +17,14 @@ from featherback.control import (
     Sum,
     bundle,
     clip_norm,
-    final_place,
+    final_position,
     make_controls,
-    optimise,
-    site_place,
+    optimize,
+    site_position,
 )
 from featherback.errors import (
     FeatherbackError,
-    OptimisationError,
+    OptimizationError,
     ParameterError,
     ShapeError,
 )
@@ -104,7 +104,7 @@ def test_methods_reach_the_goal_within_bounds(method: str) -> None:
     problem = swing(limit=3.0)
     goal = 2e-3 if method == "adam" else 1e-3
     rate = 0.02 if method == "adam" else None
-    outcome = optimise(problem, method=method, most=300, goal=goal, rate=rate)
+    outcome = optimize(problem, method=method, max_evaluations=300, goal=goal, rate=rate)
     roll = problem.rollout(outcome.x)
     assert outcome.reached
     assert outcome.cost <= goal
@@ -120,7 +120,7 @@ def test_methods_reach_the_goal_within_bounds(method: str) -> None:
 def test_bounds_that_act_are_reached_and_kept(method: str) -> None:
     """Stop at the upper bound in the unknowns whose minimum lies beyond it."""
     objective = Quadratic(4)
-    outcome = optimise(objective, method=method, most=2000, rate=0.05)
+    outcome = optimize(objective, method=method, max_evaluations=2000, rate=0.05)
     expected = np.minimum(objective.centre, 2.0)
     assert np.abs(outcome.x - expected).max() < 1e-3
     assert outcome.x.max() == 2.0
@@ -130,7 +130,7 @@ def test_evaluations_are_counted_and_never_exceeded() -> None:
     """Spend no more evaluations than allowed, line searches counted, and report each iteration."""
     problem = swing()
     seen: list[tuple[int, float, int]] = []
-    outcome = optimise(problem, most=7, report=lambda *what: seen.append(what))
+    outcome = optimize(problem, max_evaluations=7, report=lambda *what: seen.append(what))
     assert problem.count.gradients == 7
     assert outcome.total_evaluations == 7
     assert [i for i, _, _ in seen] == list(range(len(outcome.costs)))
@@ -141,20 +141,20 @@ def test_evaluations_are_counted_and_never_exceeded() -> None:
 def test_an_unreachable_target_is_said() -> None:
     """Say that the goal was missed, and raise the same sentence when asked to."""
     problem = swing(goal=3.0, limit=0.1)
-    outcome = optimise(problem, most=30, goal=1e-3)
+    outcome = optimize(problem, max_evaluations=30, goal=1e-3)
     assert not outcome.reached
     assert outcome.cost > 1.0
     start = (
         f"l-bfgs: stopped at the cost {outcome.cost:.6g}, above the goal 0.001, after "
-        f"{outcome.total_evaluations} gradient evaluations, since "
+        f"{outcome.total_evaluations} gradient evaluations, because "
     )
     end = (
-        "; the target may be out of reach: allow more evaluations, widen the bounds, start "
-        "elsewhere, or choose a nearer target."
+        "; the target may be out of reach: increase max_evaluations, widen the bounds, give "
+        "another initial guess, or choose a nearer target."
     )
     assert outcome.reason.startswith(start)
     assert outcome.reason.endswith(end)
-    with pytest.raises(OptimisationError) as caught:
+    with pytest.raises(OptimizationError) as caught:
         outcome.raise_if_missed()
     assert str(caught.value) == outcome.reason
     assert caught.value.outcome is outcome
@@ -162,33 +162,33 @@ def test_an_unreachable_target_is_said() -> None:
 
 def test_a_nan_stops_with_the_step_and_the_reason() -> None:
     """Stop at the evaluation whose cost or gradient is NaN, and hand out the best before it."""
-    with pytest.raises(OptimisationError) as caught:
-        optimise(Quadratic(broken="cost", after=2))
+    with pytest.raises(OptimizationError) as caught:
+        optimize(Quadratic(broken="cost", after=2))
     outcome = caught.value.outcome
     assert str(caught.value) == (
         f"l-bfgs: iteration 1, evaluation 3: the cost is nan; the best cost before was "
         f"{outcome.cost:.6g}: take smaller steps or tighter bounds."
     )
-    with pytest.raises(OptimisationError) as caught:
-        optimise(Quadratic(broken="gradient"))
+    with pytest.raises(OptimizationError) as caught:
+        optimize(Quadratic(broken="gradient"))
     assert str(caught.value) == (
         "l-bfgs: iteration 0, evaluation 1: the gradient is not finite, first at unknown 1; this "
-        "is the start, so give another one or a smaller time step."
+        "is the initial guess, so give another one or a smaller time step."
     )
 
 
 def test_a_rollout_that_explodes_stops_with_its_step() -> None:
-    """Name the step at which the rollout of the start leaves the finite numbers."""
+    """Name the step at which the rollout of the start becomes non-finite."""
     model = fb.models.pendulum(2)
     sim = fb.Simulator(model, dt=0.5)
     controls = make_controls(model, np.zeros((400, 2)))
     problem = Shooting(sim, np.zeros(2), np.zeros(2), controls, swing().cost)
-    with pytest.raises(OptimisationError) as caught:
-        optimise(problem, start=np.full(problem.size, 1e6))
+    with pytest.raises(OptimizationError) as caught:
+        optimize(problem, start=np.full(problem.size, 1e6))
     text = str(caught.value)
     assert text.startswith("l-bfgs: iteration 0, evaluation 1: world 0, first at step ")
     assert "NONFINITE" in text
-    assert text.endswith("; this is the start, so give another one or a smaller time step.")
+    assert text.endswith("; this is the initial guess, so give another one or a smaller time step.")
 
 
 @pytest.mark.skipif(not TORCH, reason="torch is not installed")
@@ -196,11 +196,12 @@ def test_divergence_stops_adam() -> None:
     """Stop a learning rate under which the cost grows a million times."""
     objective = Quadratic()
     objective.lower, objective.upper = np.full(3, -np.inf), np.full(3, np.inf)
-    with pytest.raises(OptimisationError) as caught:
-        optimise(objective, method="adam", rate=1e6)
+    with pytest.raises(OptimizationError) as caught:
+        optimize(objective, method="adam", rate=1e6)
     assert str(caught.value) == (
-        "adam: iteration 0, evaluation 2: the cost grew from 6.16 at the start to 1.5e+12, more "
-        "than 1e+06 times; the best cost before was 6.15625: take smaller steps or tighter bounds."
+        "adam: iteration 0, evaluation 2: the cost grew from 6.16 at the initial guess to 1.5e+12, "
+        "by more than 1e+06 times; the best cost before was 6.15625: take smaller steps or tighter "
+        "bounds."
     )
 
 
@@ -215,34 +216,34 @@ def test_projected_gradient_takes_back_a_bad_trial() -> None:
             cost, gradient = super().gradient(x)
             return (float("nan") if x[0] > 0.6 else cost), gradient
 
-    outcome = optimise(Walled(), method="projected-gradient", rate=1.9, most=200)
+    outcome = optimize(Walled(), method="projected-gradient", rate=1.9, max_evaluations=200)
     assert np.abs(outcome.x - [0.5, 1.75, 2.0]).max() < 1e-6
 
 
 OPTIONS = [
     (
         {"method": "newton"},
-        "optimise(): method is 'newton'; it must be one of l-bfgs, projected-gradient, adam.",
+        "optimize(): method is 'newton'; it must be one of l-bfgs, projected-gradient, adam.",
     ),
-    ({"most": 0}, "optimise(): most is 0; it must be a whole number >= 1."),
-    ({"most": 2.5}, "optimise(): most is 2.5; it must be a whole number >= 1."),
-    ({"goal": np.nan}, "optimise(): goal is nan; it must be a number, or None."),
-    ({"start": "here"}, "optimise(): start is not an array of numbers; give one."),
-    ({"rate": -1.0}, "optimise(): rate is -1.0; it must be a finite number above 0."),
+    ({"max_evaluations": 0}, "optimize(): max_evaluations is 0; it must be an integer >= 1."),
+    ({"max_evaluations": 2.5}, "optimize(): max_evaluations is 2.5; it must be an integer >= 1."),
+    ({"goal": np.nan}, "optimize(): goal is nan; it must be a number, or None."),
+    ({"start": "here"}, "optimize(): start is not an array of numbers; give one."),
+    ({"rate": -1.0}, "optimize(): rate is -1.0; it must be a finite number > 0."),
     (
         {"clip": 1.0},
-        'optimise(): clip is given with method "l-bfgs", whose line search needs the gradient as '
-        'it is; leave it out, or use method "adam".',
+        'optimize(): clip is given with method "l-bfgs", whose line search needs the gradient as '
+        'it is; omit it, or use method "adam".',
     ),
     (
         {"start": [0.0, 9.0, 0.0]},
-        "optimise(): start[1] is 9, outside its bounds -2 to 2; move it inside or widen the "
+        "optimize(): start[1] is 9, outside its bounds -2 to 2; move it inside or widen the "
         "bounds.",
     ),
-    ({"start": [0.0, np.nan, 0.0]}, "optimise(): start holds a NaN; give numbers."),
+    ({"start": [0.0, np.nan, 0.0]}, "optimize(): start holds a NaN; give numbers."),
     (
         {"start": [0.0] * 5},
-        "optimise(): start has shape (5,); expected (3,), or what repeats to it.",
+        "optimize(): start has shape (5,); expected (3,), or a shape that broadcasts to it.",
     ),
 ]
 
@@ -251,7 +252,7 @@ OPTIONS = [
 def test_bad_options_have_their_sentence(options: dict[str, object], sentence: str) -> None:
     """Refuse an option without meaning, in one sentence."""
     with pytest.raises(FeatherbackError) as caught:
-        optimise(Quadratic(), **options)  # type: ignore[arg-type]
+        optimize(Quadratic(), **options)  # type: ignore[arg-type]
     assert str(caught.value) == sentence
 
 
@@ -259,8 +260,8 @@ BOUNDS = [
     (
         {"lower": 1.0, "upper": -1.0},
         ParameterError,
-        "make_controls(): the bounds cross at [0, 0]: lower is 1 and upper -1; lower must not lie "
-        "above upper.",
+        "make_controls(): the bounds cross at [0, 0]: lower is 1 and upper -1; lower must not "
+        "exceed upper.",
     ),
     (
         {"lower": np.nan},
@@ -276,7 +277,7 @@ BOUNDS = [
     (
         {"lower": [0.0, 0.0]},
         ShapeError,
-        "make_controls(): lower has shape (2,); expected (4, 1), or what repeats to it.",
+        "make_controls(): lower has shape (2,); expected (4, 1), or a shape that broadcasts to it.",
     ),
     (
         {"free": [1]},
@@ -291,17 +292,17 @@ BOUNDS = [
     (
         {"hold": 9},
         ParameterError,
-        "make_controls(): hold is 9; it must be a whole number from 1 to 4.",
+        "make_controls(): hold is 9; it must be an integer from 1 to 4.",
     ),
     (
         {"hold": 1.5},
         ParameterError,
-        "make_controls(): hold is 1.5; it must be a whole number from 1 to 4.",
+        "make_controls(): hold is 1.5; it must be an integer from 1 to 4.",
     ),
     (
         {"active": 0},
         ParameterError,
-        "make_controls(): active is 0; it must be a whole number from 1 to 4.",
+        "make_controls(): active is 0; it must be an integer from 1 to 4.",
     ),
     (
         {"upper": "high"},
@@ -337,24 +338,24 @@ def test_bad_bounds_have_their_sentence(
     assert str(caught.value) == sentence
 
 
-PLACES = [
-    ("bal", [0, 0, 0], 'final_place(): there is no body "bal"; there are: world, ball.'),
-    ("world", [0, 0, 0], 'final_place(): body "world" has no free joint; name a body that moves '
+TARGETS = [
+    ("bal", [0, 0, 0], 'final_position(): there is no body "bal"; there are: world, ball.'),
+    ("world", [0, 0, 0], 'final_position(): body "world" has no free joint; name a body that moves '
      "freely."),
-    ("ball", [0, 0], "final_place(): target is [0, 0]; it must be three finite numbers [m]."),
+    ("ball", [0, 0], "final_position(): target is [0, 0]; it must be three finite numbers [m]."),
     (
         "ball",
         [0, 0, np.inf],
-        "final_place(): target is [0, 0, inf]; it must be three finite numbers [m].",
+        "final_position(): target is [0, 0, inf]; it must be three finite numbers [m].",
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "target", "sentence"), PLACES)
+@pytest.mark.parametrize(("body", "target", "sentence"), TARGETS)
 def test_bad_targets_have_their_sentence(body: str, target: list[float], sentence: str) -> None:
     """Refuse a body that is not free and a target that is no point."""
     with pytest.raises(ParameterError) as caught:
-        final_place(fb.models.ball(), body, target)
+        final_position(fb.models.ball(), body, target)
     assert str(caught.value) == sentence
 
 
@@ -367,7 +368,7 @@ def test_a_hand_is_brought_to_its_target(always: bool) -> None:
     target = sim.site_positions(np.array([0.7, 0.4]))[0]
     controls = make_controls(model, np.zeros((40, 2)), lower=-20.0, upper=20.0)
     problem = Shooting(
-        sim, model.q0, model.v0, controls, site_place(sim, "tip", target, always=always)
+        sim, model.q0, model.v0, controls, site_position(sim, "tip", target, always=always)
     )
     x = np.random.default_rng(7).standard_normal((2, problem.size))
     costs, gradients = problem.gradients(x)
@@ -377,7 +378,7 @@ def test_a_hand_is_brought_to_its_target(always: bool) -> None:
             step[i] = 1e-5
             slope = (problem.value(x[row] + step) - problem.value(x[row] - step)) / 2e-5
             assert abs(slope - gradients[row, i]) < 1e-10 + 1e-5 * np.abs(gradients[row]).max()
-    outcome = optimise(problem, start=x[0], most=60)
+    outcome = optimize(problem, start=x[0], max_evaluations=60)
     assert outcome.cost < (0.5 * costs[0] if always else 1e-8)
 
 
@@ -385,12 +386,12 @@ def test_a_site_that_is_not_there_is_named() -> None:
     """Name the sites there are, and refuse a target that is no point."""
     sim = fb.Simulator(fb.models.pendulum())
     with pytest.raises(ParameterError) as caught:
-        site_place(sim, "hand", [0, 0, 0])
-    assert str(caught.value) == 'site_place(): there is no site "hand"; there are: tip.'
+        site_position(sim, "hand", [0, 0, 0])
+    assert str(caught.value) == 'site_position(): there is no site "hand"; there are: tip.'
     with pytest.raises(ParameterError) as caught:
-        site_place(sim, "tip", [0, 0, np.nan])
+        site_position(sim, "tip", [0, 0, np.nan])
     assert str(caught.value) == (
-        "site_place(): target is [0, 0, nan]; it must be three finite numbers [m]."
+        "site_position(): target is [0, 0, nan]; it must be three finite numbers [m]."
     )
 
 
@@ -406,9 +407,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Say how to get scipy where it is not installed."""
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(FeatherbackError) as caught:
-        optimise(Quadratic())
+        optimize(Quadratic())
     assert str(caught.value) == (
-        "optimise(): scipy is not installed; it is needed here: pip install 'featherback[opt]'."
+        "optimize(): scipy is not installed; it is needed here: pip install 'featherback[opt]'."
     )
 
 
@@ -420,7 +421,7 @@ def test_clip_norm_shortens_only_what_is_long() -> None:
     assert np.allclose(clip_norm(long, 1.0), [0.6, 0.8], rtol=1e-15)
     with pytest.raises(ParameterError) as caught:
         clip_norm(long, 0.0)
-    assert str(caught.value) == "clip_norm(): most is 0.0; it must be above 0."
+    assert str(caught.value) == "clip_norm(): max_norm is 0.0; it must be > 0."
 
 
 @pytest.mark.parametrize("order", ["first", "zeroth", "mixed"])
@@ -462,13 +463,13 @@ def test_the_zeroth_order_sees_a_jump() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_bounds_that_fix_everything_end_at_the_start(method: str) -> None:
     """Stay where nothing can move, and say why where the method knows."""
-    outcome = optimise(swing(limit=0.0), method=method, most=5)  # type: ignore[arg-type]
+    outcome = optimize(swing(limit=0.0), method=method, max_evaluations=5)  # type: ignore[arg-type]
     assert not outcome.x.any()
     assert outcome.cost == outcome.costs[0]
     if method == "l-bfgs":
         assert outcome.reason == (
-            "l-bfgs: stopped at the cost 0.125 after 1 gradient evaluations, since the bounds "
-            "leave no unknown to move."
+            "l-bfgs: stopped at the cost 0.125 after 1 gradient evaluations, because the bounds "
+            "fix every unknown."
         )
 
 
@@ -477,22 +478,22 @@ def test_a_sum_of_nothing_and_an_odd_bundle_are_refused() -> None:
     problem = swing()
     empty = replace(problem, cost=Sum([]))
     with pytest.raises(ParameterError) as caught:
-        optimise(empty)
+        optimize(empty)
     assert str(caught.value) == "Sum(): there are no parts; give at least one cost."
     ball = fb.models.ball()
     with pytest.raises(ParameterError) as caught:
-        final_place(ball, ball.body_names[1], "there")
-    assert str(caught.value) == "final_place(): target is not an array of numbers; give one."
+        final_position(ball, ball.body_names[1], "there")
+    assert str(caught.value) == "final_position(): target is not an array of numbers; give one."
     with pytest.raises(ShapeError) as shaped:
         bundle(problem, np.zeros(2), sigma=0.1, samples=4, rng=np.random.default_rng(0))
     assert str(shaped.value) == (
-        "bundle(): x has shape (2,); expected (60,), or what repeats to it."
+        "bundle(): x has shape (2,); expected (60,), or a shape that broadcasts to it."
     )
 
 
 BUNDLES = [
-    ({"sigma": 0.0}, "bundle(): sigma is 0.0; it must be a finite number above 0."),
-    ({"samples": 5}, "bundle(): samples is 5; it must be an even number, at least 4."),
+    ({"sigma": 0.0}, "bundle(): sigma is 0.0; it must be a finite number > 0."),
+    ({"samples": 5}, "bundle(): samples is 5; it must be an even integer >= 4."),
     ({"order": "second"}, "bundle(): order is 'second'; it must be one of first, zeroth, mixed."),
 ]
 

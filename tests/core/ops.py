@@ -13,6 +13,7 @@ from featherback._core import pair_table
 from tests.core import references
 from tests.core.ops_models import (
     Case,
+    activation,
     limits,
     limits_unfinished,
     loop,
@@ -137,6 +138,14 @@ def _quat_edge(rng: np.random.Generator) -> Vector:
     return np.r_[rng.normal(size=4), w, 0.1]
 
 
+def _decay(rng: np.random.Generator) -> Vector:
+    return 10.0 ** rng.uniform(-6, 1, 1)
+
+
+def _decay_at_edge(rng: np.random.Generator) -> Vector:
+    return rng.choice([0.0, 1e-12, 39.9, 40.1, 700.0], 1)
+
+
 def _solver_rows(friction: str) -> list[OpRow]:
     """Return the rows of the solver under a friction law: solved, and after a few sweeps."""
     box = friction == "box"
@@ -181,15 +190,16 @@ def _precision(label: str, name: str) -> dict[str, float]:
 
 
 def _model_row(label: str, name: str, case: Case, extra: str) -> OpRow:
-    """Return the row of a model's op; `extra` says what follows q and v."""
+    """Return the row of a model's op; `extra` says what follows q and v, u with act before it."""
 
     def numbers() -> int:
-        return {"": 0, "a": case.model.nv, "u": case.model.nu}[extra]
+        return {"": 0, "a": case.model.nv, "u": case.model.na + case.model.nu}[extra]
 
     of_model = {
         "inverse_dynamics": references.inverse_dynamics,
         "integrate": references.integrate,
         "actuation": references.actuation,
+        "activation": references.activation,
     }
     return OpRow(
         label,
@@ -197,14 +207,21 @@ def _model_row(label: str, name: str, case: Case, extra: str) -> OpRow:
         lambda: case.ops,
         lambda rng: state(case.model, rng, numbers()),
         lambda rng: state(case.model, rng, numbers(), rest=True),
-        lambda x: references.step(case.sim, x) if name == "step" else of_model[name](case.model, x),
+        lambda x: _step(case, x) if name == "step" else of_model[name](case.model, x),
         value=1e-9 if name == "step" else 1e-12,
         **_precision(label, name),
     )
 
 
+def _step(case: Case, x: Vector) -> Vector:
+    """Return the step of the public simulator, or with activation that of MuJoCo."""
+    return references.free_step(case.model, x) if case.model.na else references.step(case.sim, x)
+
+
 # parameters that steer the step without a gradient, and those that carry none here
 WITHOUT_GRADIENT = ("body_invweight0", "dof_invweight0")
+# parameters of which a draw changes every number by a few per cent
+SCALED = "body_inertia jnt_range actuator_gear mesh_scale actuator_dynprm actuator_actrange".split()
 
 
 def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
@@ -232,7 +249,7 @@ def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
             # small beside the moments, so that the inertia stays that of a body
             least = case.sim.params["body_inertia"].min(axis=-1, keepdims=True)
             part = rng.normal(size=part.shape) * 0.02 * least
-        if name in ("body_inertia", "jnt_range", "actuator_gear", "mesh_scale"):
+        if name in SCALED:
             part = part * (1 + rng.normal(size=part.shape) * 0.02)
         if name == "jnt_range" and flip:
             ball = case.model.mujoco.jnt_type == 1
@@ -254,11 +271,11 @@ def _theta_rows(label: str, case: Case) -> list[OpRow]:
 
     def step(rng: np.random.Generator, rest: bool = False) -> Vector:
         m = case.model
-        return np.r_[state(m, rng, m.nu, rest), _parameters(case, rng)]
+        return np.r_[state(m, rng, m.na + m.nu, rest), _parameters(case, rng)]
 
     def has_gradient() -> Vector:
         m = case.model
-        return _differentiable(case, m.nq + m.nv + m.nu)
+        return _differentiable(case, m.nq + m.nv + m.na + m.nu)
 
     return [
         OpRow(
@@ -276,7 +293,7 @@ def _theta_rows(label: str, case: Case) -> list[OpRow]:
             lambda: case.ops,
             step,
             lambda g: step(g, True),
-            lambda x: references.step(case.sim, x),
+            lambda x: _step(case, x),
             differentiable=has_gradient,
             value=1e-9,
             **_precision(label, "step"),
@@ -348,6 +365,14 @@ ROWS: list[OpRow] = [
         references.half_angle,
     ),
     OpRow(
+        "one_minus_exp",
+        "one_minus_exp",
+        pure,
+        _decay,
+        _decay_at_edge,
+        references.one_minus_exp,
+    ),
+    OpRow(
         "integrate_quat",
         "integrate_quat",
         pure,
@@ -376,6 +401,10 @@ ROWS: list[OpRow] = [
     _model_row("loop/step", "step", loop, "u"),
     _model_row("limits/actuation", "actuation", limits, "u"),
     _model_row("limits/step", "step", limits, "u"),
+    _model_row("activation/actuation", "actuation", activation, "u"),
+    _model_row("activation/activation", "activation", activation, "u"),
+    _model_row("activation/step", "step", activation, "u"),
+    *_theta_rows("activation", activation),
     *_theta_rows("tree", tree),
     *_theta_rows("loop", loop),
     *_theta_rows("limits", limits),

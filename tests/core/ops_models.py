@@ -39,11 +39,16 @@ class Case:
     @cached_property
     def ops(self) -> Any:
         """The ops of the model under the simulator's parameters and options."""
+        return _oracle.model_ops(*self.arrays)
+
+    @cached_property
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that a model's ops are made from."""
         structure, sim = self.model.structure, self.sim
         theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
         limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
         vert = structure.vert.reshape(-1)
-        return _oracle.model_ops(*structure.packed(**limits), theta, vert, sim.options)
+        return *structure.packed(**limits), theta, vert, sim.options
 
 
 TREE = """
@@ -287,6 +292,58 @@ def mesh_model() -> fb.Model:
     return fb.load(MESH, name="mesh")
 
 
+ACTIVATION = """
+<mujoco>
+  <option timestep="0.004" actuatorgroupdisable="5"><flag constraint="disable"/></option>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="ball" type="ball" damping="0.2"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0.1 0" mass="0.8"/>
+      <body pos="0.3 0.1 0">
+        <joint name="a" axis="0.2 1 0" actuatorfrcrange="-0.6 0.5" stiffness="2" damping="0.1"/>
+        <joint name="b" type="slide" axis="0 1 1" armature="0.01"/>
+        <geom type="sphere" size="0.06" pos="0.1 0 -0.4" mass="0.4"/>
+        <body pos="0 0.2 0">
+          <joint name="c" axis="1 0 0"/>
+          <joint name="d" axis="0 0 1"/>
+          <geom type="box" size="0.05 0.04 0.1" mass="0.5"/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <actuator>
+    <motor joint="a" gear="2"/>
+    <intvelocity joint="a" kp="3" kv="0.2" actrange="-0.2 0.3" ctrlrange="-0.5 0.5"/>
+    <general joint="b" dyntype="integrator" gainprm="2" actearly="true" forcerange="-0.7 0.6"/>
+    <general joint="b" dyntype="integrator" group="5" actlimited="true" actrange="-0.1 0.2"/>
+    <position joint="c" kp="4" kv="0.3" timeconst="0.02" ctrlrange="-0.4 0.3"/>
+    <general joint="c" dyntype="filter" dynprm="0.05" gaintype="affine" gainprm="2 0.3 -1"
+             biastype="affine" biasprm="0.1 -1 -2" gear="1.5"/>
+    <general joint="c" dyntype="filter" dynprm="0.03" gaintype="affine" gainprm="1 -0.2 0.5"
+             biastype="affine" biasprm="0 0 -3" actearly="true"/>
+    <velocity joint="d" kv="2"/>
+    <general joint="d" dyntype="filterexact" dynprm="0.01" gainprm="3" actearly="true"
+             actlimited="true" actrange="-0.15 0.2"/>
+    <general joint="ball" gear="1 0.5 -0.3" dyntype="filter" dynprm="0.1" biastype="affine"
+             biasprm="0.2 -1 0"/>
+    <cylinder joint="b" timeconst="0.2" area="2" bias="0.1 -1 -0.5"/>
+  </actuator>
+  <keyframe><key name="wound" act="0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9"/></keyframe>
+</mujoco>
+"""
+
+
+@cache
+def activation_model() -> fb.Model:
+    """Return a model with every activation dynamics: early or late, limited, held, on each joint.
+
+    Nothing touches anything, and no actuator pushes along with its velocity: MuJoCo's implicitfast
+    takes the same step.
+    """
+    return fb.load(ACTIVATION, name="activation")
+
+
 @cache
 def laikago() -> fb.Model:
     """Return the Laikago."""
@@ -310,4 +367,5 @@ pile = Case(pile_model)
 pile_bounce = Case(pile_model, params={"geom_restitution": np.full(9, 0.5)})
 pile_unfinished = Case(pile_model, solver="pgs", max_sweeps=5)
 mesh = Case(mesh_model)
+activation = Case(activation_model)
 robot = Case(laikago)

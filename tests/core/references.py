@@ -47,6 +47,11 @@ def half_angle(x: Vector) -> Vector:
     return np.r_[np.cos(n / 2), np.sin(n / 2) / n]
 
 
+def one_minus_exp(x: Vector) -> Vector:
+    """Return 1 - exp(-x)."""
+    return -np.expm1(-x)
+
+
 def integrate_quat(x: Vector) -> Vector:
     """Return q exp(h w) for x = (q, w, h)."""
     q = normalised(x[:4])
@@ -145,14 +150,15 @@ def integrate(model: fb.Model, x: Vector) -> Vector:
 
 
 def actuation(model: fb.Model, x: Vector) -> Vector:
-    """Return MuJoCo's passive and actuator forces, and armature + h damping, at x = (q, v, u).
+    """Return MuJoCo's passive and actuator forces, and armature + h damping, at (q, v, act, u).
 
     The damping is that of the joints and of the servos that brake: -d force / d speed times the
     gear squared, of one-dof joints, where neither the force nor the joint's sum is at a limit.
     """
     m, data = model.mujoco, data_at(model, x)
-    data.ctrl = x[m.nq + m.nv :]
+    data.act, data.ctrl = np.split(x[m.nq + m.nv :], [m.na])
     mujoco.mj_fwdActuation(m, data)
+    after = activation(model, x)
     damping = np.array(m.dof_damping).reshape(-1)[: m.nv].copy()
     for i in range(m.nu):
         j = m.actuator_trnid[i, 0]
@@ -161,11 +167,50 @@ def actuation(model: fb.Model, x: Vector) -> Vector:
         held = m.jnt_actfrclimited[j] and data.qfrc_actuator[d] in m.jnt_actfrcrange[j]
         if m.jnt_type[j] < SLIDE or limited or held:
             continue
-        u = np.clip(data.ctrl[i], *m.actuator_ctrlrange[i]) if m.actuator_ctrllimited[i] else None
-        slope = m.actuator_gainprm[i, 2] * (data.ctrl[i] if u is None else u)
+        at, u = m.actuator_actadr[i], data.ctrl[i]
+        if at >= 0:
+            u = after[at] if m.actuator_actearly[i] else data.act[at]
+        elif m.actuator_ctrllimited[i]:
+            u = np.clip(u, *m.actuator_ctrlrange[i])
+        slope = m.actuator_gainprm[i, 2] * u
         damping[d] += max(-(slope + m.actuator_biasprm[i, 2]), 0.0) * gear**2
     tau = data.qfrc_passive + data.qfrc_actuator
     return np.r_[tau, m.dof_armature + m.opt.timestep * damping]
+
+
+def activation(model: fb.Model, x: Vector) -> Vector:
+    """Return MuJoCo's activation after a step at (q, v, act, u)."""
+    return free_step(model, x)[model.nq + model.nv :]
+
+
+# parameters of actuation that both libraries read alike
+ACTUATION = """
+    qpos_spring jnt_stiffness dof_damping jnt_actfrcrange actuator_gear actuator_ctrlrange
+    actuator_forcerange actuator_actrange
+""".split()
+
+
+def free_step(model: fb.Model, x: Vector) -> Vector:
+    """Return MuJoCo's step without constraints, implicit in damping, at (q, v, act, u[, theta])."""
+    m = model.mujoco
+    q, v, act, u, flat = np.split(x, np.cumsum([m.nq, m.nv, m.na, m.nu]))
+    params = fb.Simulator(model).params
+    theta = split(flat, params) if flat.size else params
+    m = with_parameters(model, theta)
+    for name in ACTUATION:
+        getattr(m, name)[:] = theta[name].reshape(getattr(m, name).shape)
+    for name in ("gainprm", "biasprm", "dynprm"):
+        value = theta[f"actuator_{name}"]
+        getattr(m, f"actuator_{name}")[:, : value.shape[1]] = value
+    m.opt.timestep = theta["dt"].item()
+    m.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    m.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    data = mujoco.MjData(m)
+    data.qpos, data.qvel, data.act, data.ctrl = q, v, act, u
+    data.xfrc_applied = theta["xfrc_applied"]
+    mujoco.mj_normalizeQuat(m, data.qpos)
+    mujoco.mj_step(m, data)
+    return np.r_[data.qpos, data.qvel, data.act]
 
 
 def with_parameters(model: fb.Model, theta: dict[str, Vector]) -> Any:
@@ -174,7 +219,7 @@ def with_parameters(model: fb.Model, theta: dict[str, Vector]) -> Any:
     for name in ("body_pos", "body_mass", "body_ipos", "jnt_pos", "qpos0", "site_pos"):
         getattr(m, name)[:] = theta[name]
     for name in ("body_quat", "site_quat", "jnt_axis"):
-        getattr(m, name)[:] = [normalised(x) for x in theta[name]]
+        getattr(m, name)[:] = theta[name] / np.linalg.norm(theta[name], axis=1, keepdims=True)
     m.dof_armature[:], m.opt.gravity[:] = theta["dof_armature"], theta["gravity"]
     for b in range(1, m.nbody):
         moments, axes = np.linalg.eigh(inertia_of(theta, b))

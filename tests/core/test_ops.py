@@ -195,7 +195,7 @@ def test_float32_is_close(row: OpRow) -> None:
 def unregistered(core: Path) -> set[str]:
     """Return the `foo` of each `foo_adjoint` in a folder of headers that no test claims."""
     written: set[str] = set()
-    for header in core.glob("*.hpp"):
+    for header in core.rglob("*.hpp"):
         written |= set(re.findall(r"\b(\w+)_adjoint\s*\(", header.read_text()))
     known = {name for row in ROWS for name in row.ops().adjoint_of(row.name).split()}
     return written - known - set(TESTED_ELSEWHERE)

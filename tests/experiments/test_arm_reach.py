@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from featherback.errors import FeatherbackError
-from featherback.experiments import Motion
+from featherback.experiments import Recording
 from featherback.experiments.named import arm_reach
 from featherback.experiments.runner import run
 
@@ -113,7 +113,7 @@ def test_a_quick_run_reaches_the_points(tmp_path: Path) -> None:
     assert content["figures"]["CMA-ES mean error [m]"] > 0.3
     for file in content["files"].values():
         assert (tmp_path / file).stat().st_size > 1000
-    motion = Motion.load(tmp_path / content["files"]["recording"])
+    motion = Recording.load(tmp_path / content["files"]["recording"])
     assert motion.q.shape == (201, 4)
     assert json.loads((tmp_path / "arm-reach.json").read_text())["claims"] == claims
 

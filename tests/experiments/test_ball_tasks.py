@@ -15,10 +15,10 @@ import pytest
 
 import featherback as fb
 from featherback.cli.main import main
-from featherback.control import optimise
-from featherback.experiments import Motion
+from featherback.control import optimize
+from featherback.experiments import Recording
 from featherback.experiments.named import golf, throw
-from featherback.experiments.versus import length
+from featherback.experiments.target_task import length
 
 pytest.importorskip("scipy")
 pytest.importorskip("cma")
@@ -35,7 +35,7 @@ def test_quick_runs_bring_the_ball_to_the_target(name: str, tmp_path: Path) -> N
     assert content["quick"]
     for file in content["files"].values():
         assert (tmp_path / file).stat().st_size > 1000
-    motion = Motion.load(tmp_path / content["files"]["recording"])
+    motion = Recording.load(tmp_path / content["files"]["recording"])
     ball = motion.q[-1, -7:-4]
     assert np.linalg.norm(ball - motion.target[0]) < 0.01
     assert np.linalg.norm(motion.v[-1, -6:-3]) < 0.01
@@ -83,7 +83,7 @@ def test_the_arm_holds_the_ball_under_gravity_compensation() -> None:
 def test_the_throw_keeps_torque_and_joint_limits() -> None:
     """Keep every torque within its limit and every joint within its range, to a hundredth."""
     task = throw.make_task(4)
-    outcome = optimise(task.problem, most=20)
+    outcome = optimize(task.problem, max_evaluations=20)
     roll = task.problem.rollout(outcome.x)
     model = task.problem.sim.model
     limits = np.array(model.mujoco.actuator_ctrlrange)
@@ -92,7 +92,7 @@ def test_the_throw_keeps_torque_and_joint_limits() -> None:
     ends = np.array(model.mujoco.jnt_range)[:9]
     assert np.all(roll.q[:, :9] > ends[:, 0] - 0.01)
     assert np.all(roll.q[:, :9] < ends[:, 1] + 0.01)
-    assert float(task.place.distance(roll.q)) < 0.01
+    assert float(task.final.distance(roll.q)) < 0.01
 
 
 def test_the_initial_swing_touches_the_ball() -> None:

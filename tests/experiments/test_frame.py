@@ -18,7 +18,7 @@ from featherback.errors import FeatherbackError, ParameterError
 from featherback.experiments import (
     Claim,
     Context,
-    Motion,
+    Recording,
     Result,
     Trace,
     names,
@@ -27,11 +27,12 @@ from featherback.experiments import (
     run_seeds,
     runner,
 )
+from featherback.experiments import context as context_module
 from featherback.experiments.files import load_arrays, save_arrays, write_bytes
 from featherback.experiments.film import make_film
 from featherback.experiments.methods import run_cma, run_gradients
 from featherback.experiments.result import plain, write_json
-from featherback.experiments.versus import length
+from featherback.experiments.target_task import length
 
 needs_plots = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed"
@@ -76,8 +77,8 @@ def bowl_experiment(stop: int | None = None) -> SimpleNamespace:
 
     def go(context: Context) -> Result:
         bowl = Bowl(stop)
-        _, ours = run_gradients(context, bowl, most=12, measure=length)
-        _, baseline = run_cma(context, bowl, iterations=15, sigma=0.5, measure=length)
+        _, ours = run_gradients(context, bowl, max_evaluations=12, measure=length)
+        _, baseline = run_cma(context, bowl, max_iterations=15, sigma=0.5, measure=length)
         return Result(ours, baseline, {"loss": ours.loss[-1]}, [Claim("it works", 1.0, True)])
 
     return SimpleNamespace(SUMMARY="a bowl", run=go)
@@ -225,7 +226,7 @@ def test_seeds_are_summarised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     use(monkeypatch, SimpleNamespace(SUMMARY="seeds", run=go))
     summary = run_seeds("bowl", 5, out=tmp_path, show=False)
     assert summary == json.loads((tmp_path / "bowl-seeds.json").read_text())
-    wanted = {"values": [0.0, 1.0, 2.0, 3.0, 4.0], "median": 2.0, "least": 0.0, "most": 4.0}
+    wanted = {"values": [0.0, 1.0, 2.0, 3.0, 4.0], "median": 2.0, "min": 0.0, "max": 4.0}
     assert summary["figures"]["loss"] == wanted
     assert summary["claims"] == [{"claim": "small", "holds": 2, "of": 5, **wanted}]
     assert (tmp_path / "seed4" / "bowl.json").exists()
@@ -237,12 +238,12 @@ def test_the_command_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str])
         ("thrw",): 'run: there is no experiment "thrw"; did you mean "throw"?',
         ("xyz",): f'run: there is no experiment "xyz"; there are: {", ".join(names())}.',
         ("throw", "--seed", "-1"): (
-            "run throw: seed is -1; it must be a whole number from 0 to 2147483647."
+            "run throw: seed is -1; it must be an integer from 0 to 2147483647."
         ),
         ("throw", "--seed", "2147483648"): (
-            "run throw: seed is 2147483648; it must be a whole number from 0 to 2147483647."
+            "run throw: seed is 2147483648; it must be an integer from 0 to 2147483647."
         ),
-        ("throw", "--seeds", "0"): "run throw: seeds is 0; it must be a whole number >= 1.",
+        ("throw", "--seeds", "0"): "run throw: seeds is 0; it must be an integer >= 1.",
         ("throw", "--seed", "1", "--seeds", "2"): (
             "run throw: --seed 1 and --seeds 2 are both given; pass one of them."
         ),
@@ -307,13 +308,13 @@ def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "old.npz"]
 
 
-def motion() -> Motion:
+def motion() -> Recording:
     """Return a ball that falls."""
     model = fb.models.ball()
     q = model.q0.copy()
     q[2] = 0.5
     roll = fb.Simulator(model, dt=0.01).rollout(q, model.v0, steps=60)
-    return Motion(
+    return Recording(
         xml=fb.models.ball_xml(),
         dt=0.01,
         q=np.asarray(roll.q),
@@ -327,14 +328,14 @@ def motion() -> Motion:
 def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> None:
     """Read back every bit; refuse what is cut short, damaged or something else."""
     path = motion().save(tmp_path / "m.npz")
-    back, wanted = Motion.load(path), motion()
+    back, wanted = Recording.load(path), motion()
     assert back.xml == wanted.xml
     assert back.steps == 60
     for name in ("q", "v", "u", "target", "camera"):
         assert np.array_equal(getattr(back, name), getattr(wanted, name))
     whole = path.read_bytes()
     sentence = (
-        "not a whole archive of arrays; it was cut short or is another kind of file: delete it "
+        "not a complete archive of arrays; it was truncated or is another kind of file: delete it "
         "and start again."
     )
     bare = io.BytesIO()
@@ -348,23 +349,23 @@ def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> No
     for damaged in odd:
         path.write_bytes(damaged)
         with pytest.raises(FeatherbackError) as caught:
-            Motion.load(path)
+            Recording.load(path)
         assert str(caught.value) == f"{path}: {sentence}"
     save_arrays(path, {"a": np.zeros(3)})
     with pytest.raises(FeatherbackError) as caught:
-        Motion.load(path)
+        Recording.load(path)
     assert str(caught.value) == (
         f'{path}: not a recording of a motion in the format "featherback-motion 1"; pass a file '
         "that featherback run wrote."
     )
     path.unlink()
     with pytest.raises(FeatherbackError) as caught:
-        Motion.load(path)
+        Recording.load(path)
     assert str(caught.value) == f"{path}: there is no such file; check the name."
 
 
-def test_a_film_or_a_strip_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a GIF where there is GL; where there is none, a strip and a sentence that says so."""
+def test_a_film_or_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a GIF where there is GL; where there is none, name what to install."""
     pytest.importorskip("PIL")
     path = motion().save(tmp_path / "m.npz")
     film, reason = make_film(path)
@@ -372,27 +373,33 @@ def test_a_film_or_a_strip_with_its_reason(tmp_path: Path, monkeypatch: pytest.M
         assert film == tmp_path / "m.gif"
         assert film.read_bytes().startswith(b"GIF8")
     else:
-        assert film == tmp_path / "m.png"
+        assert film is None
     monkeypatch.setenv("MUJOCO_GL", "disable")
     (tmp_path / "m.gif").unlink(missing_ok=True)
-    strip, reason = make_film(path)
-    assert strip == tmp_path / "m.png"
-    assert strip.read_bytes().startswith(b"\x89PNG")
+    film, reason = make_film(path)
+    assert film is None and not (tmp_path / "m.gif").exists()
     assert reason is not None
-    start = "m.png is a picture strip instead of a film, since MuJoCo's renderer found no GL ("
-    assert reason.startswith(start)
-    assert reason.endswith(").")
+    assert reason.startswith("m.gif was not made, because MuJoCo's renderer failed (")
+    assert "libegl1" in reason and "libosmesa6" in reason
 
 
-def test_a_film_without_pillow_is_a_strip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Say that pillow is missing, and draw the strip."""
+def test_a_film_needs_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say that pillow is missing and how to install it, and go on."""
     path = motion().save(tmp_path / "m.npz")
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "PIL" else sys.modules.get(name)
     )
-    strip, reason = make_film(path)
-    assert strip == tmp_path / "m.png"
-    assert reason == (
-        "m.png is a picture strip instead of a film, since pillow is not installed "
-        "(pip install 'featherback[plot]')."
+    assert make_film(path) == (
+        None,
+        "m.gif was not made, because pillow is not installed: pip install 'featherback[plot]'.",
     )
+
+
+def test_a_run_without_a_film_has_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the recording and note the reason where no film can be made."""
+    monkeypatch.setattr(context_module, "make_film", lambda path: (None, "no film today."))
+    here = Context("bowl", 0, True, tmp_path, show=False)
+    kept = motion()
+    here.record(kept.xml, {"q": kept.q, "v": kept.v, "u": kept.u}, dt=kept.dt)
+    assert sorted(here.files) == ["recording"]
+    assert here.notes == ["no film today."]

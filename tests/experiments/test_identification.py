@@ -16,7 +16,7 @@ from featherback.experiments import Context, run
 from featherback.experiments.differences import ByDifferences
 from featherback.experiments.named import ant_identify, chain_mass, racecar_friction
 from featherback.identify.log import cut
-from featherback.identify.problem import Problem
+from featherback.identify.problem import PredictionProblem
 from featherback.models.racecar import racecar
 
 pytest.importorskip("scipy")
@@ -90,7 +90,7 @@ def test_the_mass_of_the_chain_is_found(tmp_path: Path) -> None:
     context = _context(tmp_path, "chain-mass", 1)
     found = [
         chain_mass.fit(context, kind(sim, windows, blocks, False), which, which, which)[0].x[0]
-        for kind, which in ((Problem, "ours"), (ByDifferences, "baseline"))
+        for kind, which in ((PredictionProblem, "ours"), (ByDifferences, "baseline"))
     ]
     assert abs(found[0] / chain_mass.TRUTH - 1.0) < 0.01
     assert abs(found[0] - found[1]) < 1e-5
@@ -144,5 +144,5 @@ def test_a_missing_gymnasium_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ant_identify.ant_file()
     assert str(caught.value) == (
         "run ant-identify: gymnasium is not installed; the ant's file comes with it: "
-        "pip install 'featherback[rl]'."
+        "pip install 'gymnasium>=1.1'."
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from featherback.experiments import Context, Motion
+from featherback.experiments import Context, Recording
 from featherback.experiments.named import quadruped_gait
 from featherback.experiments.runner import run
 
@@ -115,6 +115,6 @@ def test_a_quick_run_makes_the_gait_faster(tmp_path: Path) -> None:
     assert [claim["holds"] for claim in content["claims"]] == [None, True]
     for file in content["files"].values():
         assert (tmp_path / file).stat().st_size > 1000
-    motion = Motion.load(tmp_path / content["files"]["recording"])
+    motion = Recording.load(tmp_path / content["files"]["recording"])
     way = motion.q[-1, 0] - motion.q[0, 0]
     assert way / SECONDS == pytest.approx(figures["speed [m/s]"], rel=1e-12)

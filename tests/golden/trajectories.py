@@ -24,6 +24,8 @@ import featherback as fb
 
 WORLDS = 3
 DIGITS = 12  # significant digits that are kept of a compiled parameter
+# parameters and tables that say nothing of a model without activation
+ACTIVATION = "actuator_dynprm actuator_actrange act_adr act_dyn act_early act_limited".split()
 
 PILE = """<mujoco model="pile"><option timestep="0.002"/><worldbody>
 <geom type="plane" size="0 0 1"/>
@@ -91,7 +93,9 @@ def hashes_of(scene: Scene) -> dict[str, str]:
     """Return the hash of everything that goes into a scene and of what comes out."""
     model = scene.model()
     params = {name: rounded(value) for name, value in model.params.items()}
-    tables = [model.structure.tables[name] for name in sorted(model.structure.tables)]
+    said = {*params, *model.structure.tables} - set(() if model.na else ACTIVATION)
+    tables = model.structure.tables
+    inputs = [group[name] for group in (params, tables) for name in sorted(group) if name in said]
     start = model.keyframe(0)[0] if model.keyframe_names else model.q0
     q = np.repeat(rounded(start)[None], WORLDS, axis=0)
     q[:, 2] += scene.height
@@ -104,7 +108,7 @@ def hashes_of(scene: Scene) -> dict[str, str]:
     roll = sim.rollout(q, v, u, steps=scene.steps)
     assert np.isfinite(roll.v).all(), roll.describe_status()
     return {
-        "inputs": digest(*(params[name] for name in sorted(params)), *tables, q, v, u),
+        "inputs": digest(*inputs, q, v, u),
         "states": digest(roll.q, roll.v, roll.status),
     }
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import OptimisationError
-from featherback.identify import Log, Unknown, factor, identify, unknown
+from featherback.errors import OptimizationError
+from featherback.identify import Log, Unknown, identify, scale_factor, unknown
 from featherback.identify.log import cut
-from featherback.identify.problem import Problem
+from featherback.identify.problem import PredictionProblem
 from featherback.models import ball, pendulum
-from featherback.models.struck import struck_chain
+from featherback.models.struck_chain import struck_chain
 
 pytest.importorskip("scipy")
 
@@ -101,7 +101,7 @@ def test_unknown_noise_is_estimated() -> None:
         assert abs(blind.deviations[label] / spread - 1.0) < 0.1
 
 
-def test_what_cannot_be_told_apart_is_named() -> None:
+def test_what_cannot_be_separated_is_named() -> None:
     """Name mass and inertia of an undriven pendulum, of which only the ratio acts."""
     sim = fb.Simulator(pendulum(1))
     roll = sim.rollout([0.8], [0.0], steps=500)
@@ -112,10 +112,11 @@ def test_what_cannot_be_told_apart_is_named() -> None:
     estimate = identify(sim, Log(roll.q, roll.v, q_noise=1e-6, v_noise=1e-6), pair)
     (direction,) = estimate.unresolved()
     assert np.isinf(direction.deviation)
-    np.testing.assert_allclose(list(direction.shares.values()), np.sqrt(0.5), rtol=1e-6)
+    np.testing.assert_allclose(list(direction.components.values()), np.sqrt(0.5), rtol=1e-6)
     assert direction.describe() == (
-        "the data does not tell apart +0.71 body_mass[link0], +0.71 body_inertia[link0][1] (shares "
-        "of their sizes): along this direction they are known to any multiple of their size."
+        "the data does not determine the combination +0.71 body_mass[link0], +0.71 "
+        "body_inertia[link0][1] (in units of their sizes): the standard deviation along it is "
+        "infinite."
     )
     assert direction.describe() in estimate.report()
     assert all(np.isinf(spread) for spread in estimate.deviations.values())
@@ -129,7 +130,7 @@ def test_what_does_not_act_is_named() -> None:
     estimate = identify(sim, log, [unknown(sim, "body_mass", "ball")], starts="free")
     (direction,) = estimate.unresolved()
     assert direction.describe() == (
-        "the data does not tell body_mass[ball]: it is known to any multiple of its size."
+        "the data does not determine body_mass[ball]: its standard deviation is infinite."
     )
 
 
@@ -139,7 +140,7 @@ def test_jacobian_is_that_of_the_errors(free: bool) -> None:
     sim, roll = driven_pendulum(300)
     log = noisy(roll, 5, 1e-3, 1e-2)
     windows = cut("test", sim.model, sim.dt, [log], 99, free)
-    problem = Problem(sim, windows, unknowns(sim), free)
+    problem = PredictionProblem(sim, windows, unknowns(sim), free)
     x = np.array([1.1, 0.8, 0.04, 0.03])
     point = problem.point(x)
     jacobian = problem.jacobian(point)
@@ -158,7 +159,7 @@ def test_jacobian_is_that_of_the_errors(free: bool) -> None:
 def test_contacts_are_seen() -> None:
     """Recover the mass of a chain that is hit, from a log with one impact."""
     sim = fb.Simulator(struck_chain(3))
-    mass = factor(sim, ["body_mass", "body_inertia"], [1, 2, 3], label="mass", start=0.1)
+    mass = scale_factor(sim, ["body_mass", "body_inertia"], [1, 2, 3], label="mass", start=0.1)
     params = {name: np.array(sim.params[name]) for name in ("body_mass", "body_inertia")}
     mass.put(np.array([0.7]), params)
     roll = sim.rollout([0, 0, 0, 0.5], np.zeros(4), steps=400, params=dict(params))
@@ -176,18 +177,18 @@ def test_bounds_hold_and_are_named() -> None:
     assert "body_mass[link0] ended at a bound." in estimate.report()
 
 
-def test_spent_predictions_are_told() -> None:
-    """Say that the predictions were spent, and raise on request."""
+def test_reaching_the_maximum_is_reported() -> None:
+    """Say that the maximum was reached, and raise on request."""
     sim, roll = driven_pendulum()
     log = Log(roll.q, roll.v, roll.u)
-    estimate = identify(sim, log, unknowns(sim), window=50, most=3)
+    estimate = identify(sim, log, unknowns(sim), window=50, max_evaluations=3)
     assert not estimate.converged and sum(estimate.evaluations) == 3
     said = (
-        f"identify(): stopped at the cost {estimate.costs[-1]:.6g} after 3 predictions, since the "
-        "3 predictions allowed are spent."
+        f"identify(): stopped at the cost {estimate.costs[-1]:.6g} after 3 predictions, because "
+        "max_evaluations (3) was reached."
     )
     assert estimate.reason == said
-    with pytest.raises(OptimisationError) as caught:
+    with pytest.raises(OptimizationError) as caught:
         estimate.raise_if_unfinished()
     assert str(caught.value) == said and caught.value.outcome is estimate
 
@@ -195,11 +196,11 @@ def test_spent_predictions_are_told() -> None:
 def test_reports_are_given_for_each_iteration() -> None:
     """Tell iteration, cost and predictions, the start first."""
     sim, roll = driven_pendulum(100)
-    told: list[tuple[int, float, int]] = []
+    calls: list[tuple[int, float, int]] = []
     log = Log(roll.q, roll.v, roll.u)
-    estimate = identify(sim, log, unknowns(sim), report=lambda *args: told.append(args))
-    assert [n for n, _, _ in told] == list(range(estimate.iterations + 1))
-    assert [cost for _, cost, _ in told] == estimate.costs
-    assert len(estimate.path) == len(told)
+    estimate = identify(sim, log, unknowns(sim), report=lambda *args: calls.append(args))
+    assert [n for n, _, _ in calls] == list(range(estimate.iterations + 1))
+    assert [cost for _, cost, _ in calls] == estimate.costs
+    assert len(estimate.path) == len(calls)
     # the optimiser moves a start at a bound a little inside
     np.testing.assert_allclose(estimate.path[0], [1.0, 1.0, 0.0, 0.01], atol=1e-9)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import FeatherbackError, OptimisationError, ParameterError, ShapeError
-from featherback.identify import Log, factor, identify, unknown
+from featherback.errors import FeatherbackError, OptimizationError, ParameterError, ShapeError
+from featherback.identify import Log, identify, scale_factor, unknown
 from featherback.models import ball, pendulum
 
 pytest.importorskip("scipy")
@@ -65,8 +65,8 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
     ),
     (
         ParameterError,
-        "identify(): the logs hold 12 independent measurements for 1 unknowns and 12 numbers of "
-        "free starts; give longer logs, or longer windows.",
+        "identify(): the logs hold 12 independent measurements for 1 unknowns and 12 coordinates "
+        "of free starts; give longer logs, or longer windows.",
         lambda: _identify(Log(Q[:6], u=U[:5]), window=1, starts="free"),
     ),
     (
@@ -76,12 +76,12 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
     ),
     (
         ParameterError,
-        "identify(): window is 0; it must be a whole number >= 1.",
+        "identify(): window is 0; it must be an integer >= 1.",
         lambda: _identify(Log(Q, V, U), window=0),
     ),
     (
         ParameterError,
-        "identify(): window is 2.5; it must be a whole number >= 1.",
+        "identify(): window is 2.5; it must be an integer >= 1.",
         lambda: _identify(Log(Q, V, U), window=2.5),
     ),
     (
@@ -125,12 +125,12 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
     ),
     (
         ParameterError,
-        "identify(): every is 1, 2; it must be the same whole number >= 1 in all logs.",
+        "identify(): every is 1, 2; it must be the same integer >= 1 in all logs.",
         lambda: _identify([Log(Q, V, U), Log(Q, V, U, every=2)]),
     ),
     (
         ParameterError,
-        "identify(): every is 1.5; it must be the same whole number >= 1 in all logs.",
+        "identify(): every is 1.5; it must be the same integer >= 1 in all logs.",
         lambda: _identify(Log(Q, V, U, every=1.5)),  # type: ignore[arg-type]
     ),
     (
@@ -150,8 +150,8 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
     ),
     (
         ParameterError,
-        "identify(): most is 0; it must be a whole number >= 1.",
-        lambda: _identify(Log(Q, V, U), most=0),
+        "identify(): max_evaluations is 0; it must be an integer >= 1.",
+        lambda: _identify(Log(Q, V, U), max_evaluations=0),
     ),
     (
         ParameterError,
@@ -180,17 +180,17 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
     ),
     (
         ParameterError,
-        'unknown(): column is 0, and "body_mass" has one number for each; leave it out.',
+        'unknown(): column is 0, and "body_mass" has one number for each; omit it.',
         lambda: unknown(_sim(), "body_mass", column=0),
     ),
     (
         ParameterError,
-        "unknown(): body_mass[link0] has the bounds 2 to 1; the lower must lie below the upper.",
+        "unknown(): body_mass[link0] has the bounds 2 to 1; the lower must be below the upper.",
         lambda: unknown(_sim(), "body_mass", "link0", bounds=(2.0, 1.0)),
     ),
     (
         ParameterError,
-        "unknown(): dof_damping[joint1] has the bounds nan to 1; the lower must lie below the "
+        "unknown(): dof_damping[joint1] has the bounds nan to 1; the lower must be below the "
         "upper.",
         lambda: unknown(_sim(), "dof_damping", "joint1", bounds=(np.nan, 1.0)),
     ),
@@ -208,8 +208,9 @@ REFUSALS: list[tuple[type[FeatherbackError], str, Callable[[], Any]]] = [
     ),
     (
         ParameterError,
-        "factor(): the values of dof_damping are zero, so a factor has no effect; name others.",
-        lambda: factor(_sim(), ["dof_damping"]),
+        "scale_factor(): the values of dof_damping are zero, so a factor has no effect; name "
+        "others.",
+        lambda: scale_factor(_sim(), ["dof_damping"]),
     ),
 ]
 
@@ -235,15 +236,15 @@ def test_refusals(kind: type[FeatherbackError], said: str, work: Callable[[], An
 
 
 def test_divergence_at_the_start_is_told() -> None:
-    """Stop with the step and the reason where the first prediction leaves the finite numbers."""
+    """Stop with the step and the reason where the first prediction becomes non-finite."""
     sim = _sim()
     roll = sim.rollout([0.5, 0.1], [0.0, 0.0], steps=50)
     fall = unknown(sim, "gravity", 2, start=-1e200)
-    with pytest.raises(OptimisationError) as caught:
+    with pytest.raises(OptimizationError) as caught:
         identify(sim, Log(roll.q, roll.v), [fall])
     print(caught.value)
     assert str(caught.value).startswith("identify(): iteration 0, evaluation 1: 1 of 1 worlds")
     assert "step 1" in str(caught.value) and "NONFINITE" in str(caught.value)
     assert str(caught.value).endswith(
-        "; this is the start, so give another one, a shorter window or a smaller step."
+        "; these are the initial values, so give others, a shorter window or a smaller time step."
     )

@@ -203,20 +203,20 @@ def test_traced_parameters_are_checked_when_they_run() -> None:
 
     step, roll = run("body_mass")
     assert fails(lambda: step(np.array([0.0, -1.5, 1.0]))) == (
-        'step(): params["body_mass"] holds -1.5; it must be >= 0.'
+        'step(): params["body_mass"] holds -1.5 kg; it must be >= 0.'
     )
     assert fails(lambda: roll(np.array([0.0, np.nan, 1.0]))) == (
         'rollout(): params["body_mass"] holds a NaN or infinity; give finite numbers.'
     )
     assert fails(lambda: step(np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -2.0]]))) == (
-        'step(): params["body_mass"] holds -2; it must be >= 0.'
+        'step(): params["body_mass"] holds -2 kg; it must be >= 0.'
     )
     step, roll = run("dt")
-    assert fails(lambda: roll(0.0)) == 'rollout(): params["dt"] holds 0; it must be > 0.'
+    assert fails(lambda: roll(0.0)) == 'rollout(): params["dt"] is 0 s; it must be > 0.'
     step, roll = run("dof_frictionloss")
     assert fails(lambda: step(np.array([0.0, 0.1]))) == (
-        'step(): params["dof_frictionloss"] holds 0.1; it must be 0 there, since the model was '
-        "loaded with none and has no friction row: give it a small frictionloss in the file."
+        'step(): params["dof_frictionloss"][1] is > 0, but the model was loaded with none there, '
+        "so it has no friction row; give it a small frictionloss in the file."
     )
     step, roll = run("geom_restitution")
     assert fails(lambda: step(np.full(sim.params["geom_restitution"].shape, 1.25))) == (
@@ -239,7 +239,7 @@ LIMITED = """
   </actuator>
 </mujoco>
 """
-SWAPPED = "its lower end lies above the upper; swap them."
+ENDS = "the lower end must not lie above the upper."
 QUATERNION = "is zero; a quaternion must have a length > 0."
 
 
@@ -252,16 +252,31 @@ QUATERNION = "is zero; a quaternion must have a length > 0."
         ("geom_quat", 1, 0.0, f'params["geom_quat"][1] {QUATERNION}'),
         ("site_quat", 0, 0.0, f'params["site_quat"][0] {QUATERNION}'),
         ("jnt_axis", 1, 0.0, 'params["jnt_axis"][1] is zero; an axis must have a length > 0.'),
-        ("jnt_range", (1, 0), 5.0, f'params["jnt_range"][1]: {SWAPPED}'),
-        ("jnt_actfrcrange", (1, 1), -10.0, f'params["jnt_actfrcrange"][1]: {SWAPPED}'),
-        ("actuator_ctrlrange", (0, 0), 3.0, f'params["actuator_ctrlrange"][0]: {SWAPPED}'),
-        ("actuator_forcerange", (0, 0), 4.0, f'params["actuator_forcerange"][0]: {SWAPPED}'),
+        ("jnt_range", (1, 0), 5.0, f'params["jnt_range"][1] is from 5 to 0.0174533; {ENDS}'),
+        (
+            "jnt_actfrcrange",
+            (1, 1),
+            -10.0,
+            f'params["jnt_actfrcrange"][1] is from -9 to -10; {ENDS}',
+        ),
+        (
+            "actuator_ctrlrange",
+            (0, 0),
+            3.0,
+            f'params["actuator_ctrlrange"][0] is from 3 to 2; {ENDS}',
+        ),
+        (
+            "actuator_forcerange",
+            (0, 0),
+            4.0,
+            f'params["actuator_forcerange"][0] is from 4 to 3; {ENDS}',
+        ),
         (
             "body_inertia_products",
             (2, 1),
             1e3,
-            'params["body_inertia"][2] and params["body_inertia_products"][2] give body "arm" an '
-            "inertia with an eigenvalue below zero; all must be >= 0.",
+            'params["body_inertia"][2] and params["body_inertia_products"][2] give body "arm"'
+            "{world} an inertia with the eigenvalue -998.56 kg·m²; all must be >= 0.",
         ),
     ],
 )
@@ -277,9 +292,10 @@ def test_traced_parameters_must_go_together(
     bad = good.copy()
     bad[index] = value
     assert np.isfinite(step(good)[0]).all()
-    assert fails(lambda: step(bad)) == f"step(): {sentence}"
-    assert fails(lambda: step(np.stack([good, bad]))) == f"step(): {sentence}"
-    assert fails(lambda: output(bad)) == f"featherback.jax: {sentence}"
+    alone, second = (sentence.replace("{world}", world) for world in ("", " of world 1"))
+    assert fails(lambda: step(bad)) == f"step(): {alone}"
+    assert fails(lambda: step(np.stack([good, bad]))) == f"step(): {second}"
+    assert fails(lambda: output(bad)) == f"featherback.jax: {alone}"
     # numbers that JAX does not trace are looked at before
     with pytest.raises(ParameterError, match=rf"^step\(\): params\[\"{name[:9]}"):
         fbj.step(sim, q, v, params={name: bad})
@@ -302,7 +318,7 @@ def test_traced_inertias_of_rods_are_taken(dtype: Any) -> None:
         moments[2], products[2] = np.diag(matrix), matrix[[0, 0, 1], [1, 2, 2]]
         jax.block_until_ready(step(moments, products))
         products[2] *= 1.01
-        assert "eigenvalue below zero" in fails(lambda m=moments, p=products: step(m, p))
+        assert "an inertia with the eigenvalue -" in fails(lambda m=moments, p=products: step(m, p))
 
 
 def test_nan_is_a_status_forward_and_an_error_backward() -> None:

@@ -51,19 +51,6 @@ def transmission(tag: str, text: str, word: str, *covers: str) -> Refusal:
     )
 
 
-def dynamics(tag: str, attributes: str, word: str, *covers: str) -> Refusal:
-    """Return the refusal of activation dynamics."""
-    return Refusal(
-        covers,
-        actuator(tag, f'joint="j" {attributes}'),
-        f'<string>:8: <{tag} name="m">: activation dynamics, dyntype="{word}", are not supported '
-        "(see docs/support.md#activation)",
-        f'<string>:8: <{tag} name="m">: activation dynamics are left out: the control acts at '
-        "once.",
-        "approximated",
-    )
-
-
 def field(covers: str, text: str, where: str, what: str, anchor: str, left: str) -> Refusal:
     """Return the refusal of a field that must be zero."""
     return Refusal(
@@ -175,23 +162,6 @@ REFUSALS = [
         "slider-crank",
         "actuator/* slidersite",
         "actuator/* cranksite",
-    ),
-    # actuators: activation
-    dynamics("position", 'timeconst="0.1"', "filterexact", "actuator/position timeconst"),
-    dynamics("cylinder", 'timeconst="0.1"', "filter", "actuator/cylinder timeconst"),
-    dynamics(
-        "intvelocity",
-        'actrange="-1 1" actlimited="true"',
-        "integrator",
-        "actuator/intvelocity actrange",
-        "actuator/intvelocity actlimited",
-    ),
-    dynamics(
-        "general",
-        'dyntype="integrator" actrange="-1 1" actlimited="true" actdim="1" actearly="true" '
-        'dynprm="1"',
-        "integrator",
-        *(f"actuator/general {a}" for a in "actrange actlimited actdim actearly dynprm".split()),
     ),
     # actuators: terms
     field(

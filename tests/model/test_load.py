@@ -75,20 +75,20 @@ def test_path_string_and_names(tmp_path: Path) -> None:
         (
             mjcf('<geom foo="1" size="1"/>'),
             {},
-            '<string>:5: <geom> in <body name="b">: MuJoCo says "Schema violation: unrecognized '
+            '<string>:5: <geom> in <body name="b">: MuJoCo reports "Schema violation: unrecognized '
             "attribute: 'foo'\"; correct the file.",
         ),
         (
             mjcf('<geom size="wide"/>'),
             {},
-            '<string>:5: <geom> in <body name="b">: MuJoCo says "bad format in attribute '
+            '<string>:5: <geom> in <body name="b">: MuJoCo reports "bad format in attribute '
             "'size'\"; correct the file.",
         ),
         (
             mjcf(before='<asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0"/></asset>'),
             {},
-            '<string>:2: <mesh name="m">: MuJoCo says "at least 4 vertices required"; correct the '
-            "file.",
+            '<string>:2: <mesh name="m">: MuJoCo reports "at least 4 vertices required"; correct '
+            "the file.",
         ),
     ],
 )
@@ -151,8 +151,8 @@ def test_includes_are_followed_and_keep_their_lines(tmp_path: Path) -> None:
     )
     part.write_text('<x>\n<option timestep="x"/></x>')
     assert message(tmp_path / "models" / "robot.xml") == (
-        "../parts/b.xml:2: <option>: MuJoCo says \"bad format in attribute 'timestep'\"; correct "
-        "the file."
+        "../parts/b.xml:2: <option>: MuJoCo reports \"bad format in attribute 'timestep'\"; "
+        "correct the file."
     )
 
 
@@ -292,7 +292,7 @@ def test_long_chains_exceed_the_nesting_of_mujocos_reader() -> None:
     assert [parsed.mujoco.joint(i).name for i in (0, 999)] == ["j0", "j999"]
     assert parsed.notices == ()
     assert message(text.format('<geom size="0"/>')) == (
-        '<string>:1002: <geom> in <body name="b999">: MuJoCo says "size 0 must be positive in '
+        '<string>:1002: <geom> in <body name="b999">: MuJoCo reports "size 0 must be positive in '
         'geom"; correct the file.'
     )
 
@@ -318,7 +318,7 @@ def test_nothing_is_printed_or_written(
 
 
 def test_mujoco_is_imported_only_to_load() -> None:
-    """Import the room of models without MuJoCo."""
+    """Import the layer of models without MuJoCo."""
     code = "import sys, featherback.model; assert 'mujoco' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -106,7 +106,7 @@ def test_report_groups_notices_by_kind() -> None:
         "friction.\n"
         "ignored (no meaning here): 1\n"
         '  <string>:5: <geom> in <body name="b">: solref of <geom> has no meaning here: contacts, '
-        "limits and equalities follow the contact law of this library."
+        "limits and equalities follow the contact model of this library."
     )
 
 
@@ -115,3 +115,34 @@ def test_report_of_a_plain_model() -> None:
     assert model(mjcf()).report() == (
         'model "test":\nnothing was ignored, left out, approximated or repaired'
     )
+
+
+ACTIVATED = (
+    '<actuator><muscle joint="j" lengthrange="0 1"/><intvelocity joint="j" kp="1"/>'
+    '<motor joint="j"/><position joint="j" timeconst="0.1"/></actuator>'
+    '<keyframe><key name="home" act="1 2 3"/></keyframe>'
+)
+
+
+def test_activation_is_part_of_the_state() -> None:
+    """Count activations, start them at zero and read those of a keyframe."""
+    made = model(
+        mjcf(
+            after=ACTIVATED.replace('<muscle joint="j" lengthrange="0 1"/>', "", 1).replace(
+                "1 2 3", "2 3"
+            )
+        )
+    )
+    assert (made.na, made.act0.tolist()) == (2, [0.0, 0.0])
+    q, v, act = made.keyframe("home")
+    assert (q.tolist(), v.tolist(), act.tolist()) == ([0.0], [0.0], [2.0, 3.0])
+    assert made.notices == ()
+    plain = model(mjcf(after=KEYS))
+    assert (plain.na, plain.act0.shape, len(plain.keyframe("home"))) == (0, (0,), 2)
+
+
+def test_a_dropped_actuator_takes_its_activation_along() -> None:
+    """Leave out the activation of a refused actuator, in keyframes too, and keep the others."""
+    made = model(mjcf(after=ACTIVATED), on_unsupported="drop")
+    assert made.na == 2
+    assert made.keyframe("home")[2].tolist() == [2.0, 3.0]

@@ -154,7 +154,7 @@ def test_settings_without_meaning_are_listed_once_with_a_reason() -> None:
         "<string>:2: <option>: integrator of <option> has no meaning here: the step has its own "
         "integrator.",
         '<string>:5: <geom> in <body name="b">: solref of <geom> has no meaning here (2 times): '
-        "contacts, limits and equalities follow the contact law of this library.",
+        "contacts, limits and equalities follow the contact model of this library.",
         "<string>:8: <jointpos>: <sensor> has no meaning here: there are no sensors.",
         "<string>: visual only: <map>, <visual>, rgba.",
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import mujoco
 import pytest
 
-from featherback.model import refuse, schema, urdf
+from featherback.model import schema, unsupported, urdf
 from tests.model.refusals import REFUSALS
 
 
@@ -88,5 +88,5 @@ def test_every_anchor_is_a_heading_of_the_support_page() -> None:
     anchors = {
         match for case in REFUSALS for match in re.findall(r"support\.md#([a-z-]+)", case.problem)
     }
-    anchors |= {rule.anchor for rule in refuse.FIELD_RULES} | {"urdf", "urdf-meshes", "files"}
+    anchors |= {rule.anchor for rule in unsupported.FIELD_RULES} | {"urdf", "urdf-meshes", "files"}
     assert sorted(anchors - headings) == []

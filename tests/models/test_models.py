@@ -109,11 +109,11 @@ def test_pendulum_period() -> None:
     [
         (
             lambda: models.laikago(0),
-            "models.laikago: robots is 0; it must be a whole number >= 1: pass robots=1 or more.",
+            "models.laikago: robots is 0; it must be an integer >= 1: pass robots=1 or more.",
         ),
         (
             lambda: models.chain(2.5),  # pyright: ignore[reportArgumentType]
-            "models.chain: n is 2.5; it must be a whole number >= 1: pass n=1 or more.",
+            "models.chain: n is 2.5; it must be an integer >= 1: pass n=1 or more.",
         ),
         (
             lambda: models.pendulum(1, length=-1.0),

@@ -1,5 +1,5 @@
-// Ops of a given model: dynamics, integration, actuation
-// and the whole step, over x = (q, v, u or a).
+// Ops of a given model: dynamics, integration, actuation and the whole step, over (q, v, a) or over
+// (x, u) with the state x = (q, v, act).
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "core/linearize/step.hpp"
 #include "engine/task.hpp"
 #include "tests/native/ops_table.hpp"
 
@@ -129,15 +130,15 @@ struct IntegrateOp {
   }
 };
 
-// (q, v, u) -> (tau, hD)
+// (x, u) -> (tau, hD)
 struct ActuationOp {
   Box box;
   template <class T>
   void forward(const T* x, T* y) const {
     const auto m = box->model<T>();
-    const int nq = m.s.nq, nv = m.s.nv;
+    const int nv = m.s.nv;
     Scratch<T> k(m.s);
-    core::actuation(m, x, x + nq, x + nq + nv, k.w);
+    core::actuation(m, core::step_point<T>(m.s, x, x + core::state_size(m.s), nullptr), k.w);
     for (int d = 0; d < nv; ++d) {
       y[d] = k.w.tau[d];
       y[nv + d] = k.w.hD[d];
@@ -146,35 +147,55 @@ struct ActuationOp {
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
     const auto m = box->model<T>();
-    const int nq = m.s.nq, nv = m.s.nv;
+    const int nq = m.s.nq, nv = m.s.nv, nx = core::state_size(m.s);
+    using R = core::Real<T>;
     Scratch<T> k(m.s);
     std::vector<T> tangent(nv, T(0));
-    core::actuation(m, x, x + nq, x + nq + nv, k.w);
-    core::actuation_adjoint(m, x, x + nq, x + nq + nv, y_bar, y_bar + nv, k.w, tangent.data(),
-                            x_bar + nq, x_bar + nq + nv);
+    const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nx, nullptr);
+    core::actuation(m, at, k.w);
+    const core::ActuationBars<T> bars{tangent.data(), x_bar + nq, x_bar + nq + nv, x_bar + nx};
+    core::actuation_adjoint<T, R>(m, at, {y_bar, y_bar + nv}, bars, k.w);
     core::lift_tangent(m.s, x, tangent.data(), x_bar);
   }
 };
 
-// (q, v, u) -> (q+, v+)
+// (x, u) -> act+
+struct ActivationOp {
+  Box box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const auto m = box->model<T>();
+    core::advance_activation(m, core::step_point<T>(m.s, x, x + core::state_size(m.s), nullptr), y);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const auto m = box->model<T>();
+    const int nq = m.s.nq, nv = m.s.nv, nx = core::state_size(m.s);
+    Scratch<T> k(m.s);
+    const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nx, nullptr);
+    const core::ActuationBars<T> bars{nullptr, x_bar + nq, x_bar + nq + nv, x_bar + nx};
+    core::advance_activation_adjoint(m, at, y_bar, bars, k.w);
+  }
+};
+
+// (x, u) -> x+
 struct StepOp {
   Box box;
   template <class T>
   void forward(const T* x, T* y) const {
     const auto m = box->model<T>();
-    const int nq = m.s.nq, nv = m.s.nv;
     Scratch<T> k(m.s);
-    core::step(m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y, k.w);
+    core::step(m, box->opts<T>(), x, x + core::state_size(m.s), core::Mask<T>(true), y, k.w);
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
     const auto m = box->model<T>();
-    const int nq = m.s.nq, nv = m.s.nv;
+    const int nx = core::state_size(m.s);
     Scratch<T> k(m.s);
-    std::vector<T> y(nq + nv), t(4 * nv, not_a_number<T>());
-    core::step(m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y.data(), k.w);
-    const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nq + nv, y.data() + nq);
-    const core::StepBars<T> bars{y_bar, x_bar, x_bar + nq + nv, t.data()};
+    std::vector<T> y(nx), t(4 * m.s.nv, not_a_number<T>());
+    core::step(m, box->opts<T>(), x, x + nx, core::Mask<T>(true), y.data(), k.w);
+    const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nx, y.data() + m.s.nq);
+    const core::StepBars<T> bars{y_bar, x_bar, x_bar + nx, t.data()};
     core::step_adjoint(m, box->opts<T>(), at, bars, k.w);
   }
 };
@@ -210,7 +231,7 @@ struct DeriveOp {
   }
 };
 
-// (q, v, u, theta) -> (q+, v+)
+// (x, u, theta) -> x+
 struct StepThetaOp {
   Box box;
   template <class T>
@@ -229,26 +250,26 @@ struct StepThetaOp {
   };
   template <class T>
   void forward(const T* x, T* y) const {
-    const int nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
-    const Bound<T> b(*box, x + nq + nv + nu);
+    const int nx = core::state_size(box->s);
+    const Bound<T> b(*box, x + nx + box->s.nu);
     Scratch<T> k(b.m.s);
-    core::step(b.m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y, k.w);
+    core::step(b.m, box->opts<T>(), x, x + nx, core::Mask<T>(true), y, k.w);
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
-    const int nq = box->s.nq, nv = box->s.nv, nu = box->s.nu, at_theta = nq + nv + nu;
+    const int nx = core::state_size(box->s), at_theta = nx + box->s.nu;
     const Bound<T> b(*box, x + at_theta);
     Scratch<T> k(b.m.s);
-    std::vector<T> y(nq + nv), t(4 * nv, not_a_number<T>()), bars(b.derived.size(), T(0));
+    std::vector<T> y(nx), t(4 * box->s.nv, not_a_number<T>()), bars(b.derived.size(), T(0));
     core::Theta<T> theta_bar;
     core::bind<T>(b.m.s, x_bar + at_theta, theta_bar);
     core::Derived<T> bar;
     core::bind<T>(b.m.s, bars.data(), bar);
-    core::step(b.m, box->opts<T>(), x, x + nq + nv, core::Mask<T>(true), y.data(), k.w);
+    core::step(b.m, box->opts<T>(), x, x + nx, core::Mask<T>(true), y.data(), k.w);
     k.w.theta_bar = &theta_bar;
     k.w.derived_bar = &bar;
-    const core::StepPoint<T> at = core::step_point<T>(b.m.s, x, x + nq + nv, y.data() + nq);
-    const core::StepBars<T> step_bars{y_bar, x_bar, x_bar + nq + nv, t.data()};
+    const core::StepPoint<T> at = core::step_point<T>(b.m.s, x, x + nx, y.data() + box->s.nq);
+    const core::StepBars<T> step_bars{y_bar, x_bar, x_bar + nx, t.data()};
     core::step_adjoint(b.m, box->opts<T>(), at, step_bars, k.w);
     core::derive_adjoint(b.m.s, b.m.theta, b.m.derived, bar, theta_bar);
   }
@@ -305,9 +326,8 @@ struct RowDump {
 };
 inline RowDump dump_rows(const Box& box, const Numbers& x) {
   const auto m = box->model<double>();
-  const int nq = m.s.nq, nv = m.s.nv;
   Scratch<double> k(m.s);
-  core::free_motion(m, x.data(), x.data() + nq, x.data() + nq + nv, k.w);
+  core::free_motion(m, x.data(), x.data() + core::state_size(m.s), k.w);
   core::build_rows(m, box->opts<double>(), x.data(), true, k.w);
   const int n = k.w.nrow;
   RowDump d;
@@ -326,35 +346,69 @@ inline RowDump dump_rows(const Box& box, const Numbers& x) {
   return d;
 }
 
+// A and B of the step from (x, u), side by side: 2 nv + na rows
+inline Numbers linearized_step(const Box& box, const Numbers& x) {
+  const auto m = box->model<double>();
+  const Layout& s = m.s;
+  const int nq = s.nq, nv = s.nv, nx = core::state_size(s), columns = 2 * nv + s.na + s.nu;
+  Scratch<double> k(s);
+  core::LinearWork<double> f;
+  std::vector<char> buffer(core::carve_linear<double>(s, nullptr, f) + 64, char(0xff));
+  core::carve_linear<double>(s, buffer.data() + 64 - uintptr_t(buffer.data()) % 64, f);
+  Numbers y(nx), t(2 * nv + 2 * nq), out;
+  core::step(m, box->opts<double>(), x.data(), x.data() + nx, true, y.data(), k.w);
+  const auto at = core::step_point<double>(s, x.data(), x.data() + nx, y.data() + nq);
+  core::velocity_jacobian(m, box->opts<double>(), at, k.w, f);
+  double* const scratch[4] = {t.data(), t.data() + nv, t.data() + 2 * nv, t.data() + 2 * nv + nq};
+  core::turn_blocks(m, at, y.data(), scratch, f);
+  const auto add = [&](const double* row) { out.insert(out.end(), row, row + columns); };
+  for (int d = 0; d < nv; ++d) {
+    core::position_row(m, d, f);
+    add(f.line);
+  }
+  for (int d = 0; d < nv; ++d) add(f.dof_row(d));
+  for (int a = 0; a < s.nu; ++a) {
+    if (s.act_adr[a] < 0) continue;
+    core::activation_row(m, a, at, k.w, f);
+    add(f.line);
+  }
+  return out;
+}
+
 inline OpTable model_table(const Box& box) {
-  const size_t nq = box->s.nq, nv = box->s.nv, nu = box->s.nu;
+  const size_t nq = box->s.nq, nv = box->s.nv, na = box->s.na, nu = box->s.nu, nx = nq + nv + na;
   const size_t ntheta = core::theta_size(box->s);
   const char* derive =
       "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
       "compose";
   const char* step_theta =
-      "step solve_rows_unrolled applied_wrenches link_pose link_inertia actuator_force spring "
+      "step solve_rows_unrolled delassus delassus_row delassus_wrench still_tree applied_wrenches "
+      "link_pose link_inertia actuator_force actuator_input control next_activation spring "
       "joint_force_limit collide";
   const char* step =
-      "step pair contact contact_data touch joint_row_data equality_data ball_limit joint_equality "
-      "log "
-      "actuation actuator integrate inverse_dynamics";
+      "step velocity motion rows tree dof pair contact contact_row contact_point contact_data "
+      "touch "
+      "wrench side_wrench joint_row_data equality_row equality_data ball_limit joint_equality log "
+      "actuation actuator advance_activation integrate inverse_dynamics";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));
   };
   return {
-      {"output_poses", output(Output::poses, "output poses placed_pose")},
+      {"output_poses", output(Output::poses, "output poses placed_pose pose_tree")},
       {"output_center_of_mass", output(Output::center_of_mass, "center_of_mass body_centre")},
       {"output_mass_matrix", output(Output::mass_matrix, "mass_matrix")},
-      {"output_inverse_dynamics", output(Output::inverse_dynamics, "inverse_dynamics")},
+      {"output_inverse_dynamics",
+       output(Output::inverse_dynamics, "inverse_dynamics motion_parameter")},
       {"output_forward_dynamics", output(Output::forward_dynamics, "forward_dynamics")},
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},
-      {"actuation", make_op(ActuationOp{box}, "actuation actuator", nq + nv + nu, 2 * nv)},
-      {"step", make_op(StepOp{box}, step, nq + nv + nu, nq + nv)},
+      {"actuation",
+       make_op(ActuationOp{box}, "actuation actuator actuator_input", nx + nu, 2 * nv)},
+      {"activation", make_op(ActivationOp{box}, "advance_activation next_activation", nx + nu, na)},
+      {"step", make_op(StepOp{box}, step, nx + nu, nx)},
       {"derive", make_op(DeriveOp{box}, derive, ntheta, core::derived_size(box->s))},
-      {"step_theta", make_op(StepThetaOp{box}, step_theta, nq + nv + nu + ntheta, nq + nv)},
+      {"step_theta", make_op(StepThetaOp{box}, step_theta, nx + nu + ntheta, nx)},
   };
 }
 

@@ -84,6 +84,18 @@ struct HalfAngleOp {
   }
 };
 
+// 1 - exp(-x), whose slope the adjoint of activation takes from its value
+struct OneMinusExpOp {
+  template <class T>
+  void forward(const T* x, T* y) const {
+    y[0] = core::one_minus_exp(x[0]);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* b, T* x_bar) const {
+    x_bar[0] += b[0] * (T(1) - core::one_minus_exp(x[0]));
+  }
+};
+
 // (q, w, h) -> q+
 struct IntegrateQuatOp {
   template <class T>
@@ -276,6 +288,7 @@ inline const OpTable& table() {
        make_op(NewtonEulerOp{}, "newton_euler newton_euler_fields newton_euler_inertia", 22, 6)},
       {"normalised", make_op(NormalisedOp{}, "normalised", 4, 4)},
       {"half_angle", make_op(HalfAngleOp{}, "half_angle", 1, 2)},
+      {"one_minus_exp", make_op(OneMinusExpOp{}, "", 1, 1)},
       {"integrate_quat", make_op(IntegrateQuatOp{}, "integrate_quat", 8, 4)},
       {"log_right", make_op(LogOp{-1}, "log", 4, 3)},
       {"log_left", make_op(LogOp{1}, "log", 4, 3)},

@@ -27,6 +27,30 @@ struct OpSet {
   const Op& at(const std::string& name) const { return ops.at(name); }
 };
 
+// the rows and the Jacobian of one step
+void register_steps(nb::module_& m) {
+  m.def(
+      "rows",
+      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options,
+         Vector x) {
+        const RowDump d =
+            dump_rows(make_box(sizes, tables, input(theta), input(vert), options), input(x));
+        return nb::make_tuple(output(d.A), output(d.b), output(d.lo), output(d.hi), output(d.mu),
+                              d.cone, d.island);
+      },
+      "The row problem of the step from (x, u): A by islands, b, lo, hi, mu, cone, island.");
+  m.def(
+      "linearize",
+      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options,
+         Vector x) {
+        const Box box = make_box(sizes, tables, input(theta), input(vert), options);
+        const size_t n = 2 * box->s.nv + box->s.na;
+        const Numbers y = linearized_step(box, input(x));
+        return make_array(y, {n, n + box->s.nu});
+      },
+      "A and B of the step from (x, u), side by side.");
+}
+
 }  // namespace
 
 NB_MODULE(_oracle, m) {
@@ -73,16 +97,7 @@ NB_MODULE(_oracle, m) {
         return OpSet{model_table(make_box(sizes, tables, input(theta), input(vert), options))};
       },
       "Ops of one model, from the arrays an Engine is built from.");
-  m.def(
-      "rows",
-      [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options,
-         Vector x) {
-        const RowDump d =
-            dump_rows(make_box(sizes, tables, input(theta), input(vert), options), input(x));
-        return nb::make_tuple(output(d.A), output(d.b), output(d.lo), output(d.hi), output(d.mu),
-                              d.cone, d.island);
-      },
-      "The row problem of the step from x = (q, v, u): A by islands, b, lo, hi, mu, cone, island.");
+  register_steps(m);
   m.attr("LANES") = kOpLanes;
 }
 

@@ -211,7 +211,7 @@ def rolling(target: tuple[str, int], exact: dict[str, tuple[str, Any, float]]) -
     return Motion(model, 1.0, target, model.q0, np.array([1.4, 0, 0, 0, 0, 0]), exact)
 
 
-def rolling_place() -> Motion:
+def rolling_position() -> Motion:
     """Where a ball is that slid and rolls."""
     mu, v, T = 0.2, 1.4, 1.0
     exact = {
@@ -243,7 +243,7 @@ def two_balls(e: float, target: tuple[str, int], exact: Any, known: tuple[str, .
     return Motion(model, 1.0, target, q, v, exact, params=params, known=known)
 
 
-def elastic_place() -> Motion:
+def elastic_position() -> Motion:
     """Where the ball is that was hit: x2 = x1 + 2 r + v1 T with e = 1."""
     exact = {"dx2/dx1": ("q", 0, 1.0), "dx2/dx2": ("q", 7, 0.0)}
     return two_balls(1.0, ("q", 7), exact, tuple(exact))
@@ -255,7 +255,7 @@ def elastic_speed() -> Motion:
     return two_balls(1.0, ("v", 6), exact, ())
 
 
-def inelastic_place() -> Motion:
+def inelastic_position() -> Motion:
     """Where the ball is that was hit, with e = 0: both go on together with the mean velocity."""
     # x2 + (v1 + v2) (T - t) / 2 + v2 t with t = (x2 - x1 - 2 r) / (v1 - v2)
     T, t = 1.0, 0.3003
@@ -327,16 +327,16 @@ ZOO: dict[str, Callable[[], Motion]] = {
     "slide to stop": slide_to_stop,
     "stick on an incline": stick_on_incline,
     "push of a box": push_a_box,
-    "rolling ball, place": rolling_place,
+    "rolling ball, position": rolling_position,
     "rolling ball, speed": rolling_speed,
-    "two balls, e = 0": inelastic_place,
-    "two balls, e = 1, place": elastic_place,
+    "two balls, e = 0": inelastic_position,
+    "two balls, e = 1, position": elastic_position,
     "two balls, e = 1, speed": elastic_speed,
     "floor, e = 0": lambda: bounce(0.0),
     "floor, e = 0.8": lambda: bounce(0.8),
     "wall, along it": wall_along,
     "wall, e = 0": wall_stop,
-    "wall, e = 0.8, place": wall_against,
+    "wall, e = 0.8, position": wall_against,
     "wall, e = 0.8, speed": wall_speed,
 }
 
@@ -388,11 +388,11 @@ def test_hits_with_restitution_are_off_as_recorded() -> None:
 
 
 def test_values_after_hits() -> None:
-    """Reach the place that the closed form of each hit gives, to one step's travel."""
-    for name, place in {
-        "two balls, e = 1, place": 0.2 + 1.0,
+    """Reach the position that the closed form of each hit gives, to one step's travel."""
+    for name, position in {
+        "two balls, e = 1, position": 0.2 + 1.0,
         "floor, e = 0.8": 0.1 + 0.8 * (1.0 - 0.3003),
-        "wall, e = 0.8, place": 0.9 - 0.8 * (2.0003 - 0.9),
+        "wall, e = 0.8, position": 0.9 - 0.8 * (2.0003 - 0.9),
         "wall, e = 0": 0.9,
         "floor, e = 0": 0.1,
     }.items():
@@ -400,8 +400,8 @@ def test_values_after_hits() -> None:
         sim = fb.Simulator(motion.model, dt=DT, params=motion.params)
         roll = sim.rollout(motion.q, motion.v, steps=round(motion.seconds / DT))
         speed = float(np.abs(motion.v).max())
-        print(name, roll.q[-1, motion.target[1]], place)
-        assert abs(roll.q[-1, motion.target[1]] - place) <= 2 * speed * DT
+        print(name, roll.q[-1, motion.target[1]], position)
+        assert abs(roll.q[-1, motion.target[1]] - position) <= 2 * speed * DT
 
 
 def test_the_page_shows_what_is_returned() -> None:

@@ -180,8 +180,8 @@ REFUSED: list[tuple[Call, type[Exception], str]] = [
     (
         lambda: inertia.to_log_cholesky(np.ones(2), np.zeros((3, 3)), np.eye(3)),
         ShapeError,
-        "to_log_cholesky(): mass, com and inertia speak of (2,), (3,) and () bodies; they must "
-        "agree.",
+        "to_log_cholesky(): mass, com and inertia have the leading shapes (2,), (3,) and (); they "
+        "must broadcast to one.",
     ),
     (
         lambda: inertia.to_log_cholesky(1.0, ZERO, np.ones(3), np.zeros(4)),
@@ -196,8 +196,8 @@ REFUSED: list[tuple[Call, type[Exception], str]] = [
     (
         lambda: inertia.from_log_cholesky(np.full(10, 1e4)),
         ParameterError,
-        "from_log_cholesky(): theta gives a mass or an inertia beyond the range of numbers; give "
-        "logarithms of smaller size.",
+        "from_log_cholesky(): theta gives a mass or an inertia that overflows; give smaller "
+        "logarithms.",
     ),
     (
         lambda: inertia.from_log_cholesky("ten"),

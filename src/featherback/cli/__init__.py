@@ -1,1 +1,1 @@
-"""The command line: arguments and printing only; no other room imports it."""
+"""The command line: arguments and printing only; no other layer imports it."""

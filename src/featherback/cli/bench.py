@@ -10,23 +10,23 @@ import featherback
 from featherback.errors import FeatherbackError
 
 
-def checkout(places: list[Path] | None = None) -> Path:
+def checkout(folders: list[Path] | None = None) -> Path:
     """Return the source checkout that holds the measurements.
 
     Args:
-        places: folders to look in; the one this package is in, then the current one, when None.
+        folders: folders to look in; the one this package is in, then the current one, when None.
 
     Raises:
         FeatherbackError: none of them is a checkout; the measurements, and the sources that some
             of them compile, are no part of the installed package.
     """
     package = Path(featherback.__file__).resolve()
-    for place in places or [package.parents[2], Path.cwd()]:
-        project = place / "pyproject.toml"
-        if not (place / "bench" / "full.py").is_file() or not project.is_file():
+    for folder in folders or [package.parents[2], Path.cwd()]:
+        project = folder / "pyproject.toml"
+        if not (folder / "bench" / "full.py").is_file() or not project.is_file():
             continue
         if '\nname = "featherback"\n' in project.read_text(encoding="utf-8"):
-            return place
+            return folder
     raise FeatherbackError(
         "bench: the measurements are not part of the installed package, and neither its folder nor "
         "the current one is a source checkout of featherback; run this command inside a checkout."
@@ -44,7 +44,7 @@ def run_bench(*, quick: bool, only: list[str], out: Path, docs: bool) -> None:
     """
     if quick and docs:
         raise FeatherbackError(
-            "bench: --quick and --docs are both given; figures for docs/ need a whole run, so pass "
+            "bench: --quick and --docs are both given; figures for docs/ need a full run, so pass "
             "one of them."
         )
     try:

@@ -1,4 +1,4 @@
-"""`featherback demo`: drop a Laikago, let it stand, say what happened, draw it."""
+"""`featherback demo`: drop a Laikago, let it stand, print what happened, and film it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 import featherback as fb
-from featherback.experiments.strip import draw_strip
+from featherback.experiments.film import make_film
+from featherback.experiments.recording import Recording
 
 Array = NDArray[np.float64]
 
 DROP = 0.05  # [m] above the standing height
 DURATION = 2.0  # [s]
-MOMENTS = (0.0, 0.10, 0.16, 0.25, 0.50, 2.0)  # drawn in the strip [s]
+CAMERA = (0.0, 0.0, 0.3, 2.0, 120.0, -15.0)  # look-at point [m], distance [m], angles [degrees]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Drop:
     """What the demo measured."""
 
     q: Array  # float64[steps + 1, nq]
+    v: Array  # float64[steps + 1, nv]
+    u: Array  # float64[steps, nu]
     dt: float  # [s]
     height: tuple[float, float]  # trunk at the start and at the end [m]
     contacts: int  # points that carry force at the end
@@ -48,6 +51,8 @@ def drop_laikago(model: fb.Model) -> Drop:
     contacts = sim.contacts(roll.q[-1], roll.v[-1], u)
     return Drop(
         q=roll.q.astype(np.float64),
+        v=roll.v.astype(np.float64),
+        u=np.tile(u, (steps, 1)),
         dt=sim.dt,
         height=(float(roll.q[0, 2]), float(roll.q[-1, 2])),
         contacts=int(np.count_nonzero(contacts.force[:, 2] > 0.0)),
@@ -69,7 +74,7 @@ def summary(drop: Drop) -> list[tuple[str, str]]:
 
 
 def run_demo(out: Path) -> None:
-    """Run the demo, print its summary and save ``out``/laikago.png."""
+    """Run the demo, print its summary and save a recording and a film in ``out``."""
     console = Console()
     model = fb.models.laikago()
     drop = drop_laikago(model)
@@ -77,6 +82,16 @@ def run_demo(out: Path) -> None:
     for what, value in summary(drop):
         table.add_row(what, value)
     console.print(table)
-    rows = [round(moment / drop.dt) for moment in MOMENTS]
-    path = draw_strip(model.mujoco, drop.q[rows], MOMENTS, out / "laikago.png")
-    console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+    recording = Recording(
+        xml=fb.models.laikago_xml(),
+        dt=drop.dt,
+        q=drop.q,
+        v=drop.v,
+        u=drop.u,
+        target=np.zeros((0, 3)),
+        camera=np.array(CAMERA),
+    )
+    path = recording.save(out / "laikago.npz")
+    film, reason = make_film(path)
+    console.print(f"recording: {path}", highlight=False, soft_wrap=True)
+    console.print(reason or f"film: {film}", highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from rich.table import Table
 from featherback import __version__, isa
 
 REQUIRED = ("numpy", "mujoco", "tyro", "rich")
-OPTIONAL = ("torch", "jax", "viser", "gymnasium", "scipy", "matplotlib", "ray", "optuna")
+OPTIONAL = ("torch", "jax", "scipy", "cma", "matplotlib", "pillow", "gymnasium")
 
 
 def package_version(name: str) -> str | None:

@@ -17,9 +17,11 @@ app = tyro.extras.SubcommandApp()
 
 @app.command
 def demo(
-    out: Annotated[Path, tyro.conf.arg(help="folder for the picture")] = Path("demo"),
+    out: Annotated[Path, tyro.conf.arg(help="folder for the recording and the film")] = Path(
+        "demo"
+    ),
 ) -> None:
-    """Drop a Laikago from 5 cm, let it stand under its servos, and save a picture strip."""
+    """Drop a Laikago from 5 cm, let it stand under its servos, and save a film."""
     from featherback.cli.demo import run_demo
 
     run_demo(out)
@@ -87,7 +89,7 @@ def main(args: list[str] | None = None) -> None:
         args: arguments without the program's name; ``sys.argv`` when None.
 
     Raises:
-        SystemExit: with status 1 after an error of ours, whose sentence goes to stderr.
+        SystemExit: with status 1 after an error of ours, whose message goes to stderr.
     """
     try:
         app.cli(

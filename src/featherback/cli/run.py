@@ -1,4 +1,4 @@
-"""`featherback run NAME`: run an experiment and say what it showed."""
+"""`featherback run NAME`: run an experiment and print its result."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def print_result(content: dict[str, Any], folder: Path) -> None:
 def print_summary(summary: dict[str, Any], folder: Path) -> None:
     """Print median and spread over seeds."""
     console = Console()
-    console.print(f"{summary['name']}, {len(summary['seeds'])} seeds: median (least to most)")
+    console.print(f"{summary['name']}, {len(summary['seeds'])} seeds: median (minimum to maximum)")
     table = _table()
     for name, value in summary["figures"].items():
         table.add_row(escape(name), _range(value))
@@ -93,4 +93,4 @@ def _number(value: float | None) -> str:
 
 
 def _range(value: dict[str, Any]) -> str:
-    return f"{_number(value['median'])} ({_number(value['least'])} to {_number(value['most'])})"
+    return f"{_number(value['median'])} ({_number(value['min'])} to {_number(value['max'])})"

@@ -1,51 +1,51 @@
-"""Control by gradients: trajectory optimisation by shooting, iLQR, receding horizons."""
+"""Control by gradients: trajectory optimization by shooting, iLQR, model predictive control."""
 
 from featherback.control.controls import Controls, make_controls
 from featherback.control.cost import (
     Cost,
     Effort,
-    FinalPlace,
-    SitePlace,
+    FinalPosition,
+    SitePosition,
     Sum,
     Value,
-    final_place,
-    site_place,
+    final_position,
+    site_position,
 )
 from featherback.control.ilqr import Policy, ilqr
-from featherback.control.multiple import Segments, multiple_shooting
+from featherback.control.mpc import ClosedLoopTrajectory, RecedingHorizon, run_closed_loop
+from featherback.control.multiple_shooting import Segments, multiple_shooting
+from featherback.control.optimize import optimize
 from featherback.control.outcome import Objective, Outcome
-from featherback.control.problem import Shooting
-from featherback.control.quadratic import StageCost, Tracking, tracking
-from featherback.control.receding import ClosedLoop, RecedingHorizon, run_closed_loop
-from featherback.control.shooting import optimise
+from featherback.control.quadratic_cost import StageCost, Tracking, tracking
+from featherback.control.shooting import Shooting
 from featherback.control.smoothing import Bundle, bundle, clip_norm
 
 __all__ = [
     "Bundle",
-    "ClosedLoop",
+    "ClosedLoopTrajectory",
     "Controls",
     "Cost",
     "Effort",
-    "FinalPlace",
+    "FinalPosition",
     "Objective",
     "Outcome",
     "Policy",
     "RecedingHorizon",
     "Segments",
     "Shooting",
-    "SitePlace",
+    "SitePosition",
     "StageCost",
     "Sum",
     "Tracking",
     "Value",
     "bundle",
     "clip_norm",
-    "final_place",
+    "final_position",
     "ilqr",
     "make_controls",
     "multiple_shooting",
-    "optimise",
+    "optimize",
     "run_closed_loop",
-    "site_place",
+    "site_position",
     "tracking",
 ]

@@ -1,4 +1,4 @@
-"""Which numbers are optimised, and how they become the controls of a rollout."""
+"""Which numbers are optimized, and how they become the controls of a rollout."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._checks import check_integer, is_integer
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
 
 
 def real_numbers(where: str, name: str, value: ArrayLike) -> Array:
-    """Return `value` as float64, or say that it is none."""
+    """Return `value` as float64.
+
+    Raises:
+        ParameterError: if it is no array of numbers.
+    """
     try:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError):
@@ -24,22 +28,23 @@ def real_numbers(where: str, name: str, value: ArrayLike) -> Array:
 
 
 def real_array(where: str, name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Return `value` as float64 of `shape`, repeated along leading axes where they are missing.
+    """Return `value` as float64, broadcast to `shape`.
 
     Raises:
-        ShapeError: if it does not fit.
+        ShapeError: if it does not broadcast.
         ParameterError: if it holds a NaN, or no numbers.
     """
     array = real_numbers(where, name, value)
     try:
-        whole = np.broadcast_to(array, shape)
+        full = np.broadcast_to(array, shape)
     except ValueError:
         raise ShapeError(
-            f"{where}: {name} has shape {array.shape}; expected {shape}, or what repeats to it."
+            f"{where}: {name} has shape {array.shape}; expected {shape}, or a shape that "
+            "broadcasts to it."
         ) from None
-    if np.isnan(whole).any():
+    if np.isnan(full).any():
         raise ParameterError(f"{where}: {name} holds a NaN; give numbers.")
-    return np.array(whole)
+    return np.array(full)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +57,8 @@ class Controls:
         hold: number of steps for which one row of x holds.
         active: number of steps, from the first, on which x acts; `base` alone afterwards.
         unit: float64[nfree], what one unit of x means for each actuator.
-        lower: float64[knots, nfree], least x.
-        upper: float64[knots, nfree], largest x.
+        lower: float64[knots, nfree], lower bounds of x.
+        upper: float64[knots, nfree], upper bounds of x.
     """
 
     base: Array
@@ -80,11 +85,31 @@ class Controls:
         return self.knots, len(self.free)
 
     def expand(self, x: Array) -> Array:
-        """Return u float64[worlds, steps, nu] for x float64[worlds, knots, nfree]."""
-        u = np.repeat(self.base[None], len(x), axis=0)
-        held = np.repeat(x * self.unit, self.hold, axis=1)[:, : self.active]
+        """Return the controls that x stands for.
+
+        Args:
+            x: float64[size] for one world, such as `Outcome.x`; for a batch float64[worlds, size]
+                or [worlds, knots, nfree].
+
+        Returns:
+            u float64[steps, nu], or [worlds, steps, nu] for a batch.
+
+        Raises:
+            ShapeError: if x has another shape.
+        """
+        given = np.asarray(x)
+        flat = given.ndim in (1, 2) and given.shape[-1] == self.size
+        if not flat and not (given.ndim == 3 and given.shape[1:] == self.shape):
+            knots, nfree = self.shape
+            raise ShapeError(
+                f"Controls.expand(): x has shape {given.shape}; expected ({self.size},), (worlds, "
+                f"{self.size}) or (worlds, {knots}, {nfree})."
+            )
+        rows = given.reshape(-1, *self.shape)
+        u = np.repeat(self.base[None], len(rows), axis=0)
+        held = np.repeat(rows * self.unit, self.hold, axis=1)[:, : self.active]
         u[:, : self.active, self.free] += held
-        return u
+        return u[0] if given.ndim == 1 else u
 
     def gather(self, u_bar: Array) -> Array:
         """Return the cotangent of x, float64[worlds, knots, nfree], for that of u."""
@@ -114,8 +139,8 @@ def make_controls(
         active: steps on which the unknowns act, from the first; all when None.
         unit: what one unit of an unknown means, for all free actuators or real[nfree], such as
             their force limits; above 0.
-        lower: least control u, real[nu] or [steps, nu]; the model's control range when None.
-        upper: largest control u; the model's control range when None.
+        lower: lower bounds of u, real[nu] or [steps, nu]; the model's control range when None.
+        upper: upper bounds of u; the model's control range when None.
 
     Returns:
         The unknowns with their bounds, in terms of offsets from `base`.
@@ -130,32 +155,29 @@ def make_controls(
     which = _actuators(where, model, free)
     acting = steps if active is None else active
     for name, value in (("hold", hold), ("active", acting)):
-        if not (is_whole(value) and 1 <= value <= steps):
-            raise ParameterError(
-                f"{where}: {name} is {value!r}; it must be a whole number from 1 to {steps}."
-            )
+        check_integer(where, name, value, maximum=steps)
     units = _units(where, unit, len(which))
     ends = control_range(model)
     low = real_array(where, "lower", ends[0] if lower is None else lower, array.shape)
     high = real_array(where, "upper", ends[1] if upper is None else upper, array.shape)
-    refuse_crossed(where, low, high)
-    _refuse_excluded(where, array, low, high, which)
+    check_bounds(where, low, high)
+    _check_base_within(where, array, low, high, which)
     # one row of x must keep all its steps within the bounds
     starts = np.arange(0, acting, hold)
-    room = (low - array)[:acting][:, which], (high - array)[:acting][:, which]
+    below, above = (low - array)[:acting][:, which], (high - array)[:acting][:, which]
     return Controls(
         base=array,
         free=which,
         hold=hold,
         active=acting,
         unit=units,
-        lower=np.maximum.reduceat(room[0], starts, axis=0) / units,
-        upper=np.minimum.reduceat(room[1], starts, axis=0) / units,
+        lower=np.maximum.reduceat(below, starts, axis=0) / units,
+        upper=np.minimum.reduceat(above, starts, axis=0) / units,
     )
 
 
 def _base(where: str, model: Model, base: ArrayLike) -> Array:
-    """Check the controls that the unknowns are added to."""
+    """Return the controls that the unknowns are added to, float64[steps, nu]."""
     array = real_numbers(where, "base", base)
     if array.ndim != 2 or array.shape[1] != model.nu or not len(array):
         raise ShapeError(
@@ -166,9 +188,9 @@ def _base(where: str, model: Model, base: ArrayLike) -> Array:
 
 
 def _actuators(where: str, model: Model, free: Sequence[int] | None) -> NDArray[np.intp]:
-    """Check which actuators the unknowns act on."""
+    """Return the numbers of the actuators that the unknowns act on."""
     asked = list(range(model.nu)) if free is None else list(free)
-    if not asked or not all(is_whole(i) and 0 <= i < model.nu for i in asked):
+    if not asked or not all(is_integer(i) and 0 <= i < model.nu for i in asked):
         raise ParameterError(
             f"{where}: free is {free!r}; it must name at least one actuator from 0 to "
             f"{model.nu - 1}."
@@ -177,7 +199,7 @@ def _actuators(where: str, model: Model, free: Sequence[int] | None) -> NDArray[
 
 
 def _units(where: str, unit: ArrayLike, count: int) -> Array:
-    """Check what one unit of an unknown means."""
+    """Return what one unit of each unknown means, float64[nfree]."""
     units = real_array(where, "unit", unit, (count,))
     if not np.all(np.isfinite(units) & (units > 0.0)):
         raise ParameterError(
@@ -193,20 +215,20 @@ def control_range(model: Model) -> tuple[Array, Array]:
     return np.where(limited, ends[:, 0], -np.inf), np.where(limited, ends[:, 1], np.inf)
 
 
-def refuse_crossed(where: str, lower: Array, upper: Array) -> None:
-    """Refuse bounds whose lower end lies above the upper."""
+def check_bounds(where: str, lower: Array, upper: Array) -> None:
+    """Raise ParameterError where a lower bound lies above the upper one."""
     if np.any(lower > upper):
         at = tuple(int(i) for i in np.argwhere(lower > upper)[0])
         raise ParameterError(
             f"{where}: the bounds cross at {list(at)}: lower is {lower[at]:g} and upper "
-            f"{upper[at]:g}; lower must not lie above upper."
+            f"{upper[at]:g}; lower must not exceed upper."
         )
 
 
-def _refuse_excluded(
+def _check_base_within(
     where: str, base: Array, lower: Array, upper: Array, free: NDArray[np.intp]
 ) -> None:
-    """Refuse a base that lies outside the bounds where it is optimised."""
+    """Raise ParameterError where a base that is optimized lies outside the bounds."""
     outside = ((base < lower) | (base > upper))[:, free]
     if np.any(outside):
         step, column = (int(i) for i in np.argwhere(outside)[0])

@@ -44,13 +44,13 @@ class Cost(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class FinalPlace:
+class FinalPosition:
     """Half the squared distance of a free body from a target at the last step [m²].
 
     Attributes:
-        columns: the three columns of q that hold the body's place.
+        columns: the three columns of q that hold the body's position.
         target: float64[3], [m].
-        weight: factor of the cost.
+        weight: what the cost is multiplied by.
     """
 
     columns: slice
@@ -70,20 +70,22 @@ class FinalPlace:
         return np.linalg.norm(miss, axis=-1)
 
 
-def final_place(model: Model, body: str, target: ArrayLike, *, weight: float = 1.0) -> FinalPlace:
-    """Return the cost of a free body's place at the last step.
+def final_position(
+    model: Model, body: str, target: ArrayLike, *, weight: float = 1.0
+) -> FinalPosition:
+    """Return the cost of a free body's position at the last step.
 
     Args:
         model: the model.
         body: name of a body with a free joint.
         target: real[3], where it should be [m].
-        weight: factor of the cost.
+        weight: what the cost is multiplied by.
 
     Raises:
         ParameterError: if there is no such body, it has no free joint, or the target is not
             three finite numbers.
     """
-    where = "final_place()"
+    where = "final_position()"
     if body not in model.body_names:
         raise ParameterError(
             f'{where}: there is no body "{body}"; there are: {", ".join(model.body_names[:10])}.'
@@ -96,11 +98,11 @@ def final_place(model: Model, body: str, target: ArrayLike, *, weight: float = 1
         )
     goal = _point(where, target)
     start = int(model.mujoco.jnt_qposadr[joint])
-    return FinalPlace(slice(start, start + 3), goal, weight)
+    return FinalPosition(slice(start, start + 3), goal, weight)
 
 
 @dataclass(frozen=True, eq=False)
-class SitePlace:
+class SitePosition:
     """Half the squared distance of a site from a target [m²], at the last step or averaged.
 
     Attributes:
@@ -108,7 +110,7 @@ class SitePlace:
         site: number of the site.
         target: float64[3], [m].
         always: the mean over all states instead of the last one.
-        weight: factor of the cost.
+        weight: what the cost is multiplied by.
     """
 
     sim: Simulator
@@ -131,26 +133,26 @@ class SitePlace:
         return Value(0.5 * share * squares.sum(axis=1), q_bar)
 
 
-def site_place(
+def site_position(
     sim: Simulator, site: str, target: ArrayLike, *, always: bool = False, weight: float = 1.0
-) -> SitePlace:
-    """Return the cost of a site's place, such as that of a hand.
+) -> SitePosition:
+    """Return the cost of a site's position, such as that of a hand.
 
     Args:
         sim: the simulator.
         site: name of the site.
         target: real[3], where it should be [m].
         always: the mean over all states instead of the last one.
-        weight: factor of the cost.
+        weight: what the cost is multiplied by.
 
     Raises:
         ParameterError: if there is no such site, or the target is not three finite numbers.
     """
-    where, names = "site_place()", sim.model.site_names
+    where, names = "site_position()", sim.model.site_names
     if site not in names:
         known = ", ".join(names[:10]) if names else "none"
         raise ParameterError(f'{where}: there is no site "{site}"; there are: {known}.')
-    return SitePlace(sim, names.index(site), _point(where, target), always, weight)
+    return SitePosition(sim, names.index(site), _point(where, target), always, weight)
 
 
 @dataclass(frozen=True, eq=False)

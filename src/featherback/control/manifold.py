@@ -34,15 +34,15 @@ def difference(model: Model, start: Array, end: Array) -> Array:
             tangent[..., to : to + 3] = end[..., at : at + 3] - start[..., at : at + 3]
             at, to = at + 3, to + 3
         if kind in (FREE, BALL):
-            turn = _turn(start[..., at : at + 4], end[..., at : at + 4])
-            tangent[..., to : to + 3] = turn
+            rotation = _rotation_vector(start[..., at : at + 4], end[..., at : at + 4])
+            tangent[..., to : to + 3] = rotation
         else:
             tangent[..., to] = end[..., at] - start[..., at]
     return tangent
 
 
 def rotation_blocks(model: Model) -> list[slice]:
-    """Return the triples of velocity numbers that are turns."""
+    """Return the triples of velocity coordinates that are angular velocities."""
     tables = model.mujoco
     blocks: list[slice] = []
     for joint in range(model.njnt):
@@ -54,7 +54,7 @@ def rotation_blocks(model: Model) -> list[slice]:
     return blocks
 
 
-def _turn(start: Array, end: Array) -> Array:
+def _rotation_vector(start: Array, end: Array) -> Array:
     """Return the rotation vector of conj(start) * end, in the axes of `start`."""
     a, b = _unit(start), _unit(end)
     w = np.sum(a * b, axis=-1)

@@ -1,23 +1,22 @@
-"""What an optimisation hands back, and when it is stopped."""
+"""The result of an optimization, and when it is stopped."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from featherback.control.controls import real_array, real_numbers, refuse_crossed
-from featherback.errors import FeatherbackError, OptimisationError, ParameterError, WorldError
+from featherback.control.controls import Controls, check_bounds, real_array, real_numbers
+from featherback.errors import OptimizationError, ParameterError, WorldError
 
 Array = NDArray[np.float64]
-# called at the end of each iteration with the number, the best cost and the evaluations it took
+# called at the end of each iteration with its number, the best cost and the evaluations it took
 Report = Callable[[int, float, int], None]
 
-DIVERGED = 1e6  # a cost this many times that of the start counts as divergence
+DIVERGED = 1e6  # a cost this many times the initial one counts as divergence
 
 
 class Bounded(Protocol):
@@ -30,17 +29,17 @@ class Bounded(Protocol):
 
     @property
     def lower(self) -> Array:
-        """Least x."""
+        """Lower bounds of x."""
         ...
 
     @property
     def upper(self) -> Array:
-        """Largest x."""
+        """Upper bounds of x."""
         ...
 
 
 class Objective(Bounded, Protocol):
-    """What the methods minimise."""
+    """What the methods minimize."""
 
     def value(self, x: Array) -> float:
         """Return the cost at x; infinite where it has none."""
@@ -53,15 +52,16 @@ class Objective(Bounded, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Where an optimisation ended.
+    """The result of an optimization.
 
     Attributes:
-        x: float64[size], the best unknowns met.
+        x: float64[size], the best unknowns found.
         cost: cost there.
-        costs: best cost after each iteration; the first is that of the start.
+        costs: best cost after each iteration; the first is that of the initial guess.
         evaluations: gradient evaluations of each iteration, line searches counted; the first is 1.
         reached: whether the cost is at most the goal; True where no goal was given.
         reason: why it stopped, in a sentence.
+        controls: what x means for a `Shooting` problem; None for another objective.
     """
 
     x: Array
@@ -70,6 +70,20 @@ class Outcome:
     evaluations: list[int]
     reached: bool
     reason: str
+    controls: Controls | None = field(default=None, repr=False)
+
+    @property
+    def u(self) -> Array:
+        """float64[steps, nu], the controls that x stands for, where a `Shooting` was minimized.
+
+        Raises:
+            ParameterError: if the objective was something else.
+        """
+        if self.controls is None:
+            raise ParameterError(
+                "Outcome.u: the objective was not a Shooting problem, so x has no controls; read x."
+            )
+        return self.controls.expand(self.x)
 
     @property
     def total_evaluations(self) -> int:
@@ -77,36 +91,36 @@ class Outcome:
         return sum(self.evaluations)
 
     def raise_if_missed(self) -> None:
-        """Raise OptimisationError if the goal was not reached.
+        """Raise OptimizationError if the goal was not reached.
 
         Raises:
-            OptimisationError: with the reason.
+            OptimizationError: with the reason.
         """
         if not self.reached:
-            raise OptimisationError(self.reason, self)
+            raise OptimizationError(self.reason, self)
 
 
 class Stop(Exception):
-    """Leaves a library's optimiser from inside its objective."""
+    """Leaves a library's optimizer from inside its objective."""
 
 
 @dataclass
-class Watch:
+class Evaluator:
     """Evaluates an objective for a method: counts, keeps the best, and stops on divergence.
 
     Attributes:
         method: name for messages.
-        objective: what is minimised.
-        most: most gradient evaluations.
+        objective: what is minimized.
+        max_evaluations: maximum number of gradient evaluations.
         goal: cost at which to stop; None for none.
-        report: told about every iteration.
+        report: called after every iteration.
         searches: whether the method searches along a line, so that a high cost is a trial that it
-            takes back; where it does not, a cost that grows without end stops it.
+            takes back; where it does not, a cost that keeps growing stops it.
     """
 
     method: str
     objective: Objective
-    most: int
+    max_evaluations: int
     goal: float | None = None
     report: Report | None = None
     searches: bool = True
@@ -122,10 +136,10 @@ class Watch:
         """Return cost and gradient at x, or stop.
 
         Raises:
-            Stop: when the goal is met or the evaluations are spent.
-            OptimisationError: when the cost or the gradient is not finite, or the cost diverges.
+            Stop: when the goal or the maximum number of evaluations is reached.
+            OptimizationError: when the cost or the gradient is not finite, or the cost diverges.
         """
-        if self.spent >= self.most:
+        if self.spent >= self.max_evaluations:
             raise Stop
         self.spent += 1
         try:
@@ -141,8 +155,8 @@ class Watch:
             self._start = cost
         elif not self.searches and cost > DIVERGED * max(abs(self._start), 1e-12):
             raise self.failed(
-                f"the cost grew from {self._start:.3g} at the start to {cost:.3g}, more than "
-                f"{DIVERGED:.0e} times"
+                f"the cost grew from {self._start:.3g} at the initial guess to {cost:.3g}, by more "
+                f"than {DIVERGED:.0e} times"
             )
         if cost < self.best:
             self.best, self.best_x = cost, x.copy()
@@ -156,7 +170,7 @@ class Watch:
         """Return cost and gradient at a trial point; an infinite cost where it has none."""
         try:
             return self.gradient(x)
-        except OptimisationError:
+        except OptimizationError:
             return np.inf, np.zeros_like(x)
 
     def end(self) -> None:
@@ -167,15 +181,15 @@ class Watch:
         if self.report is not None:
             self.report(len(self.costs) - 1, self.best, self.evaluations[-1])
 
-    def failed(self, reason: str) -> OptimisationError:
-        """Return the error of an optimisation that cannot go on."""
+    def failed(self, reason: str) -> OptimizationError:
+        """Return the error of an optimization that cannot go on."""
         where = f"{self.method}: iteration {max(len(self.costs) - 1, 0)}, evaluation {self.spent}"
         text = f"{where}: {reason.rstrip('.')}; "
         if not self.costs:
-            text += "this is the start, so give another one or a smaller time step."
-            return OptimisationError(text)
+            text += "this is the initial guess, so give another one or a smaller time step."
+            return OptimizationError(text)
         text += f"the best cost before was {self.best:.6g}: take smaller steps or tighter bounds."
-        return OptimisationError(text, self.outcome("it diverged"))
+        return OptimizationError(text, self.outcome("it diverged"))
 
     def outcome(self, reason: str) -> Outcome:
         """Return what was reached; evaluations of an unfinished iteration are counted."""
@@ -183,30 +197,35 @@ class Watch:
             self.end()
         reached = self.goal is None or self.best <= self.goal
         if self.goal is not None and reached:
-            said = f"{self.method}: the cost {self.best:.6g} is within the goal {self.goal:.6g}."
+            text = f"{self.method}: the cost {self.best:.6g} is within the goal {self.goal:.6g}."
         elif self.goal is not None:
-            said = (
+            text = (
                 f"{self.method}: stopped at the cost {self.best:.6g}, above the goal "
-                f"{self.goal:.6g}, after {self.spent} gradient evaluations, since {reason}; the "
-                "target may be out of reach: allow more evaluations, widen the bounds, start "
-                "elsewhere, or choose a nearer target."
+                f"{self.goal:.6g}, after {self.spent} gradient evaluations, because {reason}; the "
+                "target may be out of reach: increase max_evaluations, widen the bounds, give "
+                "another initial guess, or choose a nearer target."
             )
         else:
-            said = (
+            text = (
                 f"{self.method}: stopped at the cost {self.best:.6g} after {self.spent} gradient "
-                f"evaluations, since {reason}."
+                f"evaluations, because {reason}."
             )
-        return Outcome(self.best_x, self.best, self.costs, self.evaluations, reached, said)
+        # a Shooting problem says what its unknowns mean; other objectives need not
+        meaning = getattr(self.objective, "controls", None)
+        controls = meaning if isinstance(meaning, Controls) else None
+        return Outcome(
+            self.best_x, self.best, self.costs, self.evaluations, reached, text, controls
+        )
 
 
-def check_start(where: str, objective: Objective, start: ArrayLike | None) -> Array:
-    """Return the start as float64[size], zero where possible when None.
+def initial_guess(where: str, objective: Objective, start: ArrayLike | None) -> Array:
+    """Return the initial guess as float64[size]; when None zero, clipped to the bounds.
 
     Raises:
         FeatherbackError: if it has another shape, holds a NaN, or lies outside the bounds.
     """
     lower, upper = objective.lower, objective.upper
-    refuse_crossed(where, lower, upper)
+    check_bounds(where, lower, upper)
     if start is None:
         return np.clip(np.zeros(objective.size), lower, upper)
     given = real_numbers(where, "start", start)
@@ -219,19 +238,3 @@ def check_start(where: str, objective: Objective, start: ArrayLike | None) -> Ar
             f"{upper[at]:g}; move it inside or widen the bounds."
         )
     return x
-
-
-def optional(where: str, module: str, extra: str) -> Any:
-    """Import a module of an optional package.
-
-    Raises:
-        FeatherbackError: if it is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = module.partition(".")[0]
-        raise FeatherbackError(
-            f"{where}: {package} is not installed; it is needed here: "
-            f"pip install 'featherback[{extra}]'."
-        ) from None

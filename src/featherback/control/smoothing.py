@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._checks import is_integer
 from featherback.control.controls import real_array
 from featherback.control.outcome import Bounded
 from featherback.errors import ParameterError
@@ -29,14 +30,14 @@ class Batched(Bounded, Protocol):
         ...
 
 
-def clip_norm(gradient: Array, most: float | None) -> Array:
-    """Return a gradient, shortened where its norm exceeds `most`; None does nothing."""
-    if most is None:
+def clip_norm(gradient: Array, max_norm: float | None) -> Array:
+    """Return a gradient, shortened where its norm exceeds `max_norm`; None does nothing."""
+    if max_norm is None:
         return gradient
-    if not most > 0.0:
-        raise ParameterError(f"clip_norm(): most is {most}; it must be above 0.")
+    if not max_norm > 0.0:
+        raise ParameterError(f"clip_norm(): max_norm is {max_norm}; it must be > 0.")
     norm = float(np.linalg.norm(gradient))
-    return gradient * (most / norm) if norm > most else gradient
+    return gradient * (max_norm / norm) if norm > max_norm else gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Bundle:
         cost: mean cost of the neighbours.
         gradient: float64[size], the estimate of the gradient of that mean.
         variance: mean over the unknowns of the estimate's variance.
-        first: share of the first-order estimate in it, 1 for "first" and 0 for "zeroth".
+        first: weight of the first-order estimate in it, 1 for "first" and 0 for "zeroth".
     """
 
     cost: float
@@ -84,7 +85,7 @@ def bundle(
 
     Raises:
         ParameterError: for a bad sigma, number of samples or order.
-        WorldError: where a world left the finite numbers.
+        WorldError: where a world becomes non-finite.
     """
     where = "bundle()"
     _check_options(where, sigma, samples, order)
@@ -108,21 +109,19 @@ def bundle(
         return Bundle(mean, gradient, variance, float(order == "first"))
     (first, spread1), (zeroth, spread0) = estimates["first"], estimates["zeroth"]
     total = spread0 + spread1
-    share = spread0 / total if total > 0.0 else 1.0
-    spread = share**2 * spread1 + (1.0 - share) ** 2 * spread0
-    return Bundle(mean, share * first + (1.0 - share) * zeroth, spread, share)
+    weight = spread0 / total if total > 0.0 else 1.0
+    spread = weight**2 * spread1 + (1.0 - weight) ** 2 * spread0
+    return Bundle(mean, weight * first + (1.0 - weight) * zeroth, spread, weight)
 
 
 def _check_options(where: str, sigma: float, samples: int, order: str) -> None:
-    """Refuse options that have no meaning."""
+    """Raise ParameterError for options that are unknown or out of range."""
     if order not in ORDERS:
         raise ParameterError(f"{where}: order is {order!r}; it must be one of {', '.join(ORDERS)}.")
     if not (np.isfinite(sigma) and sigma > 0.0):
-        raise ParameterError(f"{where}: sigma is {sigma}; it must be a finite number above 0.")
-    if samples < 4 or samples % 2:
-        raise ParameterError(
-            f"{where}: samples is {samples}; it must be an even number, at least 4."
-        )
+        raise ParameterError(f"{where}: sigma is {sigma}; it must be a finite number > 0.")
+    if not is_integer(samples) or samples < 4 or samples % 2:
+        raise ParameterError(f"{where}: samples is {samples}; it must be an even integer >= 4.")
 
 
 def _mean(rows: Array) -> tuple[Array, float]:

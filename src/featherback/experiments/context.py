@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from featherback.errors import ParameterError
 from featherback.experiments.files import load_arrays, save_arrays
 from featherback.experiments.film import make_film
-from featherback.experiments.recording import CAMERA, Motion
+from featherback.experiments.recording import CAMERA, Recording
 from featherback.experiments.result import Trace
 
 BETWEEN_SAVES = 2.0  # seconds
@@ -28,13 +28,13 @@ class Context:
     Attributes:
         name: name of the experiment.
         seed: seed of all its random numbers.
-        quick: whether a run of seconds is wanted instead of the whole one.
+        quick: whether a run of seconds is wanted instead of the full one.
         out: folder of its files.
         resume: whether to go on from the saved state.
         show: whether to show progress bars.
         traces: traces begun so far, by name.
         files: files written so far, by what they hold.
-        notes: sentences for the reader of the result.
+        notes: remarks for the reader of the result, one sentence each.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Context:
         camera: tuple[float, float, float, float, float, float] = CAMERA,
         ending: str = "-motion",
     ) -> None:
-        """Save a recording, and a film or a picture strip of it.
+        """Save a recording, and a film of it; a note says what to install where there is none.
 
         Args:
             xml: the model, MJCF.
@@ -139,16 +139,17 @@ class Context:
         """
         arrays = {name: np.asarray(motion[name], np.float64) for name in ("q", "v", "u")}
         marks = np.zeros((0, 3)) if target is None else np.atleast_2d(np.asarray(target, float))
-        whole = Motion(xml=xml, dt=dt, target=marks, camera=np.array(camera), **arrays)
-        path = whole.save(self.path(f"{ending}.npz"))
+        recording = Recording(xml=xml, dt=dt, target=marks, camera=np.array(camera), **arrays)
+        path = recording.save(self.path(f"{ending}.npz"))
         self.files[f"recording{ending.removeprefix('-motion')}"] = path
         film, reason = make_film(path)
-        self.files[f"film{ending.removeprefix('-motion')}"] = film
+        if film is not None:
+            self.files[f"film{ending.removeprefix('-motion')}"] = film
         if reason is not None:
             self.notes.append(reason)
 
     def _load_state(self) -> dict[str, NDArray[Any]]:
-        """Read the saved state, or say why it does not fit."""
+        """Return the saved state; raise ParameterError if it is missing or another run's."""
         path = self.path("-state.npz")
         if not path.exists():
             raise ParameterError(

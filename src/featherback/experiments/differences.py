@@ -1,17 +1,17 @@
-"""The baseline of identifications: central differences in place of exact derivatives."""
+"""The baseline of identifications: central differences instead of exact derivatives."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback.identify.problem import Point, Problem
+from featherback.identify.problem import Point, PredictionProblem
 
 Array = NDArray[np.float64]
 STEP = 6e-6  # relative; near the cube root of the rounding error, best for central differences
 
 
-class ByDifferences(Problem):
+class ByDifferences(PredictionProblem):
     """A problem with measured starts whose Jacobian takes two predictions for each unknown."""
 
     def along(self, point: Point, tangents: list[dict[str, Array]], nv: int | None) -> Array:

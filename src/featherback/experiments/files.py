@@ -1,4 +1,4 @@
-"""Files of an experiment: whole or not at all, and never anything that runs on loading."""
+"""Files of an experiment: written completely or not at all, and never code that runs on loading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from featherback.errors import FeatherbackError
 
-# what NumPy and zipfile raise for bytes that are no archive, or are one with wrong bits
+# what NumPy and zipfile raise for bytes that are no archive, or a damaged one
 DAMAGED = (
     OSError,
     ValueError,
@@ -92,6 +92,6 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise FeatherbackError(f"{path}: there is no such file; check the name.") from None
     except DAMAGED:
         raise FeatherbackError(
-            f"{path}: not a whole archive of arrays; it was cut short or is another kind of file: "
-            "delete it and start again."
+            f"{path}: not a complete archive of arrays; it was truncated or is another kind of "
+            "file: delete it and start again."
         ) from None

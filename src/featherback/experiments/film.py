@@ -1,7 +1,7 @@
-"""Films of recordings by MuJoCo's software renderer; a picture strip where there is no GL.
+"""Films of recordings by MuJoCo's renderer.
 
-`python -m featherback.experiments.film motion.npz motion.gif` renders one recording. The frame
-runs it as a process of its own: the choice of the GL library is made once in a process, and a
+`python -m featherback.experiments.film motion.npz motion.gif` renders one recording. Experiments
+run it as a process of their own: the choice of the GL library is made once in a process, and a
 driver that crashes takes only that process with it.
 """
 
@@ -17,50 +17,40 @@ from typing import Any
 import numpy as np
 
 from featherback.errors import FeatherbackError
-from featherback.experiments.recording import Motion
+from featherback.experiments.recording import Recording
 
 WIDTH, HEIGHT, FRAMES_PER_SECOND = 400, 300, 25
-MOST_FRAMES = 250
+MAX_FRAMES = 250
 MARK = np.array([0.85, 0.15, 0.15, 0.6], np.float32)  # colour of a target
 PATIENCE = 300.0  # seconds that a film may take
-STRIP = 6  # moments in a strip
+# what a machine without a display needs for MuJoCo's renderer
+INSTALL_GL = (
+    "install EGL (Debian, Ubuntu: apt install libegl1 libgl1-mesa-dri), or OSMesa (apt install "
+    "libosmesa6) with MUJOCO_GL=osmesa"
+)
 
 
-def make_film(recording: Path) -> tuple[Path, str | None]:
+def make_film(recording: Path) -> tuple[Path | None, str | None]:
     """Render a recording beside itself.
 
     Args:
-        recording: what `Motion.save` wrote.
+        recording: what `Recording.save` wrote.
 
     Returns:
-        The GIF and None; or, where it cannot be rendered, a picture strip and a sentence that
-        says why.
+        The GIF and None; or, where it cannot be rendered, None and a sentence that names the
+        reason and what to install.
     """
     film = recording.with_suffix(".gif")
     if importlib.util.find_spec("PIL") is None:
-        reason = "pillow is not installed (pip install 'featherback[plot]')"
+        reason = "pillow is not installed: pip install 'featherback[plot]'"
     else:
-        reason = _render_apart(recording, film)
+        reason = _render_in_subprocess(recording, film)
     if reason is None:
         return film, None
-    strip = recording.with_suffix(".png")
-    draw_motion(Motion.load(recording), strip)
-    return strip, f"{strip.name} is a picture strip instead of a film, since {reason}."
+    return None, f"{film.name} was not made, because {reason}."
 
 
-def draw_motion(motion: Motion, path: Path) -> Path:
-    """Draw a motion at six moments, evenly spaced, and save the picture."""
-    import mujoco
-
-    from featherback.experiments.strip import draw_strip
-
-    rows = np.linspace(0, motion.steps, STRIP).round().astype(int)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    model = mujoco.MjModel.from_xml_string(motion.xml)
-    return draw_strip(model, motion.q[rows], [float(r * motion.dt) for r in rows], path)
-
-
-def _render_apart(recording: Path, film: Path) -> str | None:
+def _render_in_subprocess(recording: Path, film: Path) -> str | None:
     """Render in a process of its own; return None, or why it did not work."""
     env = dict(os.environ)
     if sys.platform.startswith("linux") and not env.get("DISPLAY"):
@@ -76,10 +66,10 @@ def _render_apart(recording: Path, film: Path) -> str | None:
         return None
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     last = lines[-1].strip().rstrip(".") if lines else f"exit status {done.returncode}"
-    return f"MuJoCo's renderer found no GL ({last})"
+    return f"MuJoCo's renderer failed ({last}); it needs GL: {INSTALL_GL}"
 
 
-def render(motion: Motion, film: Path) -> Path:
+def render(motion: Recording, film: Path) -> Path:
     """Render a motion as a GIF in this process; targets are marked by small spheres."""
     import mujoco
     from PIL import Image
@@ -89,7 +79,7 @@ def render(motion: Motion, film: Path) -> Path:
     camera = mujoco.MjvCamera()
     camera.lookat[:] = motion.camera[:3]
     camera.distance, camera.azimuth, camera.elevation = motion.camera[3:]
-    stride = max(round(1.0 / (FRAMES_PER_SECOND * motion.dt)), -(-motion.steps // MOST_FRAMES), 1)
+    stride = max(round(1.0 / (FRAMES_PER_SECOND * motion.dt)), -(-motion.steps // MAX_FRAMES), 1)
     rows = [*range(0, motion.steps, stride), motion.steps]
     renderer = mujoco.Renderer(model, HEIGHT, WIDTH)
     renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
@@ -157,7 +147,7 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m featherback.experiments.film RECORDING.npz FILM.gif")
         return 2
     try:
-        render(Motion.load(Path(arguments[0])), Path(arguments[1]))
+        render(Recording.load(Path(arguments[0])), Path(arguments[1]))
     except FeatherbackError as error:
         print(error, file=sys.stderr)
         return 1

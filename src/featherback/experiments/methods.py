@@ -1,7 +1,7 @@
 """The methods that experiments compare: ours by gradients, and CMA-ES; both can be resumed.
 
 A resumed run goes through the same evaluations as before. What was already evaluated is taken from
-the saved state, so the optimiser comes to the same place without a simulation.
+the saved state, so the optimizer comes to the same point without a simulation.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from featherback.control import Objective, Outcome, optimise
-from featherback.control.outcome import Bounded, optional
-from featherback.control.shooting import Method
+from featherback._optional import import_optional
+from featherback.control import Objective, Outcome, optimize
+from featherback.control.optimize import Method
+from featherback.control.outcome import Bounded
 from featherback.errors import ParameterError
 from featherback.experiments.context import Context
 from featherback.experiments.result import Trace
@@ -34,7 +35,7 @@ class Remembered:
     """An objective whose evaluations are kept in the run's saved state.
 
     Attributes:
-        objective: what is minimised.
+        objective: what is minimized.
         context: the run.
         name: under which they are kept.
     """
@@ -60,12 +61,12 @@ class Remembered:
 
     @property
     def lower(self) -> Array:
-        """Least x."""
+        """Lower bounds of x."""
         return self.objective.lower
 
     @property
     def upper(self) -> Array:
-        """Largest x."""
+        """Upper bounds of x."""
         return self.objective.upper
 
     def value(self, x: Array) -> float:
@@ -101,21 +102,21 @@ def run_gradients(
     context: Context,
     objective: Objective,
     *,
-    most: int,
+    max_evaluations: int,
     measure: Measure,
     method: Method = "l-bfgs",
     rate: float | None = None,
     which: str = "ours",
 ) -> tuple[Outcome, Trace]:
-    """Minimise with our gradients, from zero.
+    """Minimize with our gradients, from zero.
 
     Args:
         context: the run.
-        objective: what is minimised.
-        most: gradient evaluations, line searches counted.
-        measure: turns the cost into what the trace shows.
-        method: of `featherback.control.optimise`.
-        rate: of `featherback.control.optimise`.
+        objective: what is minimized.
+        max_evaluations: maximum number of gradient evaluations, line searches counted.
+        measure: maps the cost to what the trace shows.
+        method: of `featherback.control.optimize`.
+        rate: of `featherback.control.optimize`.
         which: name of the trace.
 
     Returns:
@@ -124,19 +125,21 @@ def run_gradients(
     trace = context.trace(which, METHODS[method])
     if method == "l-bfgs":
         # a clock that runs while scipy is imported would not measure the method
-        optional("run", "scipy.optimize", "opt")
+        import_optional("run", "scipy.optimize", "opt")
     remembered = Remembered(objective, context, which)
-    with context.progress("gradients", most) as tell:
+    with context.progress("gradients", max_evaluations) as update_progress:
         spent = 0
 
         def report(iteration: int, cost: float, evaluations: int) -> None:
             nonlocal spent
             spent += evaluations
             trace.add(measure(cost), evaluations)
-            tell(spent, measure(cost))
+            update_progress(spent, measure(cost))
 
         trace.start()
-        outcome = optimise(remembered, method=method, most=most, rate=rate, report=report)
+        outcome = optimize(
+            remembered, method=method, max_evaluations=max_evaluations, rate=rate, report=report
+        )
     return outcome, trace
 
 
@@ -152,7 +155,7 @@ def run_cma(
     context: Context,
     objective: Batch,
     *,
-    iterations: int,
+    max_iterations: int,
     sigma: float,
     measure: Measure,
     start: ArrayLike | None = None,
@@ -161,48 +164,48 @@ def run_cma(
     stop: float | None = None,
     which: str = "baseline",
 ) -> tuple[Array, Trace]:
-    """Minimise by the `cma` package's CMA-ES; one population is one batch of worlds.
+    """Minimize by the `cma` package's CMA-ES; one population is one batch of worlds.
 
     Args:
         context: the run; its seed is CMA-ES's.
         objective: gives the costs of a population.
-        iterations: most iterations.
+        max_iterations: maximum number of iterations.
         sigma: initial standard deviation, in units of the unknowns.
-        measure: turns the cost into what the trace shows.
-        start: where the search begins; zero, moved into the bounds, when None.
+        measure: maps the cost to what the trace shows.
+        start: initial mean; zero, clipped to the bounds, when None.
         population: points of one iteration; the package's default, 4 + 3 ln(size), when None.
         diagonal: keep only the diagonal of the covariance: better where there are hundreds of
-            unknowns and only hundreds of iterations, and without the cubic cost of the whole one.
+            unknowns and only hundreds of iterations, and without the cubic cost of the full one.
         stop: measure at which to stop; None to use all iterations.
         which: name of the trace.
 
     Returns:
-        The best unknowns met, and the trace.
+        The best unknowns found, and the trace.
 
     Raises:
         FeatherbackError: if the package is not installed.
     """
-    cma = optional("run", "cma", "opt")
+    cma = import_optional("run", "cma", "opt")
     first = np.clip(0.0 if start is None else start, objective.lower, objective.upper)
     options = _cma_options(context.seed, objective, population, diagonal)
     trace = context.trace(which, "CMA-ES, diagonal (cma)" if diagonal else "CMA-ES (cma)")
     costs = list(context.kept_or_empty(f"{which}.costs"))
-    with context.progress("CMA-ES", iterations) as tell:
+    with context.progress("CMA-ES", max_iterations) as update_progress:
         trace.start()
         search = cma.CMAEvolutionStrategy(first, sigma, options)
         best_x, best = first, float(objective.values(first[None])[0])
         trace.add(measure(best))
-        for iteration in range(iterations):
+        for iteration in range(max_iterations):
             points = np.array(search.ask())
             if iteration >= len(costs):
                 costs.append(objective.values(points))
-            told = np.where(np.isfinite(costs[iteration]), costs[iteration], 1e30)
-            search.tell(list(points), told.tolist())
-            least = int(np.argmin(told))
-            if told[least] < best:
-                best_x, best = points[least], float(told[least])
+            finite = np.where(np.isfinite(costs[iteration]), costs[iteration], 1e30)
+            search.tell(list(points), finite.tolist())
+            lowest = int(np.argmin(finite))
+            if finite[lowest] < best:
+                best_x, best = points[lowest], float(finite[lowest])
             trace.add(measure(best), len(points))
-            tell(iteration + 1, measure(best))
+            update_progress(iteration + 1, measure(best))
             context.keep(**{f"{which}.costs": np.array(costs)})
             if stop is not None and measure(best) <= stop:
                 break

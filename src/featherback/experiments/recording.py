@@ -31,8 +31,8 @@ CAMERA = (0.0, 0.0, 0.5, 3.0, 120.0, -15.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
-    """A motion of one world; see the module for the fields."""
+class Recording:
+    """The recorded motion of one world; see the module for the fields."""
 
     xml: str
     dt: float
@@ -54,7 +54,7 @@ class Motion:
         )
 
     @classmethod
-    def load(cls, path: Path) -> Motion:
+    def load(cls, path: Path) -> Recording:
         """Read an archive.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What an experiment hands back: traces of two methods, figures, claims; as JSON."""
+"""The result of an experiment: traces of two methods, figures, claims; as JSON."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Result:
         figures: the headline numbers by name.
         claims: what must be shown.
         others: further traces by name.
-        notes: sentences a reader must know, such as where the task ends.
+        notes: remarks for the reader, such as where the task ends, one sentence each.
     """
 
     ours: Trace
@@ -200,6 +200,6 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> Path:
-    """Write JSON that any reader takes: no NaN, whole file or none."""
+    """Write JSON that any reader takes: no NaN, a complete file or none."""
     text = json.dumps(plain(content), indent=1, allow_nan=False, ensure_ascii=False)
     return write_bytes(path, (text + "\n").encode())

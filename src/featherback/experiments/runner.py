@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 import featherback as fb
-from featherback.errors import ParameterError
+from featherback._checks import check_integer
 from featherback.experiments.context import Context
 from featherback.experiments.plots import new_figure, plot_losses
 from featherback.experiments.registry import Named, find
 from featherback.experiments.result import Result, write_json
 
 PACKAGES = ("numpy", "mujoco", "scipy", "cma", "torch", "matplotlib")
-MOST_SEED = 2**31 - 1  # what every generator takes, with a few added to it
+MAX_SEED = 2**31 - 1  # what every generator takes, with a few added to it
 
 
 def versions() -> dict[str, str]:
@@ -66,10 +66,7 @@ def run(
         KeyboardInterrupt: after Ctrl-C, when what there is has been saved.
     """
     experiment = find(name)
-    if isinstance(seed, bool) or not 0 <= seed <= MOST_SEED:
-        raise ParameterError(
-            f"run {name}: seed is {seed!r}; it must be a whole number from 0 to {MOST_SEED}."
-        )
+    check_integer(f"run {name}", "seed", seed, minimum=0, maximum=MAX_SEED)
     # a run whose plot cannot be drawn is not begun
     new_figure()
     folder = Path("runs") / name if out is None else out
@@ -98,14 +95,13 @@ def run_seeds(
     """Run an experiment for the seeds 0 to `seeds` - 1 and write a summary.
 
     Each seed has the folder OUT/seedN; the summary is OUT/NAME-seeds.json: for every figure its
-    values, median and spread (least and most), for every claim in how many seeds it holds. Seeds
+    values, median, minimum and maximum, for every claim in how many seeds it holds. Seeds
     that a stopped call finished are not run again with `resume`.
 
     Returns:
         The summary.
     """
-    if isinstance(seeds, bool) or seeds < 1:
-        raise ParameterError(f"run {name}: seeds is {seeds!r}; it must be a whole number >= 1.")
+    check_integer(f"run {name}", "seeds", seeds)
     folder = Path("runs") / name if out is None else out
     contents: list[dict[str, Any]] = []
     for seed in range(seeds):
@@ -135,11 +131,11 @@ def run_seeds(
 
 
 def spread(values: list[float | None]) -> dict[str, Any]:
-    """Return values with their median, least and most; None where a seed has no value."""
+    """Return values with their median, minimum and maximum; None where a seed has no value."""
     known = [float(x) for x in values if x is not None and np.isfinite(x)]
     middle = float(np.median(known)) if known else None
     ends = (min(known), max(known)) if known else (None, None)
-    return {"values": values, "median": middle, "least": ends[0], "most": ends[1]}
+    return {"values": values, "median": middle, "min": ends[0], "max": ends[1]}
 
 
 def _write(

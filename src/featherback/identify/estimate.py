@@ -1,4 +1,4 @@
-"""What an identification hands back: values, their uncertainty, and what cannot be told apart."""
+"""The result of an identification: values, their uncertainty, and what the data cannot resolve."""
 
 from __future__ import annotations
 
@@ -7,41 +7,43 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback.errors import OptimisationError
+from featherback.errors import OptimizationError
 
 Array = NDArray[np.float64]
 
-SINGULAR = 1e-10  # of the largest singular value: a direction below it does not act at all
-BLIND = 1e8  # a direction known to this many times the sizes is rounding
-NAMED = 0.2  # a label takes part in a direction with at least this share
+SINGULAR = 1e-10  # of the largest singular value: a direction below it has no effect at all
+UNOBSERVED = 1e8  # a direction known only to this many times the sizes is rounding
+NAMED = 0.2  # a label is named in a direction if its component is at least this
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
-    """A change of the unknowns that the data hardly sees.
+class SingularDirection:
+    """A singular direction of the Jacobian: a combination of unknowns, and how well it is known.
 
     Attributes:
-        shares: by label, in units of each unknown's size; of length one together, the largest
+        components: by label, in units of each unknown's size; a unit vector, its largest component
             positive.
-        deviation: standard deviation along it, in the same units; infinite where the data does not
-            see it at all.
+        deviation: standard deviation along it, in the same units; infinite where it has no effect
+            on the data.
     """
 
-    shares: dict[str, float]
+    components: dict[str, float]
     deviation: float
 
     def describe(self) -> str:
         """Return one sentence."""
-        # equal shares keep the order of the unknowns
-        main = sorted(self.shares.items(), key=lambda item: -round(abs(item[1]), 6))
-        main = [(name, share) for name, share in main if abs(share) >= NAMED]
-        often = f"{self.deviation:.2g} times" if np.isfinite(self.deviation) else "any multiple of"
+        # equal components keep the order of the unknowns
+        main = sorted(self.components.items(), key=lambda item: -round(abs(item[1]), 6))
+        main = [(name, component) for name, component in main if abs(component) >= NAMED]
+        known = np.isfinite(self.deviation)
         if len(main) == 1:
-            return f"the data does not tell {main[0][0]}: it is known to {often} its size."
-        parts = ", ".join(f"{share:+.2f} {name}" for name, share in main)
+            spread = f"is {self.deviation:.2g} times its size" if known else "is infinite"
+            return f"the data does not determine {main[0][0]}: its standard deviation {spread}."
+        parts = ", ".join(f"{component:+.2f} {name}" for name, component in main)
+        spread = f"is {self.deviation:.2g}" if known else "is infinite"
         return (
-            f"the data does not tell apart {parts} (shares of their sizes): along this direction "
-            f"they are known to {often} their size."
+            f"the data does not determine the combination {parts} (in units of their sizes): the "
+            f"standard deviation along it {spread}."
         )
 
 
@@ -52,13 +54,13 @@ class Estimate:
     Attributes:
         labels: name of each unknown.
         x: float64[n], their values.
-        covariance: float64[n, n], from the Gauss-Newton matrix; infinite along what the data does
-            not see. Where the errors are larger than the noise that was given, by their ratio.
+        covariance: float64[n, n], from the Gauss-Newton matrix; infinite along what has no effect
+            on the data. Where the errors exceed the noise that was given, scaled by their ratio.
         jacobian: float64[measurements, n], of the weighted errors at x, starts eliminated.
-        size: float64[n], a change of each unknown that matters; directions are measured in it.
+        size: float64[n], typical scale of each unknown; directions are measured in it.
         params: the identified parameters by name, as `Simulator` takes them.
         costs: half the sum of squared weighted errors after each iteration; the first is that of
-            the start.
+            the initial values.
         path: x after each iteration.
         evaluations: predictions of each iteration; the first is 1.
         noise: what standard deviations are multiplied with: the misfit, and where a noise was
@@ -67,9 +69,9 @@ class Estimate:
             model and noise are right, the noise itself where none was given; None where there are
             as many unknowns as measurements.
         at_bound: labels of unknowns that ended at a bound.
-        converged: whether the optimiser came to its end, instead of spending all evaluations.
+        converged: whether the optimizer converged before `max_evaluations`.
         reason: why it stopped, in a sentence.
-        starts: q float64[windows, nq] and v float64[windows, nv], first states of the windows.
+        starts: q float64[windows, nq] and v float64[windows, nv], initial states of the windows.
     """
 
     labels: tuple[str, ...]
@@ -101,26 +103,28 @@ class Estimate:
 
     @property
     def iterations(self) -> int:
-        """Number of iterations after the start."""
+        """Number of iterations after the initial values."""
         return len(self.costs) - 1
 
-    def directions(self) -> list[Direction]:
-        """Return the singular directions of the scaled Jacobian, the least known first."""
+    def directions(self) -> list[SingularDirection]:
+        """Return the singular directions of the scaled Jacobian, the least certain first."""
         spread, rows = spreads(self.jacobian, self.size, self.noise)
-        # a direction has no sign: its largest share is taken as positive
+        # a direction has no sign: its largest component is taken as positive
         largest = np.argmax(np.abs(rows), axis=1)
         rows = rows * np.sign(rows[np.arange(len(rows)), largest])[:, None]
         return [
-            Direction(dict(zip(self.labels, map(float, rows[i]), strict=True)), float(spread[i]))
+            SingularDirection(
+                dict(zip(self.labels, map(float, rows[i]), strict=True)), float(spread[i])
+            )
             for i in np.argsort(-spread, kind="stable")
         ]
 
-    def unresolved(self, within: float = 0.1) -> list[Direction]:
+    def unresolved(self, within: float = 0.1) -> list[SingularDirection]:
         """Return the directions along which the unknowns are not known to `within` their size."""
         return [d for d in self.directions() if d.deviation > within]
 
     def report(self, within: float = 0.1) -> str:
-        """Return values, standard deviations and what the data cannot tell apart, as text."""
+        """Return values, standard deviations and what the data does not determine, as text."""
         width = max(len(label) for label in self.labels)
         lines = [
             f"{label:{width}}  {value:12.6g} +- {spread:.2g}"
@@ -136,33 +140,33 @@ class Estimate:
         return "\n".join(lines)
 
     def raise_if_unfinished(self) -> None:
-        """Raise OptimisationError if the evaluations were spent before the end.
+        """Raise OptimizationError if it stopped at `max_evaluations` before it converged.
 
         Raises:
-            OptimisationError: with the reason.
+            OptimizationError: with the reason.
         """
         if not self.converged:
-            raise OptimisationError(self.reason, self)
+            raise OptimizationError(self.reason, self)
 
 
 def spreads(jacobian: Array, size: Array, noise: float) -> tuple[Array, Array]:
     """Return standard deviations along singular directions in units of the sizes, and these.
 
-    A deviation is infinite where the data does not see the direction.
+    A deviation is infinite where the direction has no effect on the data.
     """
     values, rows = _singular(jacobian * size)
-    blind = (values <= SINGULAR * values.max(initial=0.0)) | (values * BLIND <= noise)
-    return np.where(blind, np.inf, noise / np.where(blind, 1.0, values)), rows
+    unseen = (values <= SINGULAR * values.max(initial=0.0)) | (values * UNOBSERVED <= noise)
+    return np.where(unseen, np.inf, noise / np.where(unseen, 1.0, values)), rows
 
 
 def covariance_of(jacobian: Array, size: Array, noise: float) -> Array:
-    """Return the covariance of the unknowns; infinite for those that the data does not see."""
+    """Return the covariance of the unknowns; infinite for those without effect on the data."""
     spread, rows = spreads(jacobian, size, noise)
-    blind = np.isinf(spread)
-    root = np.where(blind, 0.0, spread)[:, None] * rows * size
+    unseen = np.isinf(spread)
+    root = np.where(unseen, 0.0, spread)[:, None] * rows * size
     covariance = root.T @ root
-    # an unknown that takes part in an unseen direction can have any value
-    lost = np.any(np.abs(rows[blind]) > 1e-6, axis=0)
+    # an unknown that takes part in an unobservable direction can have any value
+    lost = np.any(np.abs(rows[unseen]) > 1e-6, axis=0)
     covariance[lost, lost] = np.inf
     return covariance
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._checks import check_integer, is_integer
 from featherback.errors import ParameterError, ShapeError
-from featherback.identify.states import normalise, quaternion_columns
+from featherback.identify.states import normalized, quaternion_columns
 from featherback.model import Model
-from featherback.sim.inputs import is_whole
 
 Array = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class _Checked:
-    """One log with all its arrays whole."""
+    """One log with all its arrays in full shape."""
 
     q: Array
     v: Array
@@ -94,7 +94,7 @@ def cut(
         model: the model that was logged.
         dt: step of the simulator [s].
         logs: at least one.
-        window: steps between rows in one window; None for the whole of the shortest log.
+        window: steps between rows in one window; None for the length of the shortest log.
         free: whether the first state of a window is an unknown. If so, windows share no row;
             otherwise the last row of one is the first of the next.
 
@@ -105,17 +105,17 @@ def cut(
     if not logs:
         raise ParameterError(f"{where}: there are no logs; give at least one.")
     every = {log.every for log in logs}
-    if len(every) > 1 or not all(is_whole(count) and count >= 1 for count in every):
+    if len(every) > 1 or not all(is_integer(count) and count >= 1 for count in every):
         raise ParameterError(
-            f"{where}: every is {', '.join(map(str, sorted(every)))}; it must be the same whole "
-            "number >= 1 in all logs."
+            f"{where}: every is {', '.join(map(str, sorted(every)))}; it must be the same integer "
+            ">= 1 in all logs."
         )
     checked = [
         _check(f"{where}: log {i}", model, dt * min(every), log, free) for i, log in enumerate(logs)
     ]
     steps = min(len(c.q) for c in checked) - 1 if window is None else window
-    if not is_whole(steps) or steps < 1:
-        raise ParameterError(f"{where}: window is {window!r}; it must be a whole number >= 1.")
+    if window is not None:
+        check_integer(where, "window", window)
     pieces: list[tuple[Array, ...]] = []
     for i, log in enumerate(checked):
         if len(log.q) <= steps:
@@ -137,7 +137,7 @@ def cut(
 
 
 def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked:
-    """Check one log."""
+    """Return one log with its arrays checked and in full shape."""
     q = _numbers(here, "q", log.q, model.nq, None)
     for at in quaternion_columns(model):
         short = np.linalg.norm(q[:, at : at + 4], axis=1) == 0.0
@@ -147,7 +147,7 @@ def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked
                 "give one that is a rotation."
             )
     # noise along the length of a quaternion says nothing
-    q = normalise(model, q)
+    q = normalized(model, q)
     if len(q) < 2:
         raise ParameterError(
             f"{here} has {len(q)} rows; a motion has at least 2: give a longer log."

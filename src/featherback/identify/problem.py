@@ -1,6 +1,6 @@
 """The prediction error of windows as a function of the unknowns, and its Jacobian.
 
-With free starts the first states of the windows are unknowns too. They are eliminated: for given
+With free starts the initial states of the windows are unknowns too. They are eliminated: for given
 parameters every window takes the start that fits it best, and the Jacobian is projected on what no
 start can explain (variable projection with Kaufman's Jacobian, whose gradient is exact at the best
 starts). What is left is a small problem in the parameters alone.
@@ -16,25 +16,25 @@ from numpy.typing import NDArray
 
 from featherback.identify.log import Windows
 from featherback.identify.states import (
-    normalise,
+    normalized,
     quaternion_columns,
     same_side,
     tangent_basis,
 )
-from featherback.identify.unknowns import Block
+from featherback.identify.unknowns import Unknowns
 from featherback.sim import Rollout, Simulator, Status
 from featherback.sim.bridge import bridge_of
 
 Array = NDArray[np.float64]
 
-MOST_SETTLING = 30  # Gauss-Newton steps of the starts for one point
-SETTLED = 1e-10  # a step of the starts that promises a smaller share of the cost is the last
-MOST_BYTES = 2**28  # of the tangents that are held at once
+MAX_START_STEPS = 30  # Levenberg-Marquardt steps of the starts for one point
+START_TOLERANCE = 1e-10  # relative predicted decrease below which the starts have converged
+MAX_BYTES = 2**28  # of the tangents that are held at once
 
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """First states of the windows.
+    """Initial states of the windows.
 
     Attributes:
         q: float64[windows, nq].
@@ -51,7 +51,7 @@ class Point:
 
     Attributes:
         x: float64[n].
-        starts: first states of the windows.
+        starts: initial states of the windows.
         roll: the rollout of all windows.
         residual: float64[windows, rows], weighted.
         by_start: float64[windows, rows, 2 nv], its derivative with respect to the starts; None
@@ -65,36 +65,36 @@ class Point:
     by_start: Array | None = None
 
 
-class Problem:
+class PredictionProblem:
     """Weighted prediction errors of windows.
 
     Args:
         sim: the simulator.
         windows: what was measured.
-        blocks: the unknowns.
-        free: whether the first states of the windows are unknowns.
+        unknowns: what is identified.
+        free: whether the initial states of the windows are unknowns.
     """
 
     def __init__(
-        self, sim: Simulator, windows: Windows, blocks: Sequence[Block], free: bool
+        self, sim: Simulator, windows: Windows, unknowns: Sequence[Unknowns], free: bool
     ) -> None:
-        """Collect the blocks."""
+        """Collect the unknowns."""
         self.sim = sim
         self.windows = windows
-        self.blocks = list(blocks)
+        self.unknowns = list(unknowns)
         self.free = free
-        self.labels = tuple(label for block in blocks for label in block.labels)
-        self.start = np.concatenate([block.start for block in blocks])
-        self.lower = np.concatenate([block.lower for block in blocks])
-        self.upper = np.concatenate([block.upper for block in blocks])
-        self.size = np.concatenate([block.size for block in blocks])
+        self.labels = tuple(label for some in unknowns for label in some.labels)
+        self.start = np.concatenate([some.start for some in unknowns])
+        self.lower = np.concatenate([some.lower for some in unknowns])
+        self.upper = np.concatenate([some.upper for some in unknowns])
+        self.size = np.concatenate([some.size for some in unknowns])
         self.measured = Starts(windows.q[:, 0], windows.v[:, 0])
         self._names = {
-            name for block in blocks for tangent in block.tangents(block.start) for name in tangent
+            name for some in unknowns for tangent in some.tangents(some.start) for name in tangent
         }
         # rows of the residual that were measured
-        self.seen = _flat(windows.q_weight, windows.v_weight).ravel() > 0.0
-        # where starts are guessed from: a point, and how its starts follow the unknowns
+        self.measured_rows = _flat(windows.q_weight, windows.v_weight).ravel() > 0.0
+        # where starts are guessed from: a point, and the derivative of its starts
         self._anchor: tuple[Array, Starts, Array] | None = None
 
     @property
@@ -106,16 +106,16 @@ class Problem:
     def independent(self) -> int:
         """Number of independent measurements: a quaternion has four numbers that count as three."""
         weight = self.windows.q_weight
-        turns = sum(np.count_nonzero(weight[..., at]) for at in quaternion_columns(self.sim.model))
-        return self.windows.measured - int(turns)
+        columns = quaternion_columns(self.sim.model)
+        return self.windows.measured - sum(int(np.count_nonzero(weight[..., c])) for c in columns)
 
     def params(self, x: Array) -> dict[str, Array]:
         """Return the parameters that x stands for, by name."""
         params = {name: np.array(self.sim.params[name], np.float64) for name in sorted(self._names)}
         at = 0
-        for block in self.blocks:
-            n = len(block.start)
-            block.put(x[at : at + n], params)
+        for some in self.unknowns:
+            n = len(some.start)
+            some.put(x[at : at + n], params)
             at += n
         return params
 
@@ -123,9 +123,9 @@ class Problem:
         """Return the derivative of the parameters with respect to each unknown."""
         out: list[dict[str, Array]] = []
         at = 0
-        for block in self.blocks:
-            n = len(block.start)
-            out += block.tangents(x[at : at + n])
+        for some in self.unknowns:
+            n = len(some.start)
+            out += some.tangents(x[at : at + n])
             at += n
         return out
 
@@ -134,9 +134,9 @@ class Problem:
         if not self.free:
             return self._predict(x, self.measured)
         point = self._predict(x, self._guess(x))
-        if self._anchor is not None and not finite(point):
+        if self._anchor is not None and not is_finite(point):
             point = self._predict(x, self._anchor[1])
-        return self._settle(point)
+        return self._fit_starts(point)
 
     def jacobian(self, point: Point) -> Array:
         """Return the derivative of the residual, float64[windows, rows, n]; starts eliminated."""
@@ -144,17 +144,17 @@ class Problem:
         if point.by_start is None:
             return by_x
         basis, corner = np.linalg.qr(point.by_start)
-        share = np.swapaxes(basis, 1, 2) @ by_x
+        projection = np.swapaxes(basis, 1, 2) @ by_x
         corner = corner + 1e-12 * np.abs(corner).max() * np.eye(corner.shape[-1])
-        self._anchor = (point.x, point.starts, -np.linalg.solve(corner, share))
-        return by_x - basis @ share
+        self._anchor = (point.x, point.starts, -np.linalg.solve(corner, projection))
+        return by_x - basis @ projection
 
     def _guess(self, x: Array) -> Starts:
         """Return starts for x to first order from the last point with a Jacobian."""
         if self._anchor is None:
             return self.measured
-        at, starts, follow = self._anchor
-        return self._moved(starts, follow @ (x - at))
+        at, starts, derivative = self._anchor
+        return self._moved(starts, derivative @ (x - at))
 
     def _predict(self, x: Array, starts: Starts) -> Point:
         """Simulate all windows and return the weighted errors."""
@@ -168,43 +168,43 @@ class Problem:
                 (q - measured) * self.windows.q_weight,
                 (v - self.windows.v) * self.windows.v_weight,
             )
-        # what was not measured says nothing, whatever was predicted
+        # what was not measured has no error, whatever was predicted
         weights = (self.windows.q_weight, self.windows.v_weight)
         parts = [np.where(w > 0.0, e, 0.0) for e, w in zip(errors, weights, strict=True)]
         return Point(x.copy(), starts, roll, _flat(*parts))
 
-    def _settle(self, point: Point) -> Point:
+    def _fit_starts(self, point: Point) -> Point:
         """Move the starts to where they fit best, each window by itself (Levenberg-Marquardt)."""
-        if not finite(point):
+        if not is_finite(point):
             return point
         damping = np.full(len(self.windows), 1e-9)
-        for _ in range(MOST_SETTLING):
+        for _ in range(MAX_START_STEPS):
             J = self.along(point, [], self.sim.model.nv)
-            slope = np.einsum("wri,wr->wi", J, point.residual)
-            bend = np.einsum("wri,wrj->wij", J, J)
-            scale = np.einsum("wii->wi", bend)
+            gradient = np.einsum("wri,wr->wi", J, point.residual)
+            hessian = np.einsum("wri,wrj->wij", J, J)
+            scale = np.einsum("wii->wi", hessian)
             scale = np.maximum(scale, 1e-12 * scale.max(axis=1, keepdims=True))
             cost = np.sum(point.residual**2, axis=1)
             # windows that cannot be helped are tried with more damping
             for _ in range(12):
                 ridge = damping[:, None] * scale
-                matrix = bend + ridge[:, :, None] * np.eye(bend.shape[-1])
-                step = -np.linalg.solve(matrix, slope[..., None])[..., 0]
-                promise = -np.einsum("wi,wi->w", slope, step)
-                if np.all(promise <= SETTLED * np.maximum(cost, 1e-20)):
+                matrix = hessian + ridge[:, :, None] * np.eye(hessian.shape[-1])
+                step = -np.linalg.solve(matrix, gradient[..., None])[..., 0]
+                predicted = -np.einsum("wi,wi->w", gradient, step)
+                if np.all(predicted <= START_TOLERANCE * np.maximum(cost, 1e-20)):
                     return replace(point, by_start=J)
                 trial = self._predict(point.x, self._moved(point.starts, step))
                 with np.errstate(all="ignore"):
                     better = np.sum(trial.residual**2, axis=1) <= cost
                 damping = np.where(better, np.maximum(0.1 * damping, 1e-12), 10.0 * damping)
-                if np.any(better & (promise > SETTLED * cost)):
+                if np.any(better & (predicted > START_TOLERANCE * cost)):
                     break
             else:
                 return replace(point, by_start=J)
-            point = self._take(point, trial, better)
+            point = self._merged(point, trial, better)
         return replace(point, by_start=self.along(point, [], self.sim.model.nv))
 
-    def _take(self, point: Point, trial: Point, better: NDArray[np.bool_]) -> Point:
+    def _merged(self, point: Point, trial: Point, better: NDArray[np.bool_]) -> Point:
         """Return the better of two points, window by window."""
         if np.all(better):
             return trial
@@ -220,7 +220,7 @@ class Problem:
         n = self.sim.model.nv
         basis = tangent_basis(self.sim.model, starts.q)
         q = starts.q + np.einsum("wi,wij->wj", step[:, :n], basis)
-        return Starts(normalise(self.sim.model, q), starts.v + step[:, n:])
+        return Starts(normalized(self.sim.model, q), starts.v + step[:, n:])
 
     def along(self, point: Point, tangents: list[dict[str, Array]], nv: int | None) -> Array:
         """Return the residual's derivative along parameters, or along the starts if nv is given.
@@ -231,7 +231,7 @@ class Problem:
         windows, model = len(self.windows), self.sim.model
         replay = point.roll.replay
         one = replay.path.x[0].size * 8 * windows * 3
-        at_once = max(1, MOST_BYTES // max(one, 1))
+        at_once = max(1, MAX_BYTES // max(one, 1))
         basis = tangent_basis(model, point.starts.q)
         columns: list[Array] = []
         for first in range(0, count, at_once):
@@ -256,13 +256,13 @@ class Problem:
     def _dtheta(self, tangents: list[dict[str, Array]]) -> NDArray[np.floating] | None:
         """Return directions in the flat parameters, one for each world of a tiled rollout."""
         windows = len(self.windows)
-        whole: dict[str, NDArray[np.floating]] = {}
+        tiled: dict[str, NDArray[np.floating]] = {}
         for name in sorted(self._names):
             like = np.zeros_like(self.sim.params[name])
             each = np.stack([np.asarray(t.get(name, like)) for t in tangents])
-            whole[name] = np.repeat(each, windows, axis=0)
+            tiled[name] = np.repeat(each, windows, axis=0)
         worlds = windows * len(tangents)
-        return bridge_of(self.sim).read_direction("identify()", whole, worlds)
+        return bridge_of(self.sim).read_direction("identify()", tiled, worlds)
 
     def _rows(self, q_dot: NDArray[np.floating], v_dot: NDArray[np.floating]) -> Array:
         """Return tangents of all states as derivatives of the residual."""
@@ -273,8 +273,8 @@ class Problem:
         return _flat(q_dot[:, rows] * q_weight, v_dot[:, rows] * v_weight)
 
 
-def finite(point: Point) -> bool:
-    """Return whether all worlds of a point stayed with finite numbers."""
+def is_finite(point: Point) -> bool:
+    """Return whether all worlds of a point stayed finite."""
     return not np.any(np.atleast_1d(point.roll.status) & np.uint32(Status.NONFINITE))
 
 

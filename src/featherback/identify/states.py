@@ -22,12 +22,12 @@ def quaternion_columns(model: Model) -> list[int]:
     return columns
 
 
-def normalise(model: Model, q: Array) -> Array:
-    """Return configurations whose quaternions have length one."""
+def normalized(model: Model, q: Array) -> Array:
+    """Return configurations whose quaternions have unit length."""
     out = q.copy()
     for at in quaternion_columns(model):
-        turn = out[..., at : at + 4]
-        turn /= np.linalg.norm(turn, axis=-1, keepdims=True)
+        quaternion = out[..., at : at + 4]
+        quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
     return out
 
 
@@ -35,18 +35,18 @@ def same_side(model: Model, q: Array, like: Array) -> Array:
     """Return q with its quaternions on the side of those of `like`: q and -q are one rotation."""
     out = q.copy()
     for at in quaternion_columns(model):
-        turn = out[..., at : at + 4]
-        away = np.sum(turn * like[..., at : at + 4], axis=-1, keepdims=True) < 0.0
-        turn *= np.where(away, -1.0, 1.0)
+        quaternion = out[..., at : at + 4]
+        away = np.sum(quaternion * like[..., at : at + 4], axis=-1, keepdims=True) < 0.0
+        quaternion *= np.where(away, -1.0, 1.0)
     return out
 
 
 def tangent_basis(model: Model, q: Array) -> Array:
-    """Return the change of q with each number of the tangent space, float64[..., nv, nq].
+    """Return the change of q with each coordinate of the tangent space, float64[..., nv, nq].
 
     Args:
         model: says which numbers are quaternions.
-        q: float64[..., nq], quaternions of length one.
+        q: float64[..., nq], quaternions of unit length.
     """
     basis = np.zeros((*q.shape[:-1], model.nv, model.nq))
     tables = model.mujoco
@@ -60,9 +60,9 @@ def tangent_basis(model: Model, q: Array) -> Array:
         if kind in (FREE, BALL):
             w, x, y, z = np.moveaxis(q[..., at : at + 4], -1, 0)
             # half of q times each imaginary unit
-            turns = ((-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w))
-            for k, turn in enumerate(turns):
-                basis[..., to + k, at : at + 4] = 0.5 * np.stack(turn, axis=-1)
+            products = ((-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w))
+            for k, product in enumerate(products):
+                basis[..., to + k, at : at + 4] = 0.5 * np.stack(product, axis=-1)
         else:
             basis[..., to, at] = 1.0
     return basis

@@ -1,4 +1,4 @@
-"""What is identified: numbers that stand for entries of parameters."""
+"""What is identified: unknowns that stand for entries of parameters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._core import parameter_table
 from featherback.errors import ParameterError
 from featherback.model import Model
 from featherback.sim import Simulator
@@ -17,48 +18,36 @@ from featherback.sim import Simulator
 Array = NDArray[np.float64]
 Which = str | int | Sequence[str | int] | None
 
-# what a simulator refuses below zero
-NOT_NEGATIVE = (
-    "body_mass",
-    "body_inertia",
-    "jnt_stiffness",
-    "dof_damping",
-    "dof_armature",
-    "dof_frictionloss",
-    "geom_friction",
-    "geom_restitution",
-    "contact_compliance",
-    "pair_friction",
-    "geom_size",
-)
+# least value of each parameter that has a meaning
+LEAST = {p.name: p.least for p in parameter_table()}
 
 
-class Block(Protocol):
-    """One or several numbers that are identified together."""
+class Unknowns(Protocol):
+    """One or several unknowns that are identified together."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A name for each number."""
+        """A name for each unknown."""
         ...
 
     @property
     def start(self) -> Array:
-        """float64[n], where the search begins."""
+        """float64[n], initial values."""
         ...
 
     @property
     def lower(self) -> Array:
-        """float64[n], least values."""
+        """float64[n], lower bounds."""
         ...
 
     @property
     def upper(self) -> Array:
-        """float64[n], largest values."""
+        """float64[n], upper bounds."""
         ...
 
     @property
     def size(self) -> Array:
-        """float64[n], a change of each number that matters; all > 0."""
+        """float64[n], typical scale of each unknown; all > 0."""
         ...
 
     def put(self, x: Array, params: dict[str, Array]) -> None:
@@ -66,7 +55,7 @@ class Block(Protocol):
         ...
 
     def tangents(self, x: Array) -> list[dict[str, Array]]:
-        """Return the derivative of the parameters with respect to each number, by name."""
+        """Return the derivative of the parameters with respect to each unknown, by name."""
         ...
 
 
@@ -76,18 +65,18 @@ class Unknown:
 
     Attributes:
         label: its name in reports.
-        slopes: by parameter, in the parameter's shape; zero for entries it does not touch.
-        begin: where the search begins.
-        least: lower bound.
-        most: upper bound.
-        scale: a change that matters.
+        slopes: by parameter, in the parameter's shape; zero for entries it does not change.
+        initial: initial value.
+        minimum: lower bound.
+        maximum: upper bound.
+        scale: typical scale.
     """
 
     label: str
     slopes: Mapping[str, Array]
-    begin: float
-    least: float
-    most: float
+    initial: float
+    minimum: float
+    maximum: float
     scale: float
 
     @property
@@ -97,22 +86,22 @@ class Unknown:
 
     @property
     def start(self) -> Array:
-        """Where the search begins."""
-        return np.array([self.begin])
+        """Initial value."""
+        return np.array([self.initial])
 
     @property
     def lower(self) -> Array:
         """Lower bound."""
-        return np.array([self.least])
+        return np.array([self.minimum])
 
     @property
     def upper(self) -> Array:
         """Upper bound."""
-        return np.array([self.most])
+        return np.array([self.maximum])
 
     @property
     def size(self) -> Array:
-        """A change that matters."""
+        """Typical scale."""
         return np.array([self.scale])
 
     def put(self, x: Array, params: dict[str, Array]) -> None:
@@ -141,9 +130,9 @@ def unknown(
         name: of the parameter, such as "dof_damping".
         which: names or numbers of the bodies, joints, geoms or actuators; all of them when None.
         column: for a parameter with several numbers for each, such as "geom_friction".
-        start: where the search begins; the simulator's mean value, moved into the bounds, if None.
-        bounds: least and largest value; None for 0 to infinity where a negative value has no
-            meaning, else none at all.
+        start: initial value; the simulator's mean value, clipped to the bounds, if None.
+        bounds: minimum and maximum; None for 0 to infinity where a negative value has no meaning,
+            else no bounds.
 
     Raises:
         ParameterError: for an unknown parameter or name, a missing column, bad bounds, or a start
@@ -155,7 +144,7 @@ def unknown(
     if slope.ndim == 1:
         if column is not None:
             raise ParameterError(
-                f'{where}: column is {column}, and "{name}" has one number for each; leave it out.'
+                f'{where}: column is {column}, and "{name}" has one number for each; omit it.'
             )
         slope[chosen] = 1.0
     else:
@@ -170,7 +159,7 @@ def unknown(
     return _bounded(where, label, {name: slope}, start, mean, bounds)
 
 
-def factor(
+def scale_factor(
     sim: Simulator,
     names: Sequence[str],
     which: Which = None,
@@ -179,7 +168,7 @@ def factor(
     start: float | None = None,
     bounds: tuple[float, float] = (1e-3, 1e3),
 ) -> Unknown:
-    """Return one unknown number that multiplies the simulator's values.
+    """Return one unknown factor that multiplies the simulator's values.
 
     With the names "body_mass" and "body_inertia" it is the density of a body: all its values stay
     those of a body that could exist.
@@ -189,14 +178,14 @@ def factor(
         names: of the parameters.
         which: names or numbers of the bodies, joints, geoms or actuators; all of them when None.
         label: its name in reports; made from the others when None.
-        start: where the search begins; 1, moved into the bounds, when None.
-        bounds: least and largest factor.
+        start: initial value; 1, clipped to the bounds, when None.
+        bounds: minimum and maximum of the factor.
 
     Raises:
         ParameterError: for an unknown parameter or name, bad bounds, a start outside them, or
             values that are all zero.
     """
-    where = "factor()"
+    where = "scale_factor()"
     slopes: dict[str, Array] = {}
     for name in names:
         values = np.zeros(_shape(where, sim, name))
@@ -208,8 +197,8 @@ def factor(
             f"{where}: the values of {', '.join(names) or 'no parameter'} are zero, so a factor "
             "has no effect; name others."
         )
-    said = label or f"factor of {' and '.join(names)}{_label(which)}"
-    return _bounded(where, said, slopes, start, 1.0, bounds)
+    shown = label or f"factor of {' and '.join(names)}{_label(which)}"
+    return _bounded(where, shown, slopes, start, 1.0, bounds)
 
 
 def _bounded(
@@ -220,32 +209,32 @@ def _bounded(
     default: float,
     bounds: tuple[float, float] | None,
 ) -> Unknown:
-    """Check bounds and start."""
-    floor = 0.0 if any(name in NOT_NEGATIVE for name in slopes) else -np.inf
-    least, most = (floor, np.inf) if bounds is None else (float(bounds[0]), float(bounds[1]))
-    if not least < most:
+    """Return an unknown whose bounds and initial value are checked."""
+    floor = max(LEAST[name] for name in slopes)
+    low, high = (floor, np.inf) if bounds is None else (float(bounds[0]), float(bounds[1]))
+    if not low < high:
         raise ParameterError(
-            f"{where}: {label} has the bounds {least:g} to {most:g}; the lower must lie below the "
+            f"{where}: {label} has the bounds {low:g} to {high:g}; the lower must be below the "
             "upper."
         )
-    if least < floor:
+    if low < floor:
         raise ParameterError(
-            f"{where}: {label} has the lower bound {least:g}, and a value below 0 has no meaning; "
+            f"{where}: {label} has the lower bound {low:g}, and a value below 0 has no meaning; "
             "raise it to 0."
         )
-    value = float(np.clip(default, least, most)) if start is None else float(start)
-    if not np.isfinite(value) or not least <= value <= most:
+    value = float(np.clip(default, low, high)) if start is None else float(start)
+    if not np.isfinite(value) or not low <= value <= high:
         raise ParameterError(
-            f"{where}: {label} starts at {value:g}, outside its bounds {least:g} to {most:g}; move "
+            f"{where}: {label} starts at {value:g}, outside its bounds {low:g} to {high:g}; move "
             "it inside or widen the bounds."
         )
-    width = most - least
+    width = high - low
     scale = abs(default) or abs(value) or (width if np.isfinite(width) else 1.0)
-    return Unknown(label, slopes, value, least, most, scale)
+    return Unknown(label, slopes, value, low, high, scale)
 
 
 def _shape(where: str, sim: Simulator, name: str) -> tuple[int, ...]:
-    """Return the shape of a parameter, or say what there is."""
+    """Return the shape of a parameter; raise ParameterError if there is none of that name."""
     known = sim.params
     if name not in known:
         near = difflib.get_close_matches(str(name), list(known), n=3)

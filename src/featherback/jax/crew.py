@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import struct
 from dataclasses import dataclass
 from functools import cache
@@ -16,23 +15,7 @@ import numpy as np
 from featherback._core import EnginePool, isa, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
-from featherback.sim.bridge import SENTENCES, bridge_of
-from featherback.sim.inputs import (
-    DIRECTIONS,
-    EIGENVALUES,
-    INERTIAS,
-    NOT_NEGATIVE,
-    RANGES,
-    SCALE,
-    in_force,
-    pointed,
-)
-
-NO_ROW = (
-    "0 there, since the model was loaded with none and has no friction row: give it a small "
-    "frictionloss in the file"
-)
-LARGEST = float(np.finfo(np.float64).max)
+from featherback.sim.bridge import bridge_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +62,8 @@ def engines_of(sim: Simulator) -> Engines:
     if sim not in _engines:
         _register()
         m, key = sim.model, _key(sim)
-        sentences = {int(k): text for k, text in SENTENCES.items()}
         engine = bridge_of(sim).engine
-        crew = EnginePool(engine, key, sentences, _bounds(sim), _rules(sim))
+        crew = EnginePool(engine, key, m.body_names)
         sizes = (m.nq, m.nv, m.nu, m.nbody + m.nsite, engine.theta_size)
         _engines[sim] = Engines(key, crew, sim.dtype, *sizes)
     return _engines[sim]
@@ -90,69 +72,14 @@ def engines_of(sim: Simulator) -> Engines:
 def _key(sim: Simulator) -> int:
     """Return a hash of everything an engine is built from."""
     s = sim.model.structure
-    text = (sorted(s.sizes.items()), sorted(s.tables), sim.options, sim.threads, sim.dtype, isa())
+    names = (sorted(s.sizes.items()), sorted(s.tables), sim.model.body_names)
+    text = (names, sim.options, sim.threads, sim.dtype, isa())
     state = hashlib.blake2b(repr(text).encode(), digest_size=8)
     for _, table in sorted(s.tables.items()):
         state.update(np.ascontiguousarray(table).tobytes())
     for array in (s.vert, *sim.params.values()):
         state.update(np.ascontiguousarray(array, sim.dtype).tobytes())
     return struct.unpack("q", state.digest())[0]
-
-
-def _bounds(sim: Simulator) -> list[tuple[str, int, float, float, str]]:
-    """Return name, count, least and largest value of each parameter, with the rule in words."""
-    bounds: list[tuple[str, int, float, float, str]] = []
-    rowless = np.ones(sim.model.nv, bool)
-    rowless[sim.model.structure.tables["friction_dof"]] = False
-    for name, base in sim.params.items():
-        if name == "dof_frictionloss":
-            for none in rowless:
-                high, rule = (0.0, NO_ROW) if none else (LARGEST, ">= 0")
-                bounds.append((name, 1, 0.0, high, rule))
-            continue
-        # ranges that are not in force may be infinite
-        most = LARGEST if np.all(np.isfinite(base)) else np.inf
-        low, high, rule = -most, most, "finite"
-        if name in NOT_NEGATIVE:
-            low, rule = 0.0, ">= 0"
-        if name == "geom_restitution":
-            high, rule = 1.0, "from 0 to 1"
-        if name == "dt":
-            low, rule = float(np.nextafter(0.0, 1.0)), "> 0"
-        bounds.append((name, base.size, float(low), float(high), rule))
-    return bounds
-
-
-def _rules(sim: Simulator) -> list[tuple[str, int, int, str]]:
-    """Return what numbers must be together: the kind of rule, two places, and the sentence."""
-    structure, bodies = sim.model.structure, sim.model.body_names
-    sizes = [value.size for value in sim.params.values()]
-    start = dict(zip(sim.params, itertools.accumulate([0, *sizes]), strict=False))
-    rules: list[tuple[str, int, int, str]] = []
-    for name, reason in DIRECTIONS.items():
-        n = sim.params[name].shape[1]
-        rules += [
-            ("length", start[name] + n * i, n, f'params["{name}"][{i}] is zero; {reason}')
-            for i in np.flatnonzero(pointed(name, structure)).tolist()
-        ]
-    for name in RANGES:
-        ends = "its lower end lies above the upper; swap them."
-        rules += [
-            ("order", start[name] + 2 * i, 0, f'params["{name}"][{i}]: {ends}')
-            for i in np.flatnonzero(in_force(name, structure)).tolist()
-        ]
-    rules += [
-        ("length", start["mesh_scale"] + i, 1, 'params["mesh_scale"] holds 0; ' + SCALE)
-        for i in range(sim.params["mesh_scale"].size)
-    ]
-    moments, products = (start[name] for name in INERTIAS)
-    for i, body in enumerate(bodies):
-        given = " and ".join(f'params["{name}"][{i}]' for name in INERTIAS)
-        text = (
-            f'{given} give body "{body}" an inertia with an eigenvalue below zero; ' + EIGENVALUES
-        )
-        rules.append(("inertia", moments + 3 * i, products + 3 * i, text))
-    return rules
 
 
 @cache

@@ -21,9 +21,8 @@ from featherback.sim.inputs import (
     NO_GRADIENT,
     as_real,
     check_steps,
-    check_value,
     named_arrays,
-    refuse_indefinite,
+    pack_theta,
     refuse_unknown,
     same_worlds,
 )
@@ -140,16 +139,14 @@ def flat_params(
         without_gradient: parameters whose gradient is refused, with the reason.
     """
     base = sim.params
+    values = named_arrays(where, params)
     given = {
         name: _parameter(where, sim, engines, (name, value), worlds)
-        for name, value in named_arrays(where, params).items()
+        for name, value in values.items()
     }
     if not given:
         return jnp.zeros((0,), engines.dtype)
-    merged = {name: given.get(name, base[name]) for name in INERTIAS}
-    if not any(isinstance(x, Tracer) for x in merged.values()):
-        known = {name: np.asarray(x) for name, x in merged.items()}
-        refuse_indefinite(where, sim.model, known, {k: x for k, x in known.items() if k in given})
+    _check_known(where, sim, values, worlds)
     for name in given:
         if name in without_gradient:
             given[name] = _undifferentiated(where, name, without_gradient[name], given[name])
@@ -172,7 +169,7 @@ def flat_params(
 def _parameter(
     where: str, sim: Simulator, engines: Engines, named: tuple[Any, Any], worlds: int | None
 ) -> jax.Array:
-    """Check one parameter; values that JAX traces are checked when the function runs."""
+    """Check the shape of one parameter."""
     name, value = named
     base = sim.params
     refuse_unknown(where, str(name), list(base))
@@ -185,10 +182,15 @@ def _parameter(
         raise ShapeError(
             f'{where}: params["{name}"] has shape {array.shape}; expected {shape}{batch}.'
         )
-    if not isinstance(value, Tracer):
-        known = np.asarray(value, np.float64).reshape(array.shape)
-        check_value(where, name, known, sim.model.structure)
     return array
+
+
+def _check_known(where: str, sim: Simulator, values: dict[str, Any], worlds: int | None) -> None:
+    """Refuse values that have no meaning; what JAX traces is checked when the function runs."""
+    known = {name: np.asarray(x) for name, x in values.items() if not isinstance(x, Tracer)}
+    if any(isinstance(values.get(name), Tracer) for name in INERTIAS):
+        known = {name: x for name, x in known.items() if name not in INERTIAS}
+    pack_theta(where, sim.model, sim.params, known, worlds)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))

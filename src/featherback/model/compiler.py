@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from featherback.errors import ModelError
-from featherback.model.physics import reject
 from featherback.model.report import Findings
+from featherback.model.value_checks import reject
 from featherback.model.xmltree import Element, clip, write
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ _KINDS = {
     "pair": ("pairs", "pair"),
 }
 
-# what MuJoCo says -> what we say
-_SENTENCES = (
+# part of a message of MuJoCo's -> our message
+_MESSAGES = (
     (
         "mass and inertia of moving bodies",
         "the body moves but has no mass or no inertia; give it an <inertial>, or a geom with mass.",
@@ -56,7 +56,7 @@ _SENTENCES = (
 
 @dataclass
 class Locator:
-    """Finds the place in the user's file of what MuJoCo compiled.
+    """Finds the location in the user's file of what MuJoCo compiled.
 
     Attributes:
         shown: name of the main file.
@@ -113,12 +113,12 @@ def muted() -> Generator[list[str]]:
     """Keep MuJoCo from printing its warnings and writing them to a file; yield them as a list."""
     import mujoco
 
-    said: list[str] = []
+    messages: list[str] = []
     with _LOCK:
         before = mujoco.get_mju_user_warning()
-        mujoco.set_mju_user_warning(said.append)
+        mujoco.set_mju_user_warning(messages.append)
         try:
-            yield said
+            yield messages
         finally:
             mujoco.set_mju_user_warning(before)
 
@@ -126,11 +126,11 @@ def muted() -> Generator[list[str]]:
 @contextmanager
 def quiet(findings: Findings, shown: str) -> Generator[None]:
     """Turn what MuJoCo would print or log into notices."""
-    with muted() as said, warnings.catch_warnings(record=True) as raised:
+    with muted() as messages, warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         yield
-    said.extend(str(warning.message) for warning in raised)
-    for text in dict.fromkeys(said):
+    messages.extend(str(warning.message) for warning in raised)
+    for text in dict.fromkeys(messages):
         # long chains are put together from parts, which are never saved
         if "empty prefix" in text:
             continue
@@ -138,7 +138,7 @@ def quiet(findings: Findings, shown: str) -> Generator[None]:
 
 
 def read_spec(root: Element, locator: Locator, **options: Any) -> mujoco.MjSpec:
-    """Hand a checked tree to MuJoCo's reader.
+    """Pass a checked tree to MuJoCo's reader.
 
     Args:
         root: the tree; bodies nested too deeply for MuJoCo's reader are taken out of it.
@@ -179,17 +179,17 @@ def compile_spec(spec: mujoco.MjSpec, locator: Locator) -> mujoco.MjModel:
 
 
 def translated(error: Exception, locator: Locator) -> ModelError:
-    """Return MuJoCo's complaint as a ModelError at the user's line."""
+    """Return MuJoCo's error as a ModelError at the user's line."""
     text = str(error)
-    element = _place(text, locator)
+    element = _element_named(text, locator)
     where = element.where if element is not None else locator.shown
-    for pattern, sentence in _SENTENCES:
+    for pattern, message in _MESSAGES:
         if pattern in text:
-            return ModelError(f"{where}: {sentence}")
-    return ModelError(f'{where}: MuJoCo says "{_clean(text)}"; correct the file.')
+            return ModelError(f"{where}: {message}")
+    return ModelError(f'{where}: MuJoCo reports "{_clean(text)}"; correct the file.')
 
 
-def _place(text: str, locator: Locator) -> Element | None:
+def _element_named(text: str, locator: Locator) -> Element | None:
     """Return the element a message of MuJoCo's is about."""
     match = re.search(r"(?:line|Line number=) ?(\d+)", text)
     if match and locator.owners:

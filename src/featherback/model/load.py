@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from featherback.errors import ModelError, ParameterError
-from featherback.model import mjcf, pairs, physics, refuse, settings, urdf, xmltree
+from featherback.model import mjcf, pairs, settings, unsupported, urdf, value_checks, xmltree
 from featherback.model.compiler import Locator, compile_spec, quiet, read_spec
 from featherback.model.model import Model, Parsed
 from featherback.model.report import Findings, unsupported_message
@@ -53,8 +53,8 @@ def load(
 
     Args:
         source: a path, or the XML itself (then it starts with "<").
-        on_unsupported: "error" refuses a model with anything this library does not have; "drop"
-            goes on without it and lists it in `Model.report()`.
+        on_unsupported: "error" raises for a model with anything this library does not support;
+            "drop" goes on without it and lists it in `Model.report()`.
         format: "mjcf" or "urdf"; None looks at the root element.
         free_root: let the root link of a URDF move freely instead of fixing it in the world.
         motors: give every joint of a URDF a motor with gear 1, limited by the joint's effort.
@@ -106,26 +106,26 @@ def parse(
             "or actuators to the file."
         )
     findings = Findings()
-    for sentence in mended:
-        findings.note("repaired", f"{text.shown}:1", sentence)
+    for message in mended:
+        findings.note("repaired", f"{text.shown}:1", message)
     try:
         if kind == "mjcf":
             spec, locator = _read_mjcf(root, text, findings)
         else:
-            options = urdf.Options(free_root=free_root, motors=motors)
+            options = urdf.UrdfOptions(free_root=free_root, motors=motors)
             spec, locator = urdf.read(root, text.folder, options, findings)
         parsed = finish(spec, locator, findings)
     except ModelError as error:
         # what is not supported is the likelier cause of a failure behind it
-        if findings.problems and on_unsupported == "error":
-            raise ModelError(unsupported_message(findings.problems, text.shown)) from None
+        if findings.unsupported and on_unsupported == "error":
+            raise ModelError(unsupported_message(findings.unsupported, text.shown)) from None
         raise error from None
     notices = findings.settle(on_unsupported, text.shown)
     return replace(parsed, notices=notices, name=name or parsed.name, filename=text.filename)
 
 
 def _check_choice(argument: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Refuse an option that is not among those allowed."""
+    """Raise ParameterError for an option that is not among those allowed."""
     if value not in allowed:
         listed = ", ".join(repr(choice) for choice in allowed)
         raise ParameterError(f"load(): {argument} is {value!r}; it must be one of {listed}.")
@@ -163,9 +163,9 @@ def _format(root: Element, given: Format | None) -> Format:
 
 
 def _read_mjcf(root: Element, text: Source, findings: Findings) -> tuple[mujoco.MjSpec, Locator]:
-    """Check an MJCF tree and hand it to MuJoCo's reader."""
+    """Check an MJCF tree and pass it to MuJoCo's reader."""
     xmltree.expand_includes(root, text.folder)
-    physics.check_mjcf(root)
+    value_checks.check_mjcf(root)
     mjcf.prepare(root, text.folder, findings)
     locator = Locator(text.shown)
     option = root.find("option")
@@ -183,7 +183,7 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
 
     Args:
         spec: MuJoCo's editable model.
-        locator: finds places in the user's file.
+        locator: finds locations in the user's file.
         findings: receives what is not supported.
 
     Returns:
@@ -196,7 +196,7 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
         gone = edit_spec(spec, locator, findings)
         model = compile_spec(spec, locator)
         dead = {int(actuator.id) for actuator in gone}
-    physics.check_compiled(model, locator.shown)
+    value_checks.check_compiled(model, locator.shown)
     if model.nv == 0:
         raise ModelError(
             f"{locator.shown}: nothing in the model can move; add a joint to the file, or pass "
@@ -204,12 +204,12 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
         )
     settings.apply_flags(model)
     settings.site_equalities_to_bodies(model)
-    refuse.refuse_fields(model, locator, findings)
-    refuse.refuse_options(model, locator.option, findings)
-    refuse.refuse_tendons(model, locator, findings)
-    keep_actuator = refuse.refuse_actuators(model, dead, locator, findings)
-    keep_equality = refuse.refuse_equalities(model, locator, findings)
-    found = refuse.refuse_pairs(model, pairs.candidate_pairs(model), locator, findings)
+    unsupported.check_fields(model, locator, findings)
+    unsupported.check_options(model, locator.option, findings)
+    unsupported.check_tendons(model, locator, findings)
+    keep_actuator = unsupported.acting_actuators(model, dead, locator, findings)
+    keep_equality = unsupported.acting_equalities(model, locator, findings)
+    found = unsupported.supported_pairs(model, pairs.candidate_pairs(model), locator, findings)
     return Parsed(
         mujoco=model,
         pairs=found.frozen(),

@@ -116,7 +116,7 @@ def _content(path: Path) -> tuple[bytes, str]:
 
 
 def is_ascii_stl(data: bytes) -> bool:
-    """Say whether an STL file is written as text."""
+    """Return whether an STL file is written as text."""
     if not data.lstrip()[:5].lower() == b"solid":
         return False
     if len(data) >= 84:

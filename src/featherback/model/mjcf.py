@@ -1,4 +1,4 @@
-"""MJCF before MuJoCo sees it: files it names, elements that are refused or mean nothing here."""
+"""MJCF before MuJoCo sees it: files it names, elements without support or without meaning here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from featherback.errors import ModelError
 from featherback.model import schema
-from featherback.model.physics import numbers
 from featherback.model.report import Findings
+from featherback.model.value_checks import numbers
 from featherback.model.xmltree import MAX_RISE, Element, clip, is_confined, is_file
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 512 * 1024 * 1024
 _SIZE_LIMITS = {"nkey": 10_000, "nuserdata": 1_000_000, "njmax": 1_000_000, "nconmax": 1_000_000}
 
 # element key -> (what is not supported, heading in docs/support.md)
-_REFUSED_ELEMENTS: dict[str, tuple[str, str]] = {
+_UNSUPPORTED_ELEMENTS: dict[str, tuple[str, str]] = {
     "extension": ("engine plugins are not supported", "plugin"),
     "asset/model": ("models attached from other files are not supported", "attach"),
     "asset/mesh/plugin": ("engine plugins are not supported", "plugin"),
@@ -51,7 +51,7 @@ def prepare(root: Element, folder: Path, findings: Findings) -> None:
     """
     note_meanings(root, findings)
     _check_sizes(root)
-    _remove_refused(root, findings)
+    _remove_unsupported(root, findings)
     _resolve_files(root, folder, findings)
 
 
@@ -60,14 +60,14 @@ def note_meanings(root: Element, findings: Findings) -> None:
     ignored: dict[tuple[str, str], list[Element]] = {}
     visual: dict[str, Element] = {}
     for element, key in schema.keyed(root):
-        whole = schema.subtree_meaning(key)
-        if whole == "visual":
+        meaning = schema.subtree_meaning(key)
+        if meaning == "visual":
             visual.setdefault(f"<{element.tag}>", element)
-        elif whole == "no meaning":
+        elif meaning == "no meaning":
             section = key.partition("/")[0]
             if element.tag != section or element.attributes:
                 ignored.setdefault((section, ""), []).append(element)
-        elif whole is None:
+        elif meaning is None:
             for attribute in element.attributes:
                 meaning = schema.attribute_meaning(key, attribute)
                 if meaning == "visual":
@@ -82,7 +82,7 @@ def note_meanings(root: Element, findings: Findings) -> None:
 
 
 def _note_ignored(tag: str, attribute: str, elements: list[Element], findings: Findings) -> None:
-    """Say once that an attribute, or a section, has no meaning."""
+    """Note once that an attribute, or a section, has no meaning."""
     count = "" if len(elements) == 1 else f" ({len(elements)} times)"
     what = f"{attribute} of <{tag}>" if attribute else f"<{tag}>"
     reason = schema.REASONS.get(attribute or tag)
@@ -91,7 +91,7 @@ def _note_ignored(tag: str, attribute: str, elements: list[Element], findings: F
 
 
 def _check_sizes(root: Element) -> None:
-    """Refuse sizes that would only exhaust memory."""
+    """Raise ModelError for sizes that would only exhaust memory."""
     for element in root.findall("size"):
         for attribute, limit in _SIZE_LIMITS.items():
             values = numbers(element, attribute)
@@ -116,24 +116,24 @@ def _check_sizes(root: Element) -> None:
                     )
 
 
-def _remove_refused(root: Element, findings: Findings) -> None:
-    """Refuse elements that cannot even be compiled, and take them out of the tree."""
+def _remove_unsupported(root: Element, findings: Findings) -> None:
+    """Take elements that are not supported and cannot be compiled out of the tree."""
     for element, key in list(schema.keyed(root)):
-        if key not in _REFUSED_ELEMENTS or _is_detached(element, root):
+        if key not in _UNSUPPORTED_ELEMENTS or _is_detached(element, root):
             continue
-        what, anchor = _REFUSED_ELEMENTS[key]
+        what, anchor = _UNSUPPORTED_ELEMENTS[key]
         victim = element
         # a shape made by a plugin has no other shape to fall back on
         if key in ("body/geom/plugin", "asset/mesh/plugin") and element.parent is not None:
             victim = element.parent
-        findings.refuse(element.where, what, anchor, drop=f"<{victim.tag}> is left out.")
+        findings.add_unsupported(element.where, what, anchor, drop=f"<{victim.tag}> is left out.")
         victim.remove()
     for element in [e for e in root.findall("sensor") for e in e.findall("plugin")]:
         element.remove()
 
 
 def _is_detached(element: Element, root: Element) -> bool:
-    """Say whether an element was taken out of the tree together with an outer one."""
+    """Return whether an element was taken out of the tree together with an outer one."""
     top = element
     while top.parent is not None:
         top = top.parent
@@ -167,7 +167,7 @@ def _resolve_files(root: Element, folder: Path, findings: Findings) -> None:
             element.attributes[attribute] = str(path)
             if not is_file(path):
                 missing.append(element)
-                _refuse_missing(element, name, findings)
+                _add_missing_file(element, name, findings)
                 break
     for element in missing:
         _leave_out_asset(element, root)
@@ -196,13 +196,13 @@ def _asset_path(element: Element, name: str, subfolder: str, folder: Path, strip
     return path
 
 
-def _refuse_missing(element: Element, name: str, findings: Findings) -> None:
-    """Add the problem of an asset whose file is not there."""
+def _add_missing_file(element: Element, name: str, findings: Findings) -> None:
+    """Add an asset whose file is not there."""
     after = {
         "mesh": "the mesh and the geoms that use it are left out.",
         "texture": "a plain grey stands for the texture.",
     }
-    findings.refuse(
+    findings.add_unsupported(
         element.where,
         f'there is no file "{clip(name)}"',
         "files",

@@ -93,6 +93,11 @@ class Model:
         return int(self.mujoco.nu)
 
     @property
+    def na(self) -> int:
+        """Length of an activation act."""
+        return int(self.mujoco.na)
+
+    @property
     def nbody(self) -> int:
         """Number of bodies, the world included."""
         return int(self.mujoco.nbody)
@@ -121,6 +126,11 @@ class Model:
     def v0(self) -> Array:
         """float64[nv], zero."""
         return _frozen(np.zeros(self.nv))
+
+    @cached_property
+    def act0(self) -> Array:
+        """float64[na], zero."""
+        return _frozen(np.zeros(self.na))
 
     @cached_property
     def body_names(self) -> tuple[str, ...]:
@@ -157,20 +167,21 @@ class Model:
         """Physical parameters by MuJoCo's field names, read-only arrays."""
         return self.structure.params
 
-    def keyframe(self, which: str | int) -> tuple[Array, Array]:
+    def keyframe(self, which: str | int) -> tuple[Array, ...]:
         """Return the state of a keyframe.
 
         Args:
             which: its name or number.
 
         Returns:
-            q float64[nq] and v float64[nv], read-only.
+            q float64[nq] and v float64[nv], read-only; and act float64[na] where na > 0.
 
         Raises:
             ParameterError: if there is no such keyframe.
         """
         number = self._keyframe_number(which)
-        return _frozen(self.mujoco.key_qpos[number]), _frozen(self.mujoco.key_qvel[number])
+        state = _frozen(self.mujoco.key_qpos[number]), _frozen(self.mujoco.key_qvel[number])
+        return (*state, _frozen(self.mujoco.key_act[number])) if self.na else state
 
     def _keyframe_number(self, which: str | int) -> int:
         """Return the number of a keyframe, or say what there is."""

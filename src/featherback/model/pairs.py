@@ -61,7 +61,7 @@ class Pairs:
 
 
 def is_supported(type1: NDArray[np.int32], type2: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Say which pairs of geom types have a collision routine; type1 <= type2."""
+    """Return which pairs of geom types have a collision routine; type1 <= type2."""
     supported = np.zeros(type1.shape, bool)
     for _, _, a, b, _ in pair_table():
         supported |= (type1 == a) & (type2 == b)
@@ -112,7 +112,7 @@ def candidate_pairs(model: mujoco.MjModel) -> Pairs:
 def _can_part(
     model: mujoco.MjModel, a: NDArray[np.int32], b: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """Say which geoms can move relative to each other under forces."""
+    """Return which geoms can move relative to each other under forces."""
     weld_a = model.body_weldid[model.geom_bodyid[a]]
     weld_b = model.body_weldid[model.geom_bodyid[b]]
     # a body without degrees of freedom, mocap bodies included, cannot be pushed

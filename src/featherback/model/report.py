@@ -1,4 +1,4 @@
-"""Notices: what loading a model ignored, left out, approximated or repaired, and how it is said."""
+"""Notices: what loading a model ignored, left out, approximated or repaired, and its report."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Notice:
     Attributes:
         kind: "ignored", "dropped", "approximated" or "repaired".
         where: file, line and element, as in `ant.xml:12: <joint name="hip">`.
-        sentence: what was found and what became of it.
+        message: what was found and what was done about it, in a sentence.
     """
 
     kind: Kind
     where: str
-    sentence: str
+    message: str
 
     def __str__(self) -> str:
         """Return the notice as one line."""
-        return f"{self.where}: {self.sentence}"
+        return f"{self.where}: {self.message}"
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Something that is not supported: the sentence of the error and the notice it may become."""
+class UnsupportedFeature:
+    """Something that is not supported: the message of the error and the notice it may become."""
 
     where: str
     what: str
@@ -50,34 +50,35 @@ class Problem:
     notice: Notice
 
     def __str__(self) -> str:
-        """Return the problem as it is listed in an error message."""
+        """Return it as it is listed in an error message."""
         return f"{self.where}: {self.what} (see docs/support.md#{self.anchor})"
 
 
 @dataclass
 class Findings:
-    """Collects notices and unsupported things while a model is read."""
+    """Collects notices and unsupported features while a model is read."""
 
     notices: list[Notice] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    unsupported: list[UnsupportedFeature] = field(default_factory=list)
 
-    def note(self, kind: Kind, where: str, sentence: str) -> None:
+    def note(self, kind: Kind, where: str, message: str) -> None:
         """Add a notice."""
-        self.notices.append(Notice(kind, where, sentence))
+        self.notices.append(Notice(kind, where, message))
 
-    def refuse(
+    def add_unsupported(
         self, where: str, what: str, anchor: str, *, drop: str, kind: Kind = "dropped"
     ) -> None:
-        """Add an unsupported thing.
+        """Add an unsupported feature.
 
         Args:
             where: file, line and element.
             what: what is not supported, a clause without a full stop.
             anchor: heading of docs/support.md that explains it.
-            drop: the sentence of the notice when the user asks to go on without it.
+            drop: the message of the notice when the user asks to go on without it.
             kind: the kind of that notice.
         """
-        self.problems.append(Problem(where, what, anchor, Notice(kind, where, drop)))
+        notice = Notice(kind, where, drop)
+        self.unsupported.append(UnsupportedFeature(where, what, anchor, notice))
 
     def settle(self, on_unsupported: str, name: str) -> tuple[Notice, ...]:
         """Raise if something is not supported, or turn it into notices.
@@ -90,34 +91,34 @@ class Findings:
             All notices.
 
         Raises:
-            ModelError: if on_unsupported is "error" and there is a problem.
+            ModelError: if on_unsupported is "error" and something is not supported.
         """
-        if self.problems and on_unsupported == "error":
-            raise ModelError(unsupported_message(self.problems, name))
-        return (*self.notices, *(problem.notice for problem in self.problems))
+        if self.unsupported and on_unsupported == "error":
+            raise ModelError(unsupported_message(self.unsupported, name))
+        return (*self.notices, *(feature.notice for feature in self.unsupported))
 
 
-def unsupported_message(problems: list[Problem], name: str) -> str:
-    """Return the message for a list of unsupported things; at most ten are named."""
-    if len(problems) == 1:
-        return f'{problems[0]}; change it, or pass on_unsupported="drop" to go on without it.'
-    listed = "\n".join(f"  {problem}" for problem in _varied(problems)[:MAX_LISTED])
-    rest = len(problems) - MAX_LISTED
+def unsupported_message(features: list[UnsupportedFeature], name: str) -> str:
+    """Return the message for a list of unsupported features; at most ten are named."""
+    if len(features) == 1:
+        return f'{features[0]}; change it, or pass on_unsupported="drop" to go on without it.'
+    listed = "\n".join(f"  {feature}" for feature in _varied(features)[:MAX_LISTED])
+    rest = len(features) - MAX_LISTED
     more = f"\n  and {rest} more." if rest > 0 else ""
     return (
-        f"{name}: {len(problems)} things are not supported; change them, or pass "
+        f"{name}: {len(features)} things are not supported; change them, or pass "
         f'on_unsupported="drop" to go on without them:\n{listed}{more}'
     )
 
 
-def _varied(problems: list[Problem]) -> list[Problem]:
-    """Return the problems so that the first of every sort come first."""
+def _varied(features: list[UnsupportedFeature]) -> list[UnsupportedFeature]:
+    """Return the features so that the first of every sort come first."""
     seen: dict[str, int] = {}
     ranked: list[tuple[int, int]] = []
-    for index, problem in enumerate(problems):
-        seen[problem.anchor] = seen.get(problem.anchor, -1) + 1
-        ranked.append((min(seen[problem.anchor], 1), index))
-    return [problems[index] for _, index in sorted(ranked)]
+    for index, feature in enumerate(features):
+        seen[feature.anchor] = seen.get(feature.anchor, -1) + 1
+        ranked.append((min(seen[feature.anchor], 1), index))
+    return [features[index] for _, index in sorted(ranked)]
 
 
 def format_report(title: str, notices: Iterable[Notice]) -> str:

@@ -177,34 +177,28 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     ),
     "equality/joint": _row(f"{_EQUALITY} joint1 joint2 polycoef", ignored="solimp solref"),
     "actuator/general": _row(
-        f"{_ACTUATOR} gainprm biasprm inheritrange",
+        f"{_ACTUATOR} gainprm biasprm inheritrange actearly actlimited actrange dynprm actdim",
         **{
             **_TRANSMISSION,
             "checked": _TRANSMISSION["checked"]
-            + " dyntype gaintype biastype input ffrange velrange actdim actearly actlimited "
-            "actrange dynprm",
+            + " dyntype gaintype biastype input ffrange velrange",
         },
     ),
     "actuator/motor": _row(_ACTUATOR, **_TRANSMISSION),
     "actuator/position": _row(
-        f"{_ACTUATOR} kp kv dampratio inheritrange",
-        **{**_TRANSMISSION, "checked": _TRANSMISSION["checked"] + " timeconst"},
+        f"{_ACTUATOR} kp kv dampratio inheritrange timeconst", **_TRANSMISSION
     ),
     "actuator/velocity": _row(f"{_ACTUATOR} kv", **_TRANSMISSION),
     "actuator/damper": _row(f"{_ACTUATOR} kv", **_TRANSMISSION),
     "actuator/intvelocity": _row(
-        f"{_ACTUATOR} kp kv dampratio inheritrange",
-        **{**_TRANSMISSION, "checked": _TRANSMISSION["checked"] + " actlimited actrange"},
+        f"{_ACTUATOR} kp kv dampratio inheritrange actlimited actrange", **_TRANSMISSION
     ),
-    "actuator/cylinder": _row(
-        f"{_ACTUATOR} area bias diameter",
-        **{**_TRANSMISSION, "checked": _TRANSMISSION["checked"] + " timeconst"},
-    ),
-    "keyframe/key": _row("name qpos qvel", ignored="act ctrl mpos mquat plastic time"),
+    "actuator/cylinder": _row(f"{_ACTUATOR} area bias diameter timeconst", **_TRANSMISSION),
+    "keyframe/key": _row("name qpos qvel act", ignored="ctrl mpos mquat plastic time"),
 }
 """Element -> attribute -> meaning; keys are made by `element_key`."""
 
-_OWN_LAW = "contacts, limits and equalities follow the contact law of this library"
+_OWN_CONTACT_MODEL = "contacts, limits and equalities follow the contact model of this library"
 _OWN_SOLVER = "the solver has its own options"
 _FLUID = "there is no fluid"
 
@@ -213,7 +207,7 @@ REASONS: dict[str, str] = {
         "solref solimp solmix margin gap solreffriction solimpfriction solreflimit solimplimit "
         "cone impratio o_friction o_margin o_solimp o_solref torquescale refsafe ipc "
         "speculative".split(),
-        _OWN_LAW,
+        _OWN_CONTACT_MODEL,
     ),
     **dict.fromkeys(
         "iterations tolerance ls_iterations ls_tolerance noslip_iterations noslip_tolerance solver "
@@ -228,11 +222,10 @@ REASONS: dict[str, str] = {
     "sensor": "there are no sensors",
     "sleep": "bodies never sleep",
     "sleep_tolerance": "bodies never sleep",
-    "ctrl": "a keyframe holds q and v",
-    "act": "a keyframe holds q and v",
-    "mpos": "a keyframe holds q and v",
-    "mquat": "a keyframe holds q and v",
-    "time": "a keyframe holds q and v",
+    "ctrl": "a keyframe holds q, v and act",
+    "mpos": "a keyframe holds q, v and act",
+    "mquat": "a keyframe holds q, v and act",
+    "time": "a keyframe holds q, v and act",
 }
 """Attribute (or section) -> why it has no meaning, for the report."""
 

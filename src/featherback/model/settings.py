@@ -18,7 +18,7 @@ _ZERO_WHEN_OFF: dict[str, tuple[str, ...]] = {
     "SPRING": ("jnt_stiffness", "jnt_stiffnesspoly", "tendon_stiffness", "tendon_stiffnesspoly"),
     "DAMPER": ("dof_damping", "dof_dampingpoly", "tendon_damping", "tendon_dampingpoly"),
     "CLAMPCTRL": ("actuator_ctrllimited",),
-    "ACTUATION": ("actuator_gainprm", "actuator_biasprm"),
+    "ACTUATION": ("actuator_gainprm", "actuator_biasprm", "actuator_actlimited"),
 }
 
 

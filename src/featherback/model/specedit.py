@@ -1,10 +1,11 @@
-"""Refusals that must happen before compilation: shapes and actuators this library does not have."""
+"""What is not supported and must go before compilation: shapes and actuator laws."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from featherback.model.compiler import Locator
 from featherback.model.report import Findings
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def edit_spec(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
-    """Refuse what compilation could not carry, and take it out of the spec.
+    """Find what is not supported and cannot be compiled, and take it out of the spec.
 
     Args:
         spec: MuJoCo's editable model, changed in place.
-        locator: finds places in the user's file.
-        findings: receives the problems.
+        locator: finds locations in the user's file.
+        findings: receives what is not supported.
 
     Returns:
         The actuators that stay in the model without effect.
     """
     _remove_shapes(spec, locator, findings)
-    return _neutralise_actuators(spec, locator, findings)
+    return _disable_actuators(spec, locator, findings)
 
 
 def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None:
@@ -41,7 +42,9 @@ def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) ->
     for geom in list(spec.geoms):
         if geom.type in kinds:
             what, anchor = kinds[geom.type]
-            findings.refuse(locator.where("geom", geom), what, anchor, drop="the geom is left out.")
+            findings.add_unsupported(
+                locator.where("geom", geom), what, anchor, drop="the geom is left out."
+            )
             removed.add(geom.name)
             spec.delete(geom)
     for field in list(spec.hfields):
@@ -54,74 +57,76 @@ def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) ->
             spec.delete(sensor)
 
 
-def _neutralise_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
-    """Refuse actuators by their law, and make the refused ones motors without force."""
+def _disable_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
+    """Make actuators whose law is not supported motors without force, and return them."""
     import mujoco
 
     gains = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_AFFINE)
     biases = (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)
-    simple = (
+    dynamics = (
+        mujoco.mjtDyn.mjDYN_NONE,
         mujoco.mjtDyn.mjDYN_INTEGRATOR,
         mujoco.mjtDyn.mjDYN_FILTER,
         mujoco.mjtDyn.mjDYN_FILTEREXACT,
     )
     dead: list[Any] = []
-    changed = False
+    kept: list[bool] = []
     for actuator in spec.actuators:
-        where = locator.where("actuator", actuator)
-        law = _law(actuator)
         known = actuator.gaintype in gains and actuator.biastype in biases
-        if not known or actuator.dyntype not in (mujoco.mjtDyn.mjDYN_NONE, *simple):
-            findings.refuse(
-                where,
-                f"an actuator with {law} is not supported",
-                "actuator-laws",
-                drop=f"the actuator with {law} has no effect; its control is ignored.",
-            )
-            _make_motor(actuator)
-            dead.append(actuator)
-            changed = True
-        elif actuator.dyntype in simple:
-            findings.refuse(
-                where,
-                f"activation dynamics, {law}, are not supported",
-                "activation",
-                kind="approximated",
-                drop="activation dynamics are left out: the control acts at once.",
-            )
-            _remove_dynamics(actuator)
-            changed = True
-    if changed:
-        for key in spec.keys:
-            key.act = np.empty(0)
+        known = known and actuator.dyntype in dynamics
+        kept += [known] * _activations(actuator)
+        if known:
+            continue
+        law = _law(actuator)
+        findings.add_unsupported(
+            locator.where("actuator", actuator),
+            f"an actuator with {law} is not supported",
+            "actuator-laws",
+            drop=f"the actuator with {law} has no effect; its control is ignored.",
+        )
+        _make_motor(actuator)
+        dead.append(actuator)
+    if not all(kept):
+        _keep_activations(spec, np.array(kept, bool))
     return dead
+
+
+def _activations(actuator: Any) -> int:
+    """Return how many numbers of activation an actuator has."""
+    import mujoco
+
+    if actuator.actdim >= 0:
+        return int(actuator.actdim)
+    return int(actuator.dyntype != mujoco.mjtDyn.mjDYN_NONE)
+
+
+def _keep_activations(spec: mujoco.MjSpec, kept: NDArray[np.bool_]) -> None:
+    """Take the activations of refused actuators out of the keyframes, or all where none fit."""
+    for key in spec.keys:
+        act = np.array(key.act)
+        key.act = act[kept] if len(act) == len(kept) else np.empty(0)
 
 
 def _law(actuator: Any) -> str:
     """Name the parts of an actuator's law that this library does not have."""
     parts: list[str] = []
+    ours = "none fixed affine integrator filter filterexact".split()
     for name in ("dyntype", "gaintype", "biastype"):
         value = getattr(actuator, name).name.partition("_")[2].lower()
-        if value not in ("none", "fixed", "affine"):
+        if value not in ours:
             parts.append(f'{name}="{clip(value)}"')
     return ", ".join(parts)
 
 
 def _make_motor(actuator: Any) -> None:
-    """Turn an actuator into a motor without force, so that its control keeps its place."""
+    """Make an actuator a motor without force, so that its control keeps its column in u."""
     import mujoco
 
     actuator.set_to_motor()
-    _remove_dynamics(actuator)
     actuator.gainprm[0] = 0.0
     if actuator.trntype == mujoco.mjtTrn.mjTRN_SO3:
         actuator.trntype = mujoco.mjtTrn.mjTRN_SITE
-
-
-def _remove_dynamics(actuator: Any) -> None:
-    """Make a control act at once."""
-    import mujoco
-
+    # its control acts at once
     actuator.dyntype = mujoco.mjtDyn.mjDYN_NONE
     actuator.actdim = -1
     actuator.actlimited = int(mujoco.mjtLimited.mjLIMITED_FALSE)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._core import (
+    activation_types,
     equality_types,
     friction_rules,
     option_table,
@@ -38,6 +39,7 @@ Floats = NDArray[np.float64]
 PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
+ACTIVATIONS = {row.name: row.number for row in activation_types()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ def build_structure(parsed: Parsed) -> Structure:
     tables["friction_dof"] = np.flatnonzero(m.dof_frictionloss > 0).astype(np.int32)
     sizes = {
         "nq": m.nq,
-        "na": 0,
+        "na": m.na,
         "nv": m.nv,
         "nu": m.nu,
         "nbody": m.nbody,
@@ -281,7 +283,21 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
         act_affine_bias=(m.actuator_biastype == 1).astype(np.int32),
         act_ctrllimited=m.actuator_ctrllimited.astype(np.int32),
         act_forcelimited=m.actuator_forcelimited.astype(np.int32),
+        act_adr=m.actuator_actadr,
+        act_dyn=_activation_types(parsed),
+        act_early=m.actuator_actearly.astype(np.int32),
+        act_limited=m.actuator_actlimited.astype(np.int32),
     )
+
+
+def _activation_types(parsed: Parsed) -> Ints:
+    """Return how each activation follows its control; those that are switched off are held."""
+    import mujoco
+
+    m = parsed.mujoco
+    off = m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
+    held = (m.actuator_actadr >= 0) & (~parsed.keep_actuator | bool(off))
+    return np.where(held, ACTIVATIONS["held"], m.actuator_dyntype).astype(np.int32)
 
 
 def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
@@ -299,6 +315,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
         "actuator_gainprm": m.actuator_gainprm[:, :3],
         "actuator_biasprm": m.actuator_biasprm[:, :3],
         "eq_data": m.eq_data[:, :11],
+        "actuator_dynprm": m.actuator_dynprm[:, :1],
     }
     params: dict[str, Floats] = {}
     for name in parameter_names():

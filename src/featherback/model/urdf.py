@@ -1,4 +1,4 @@
-"""URDF: tidied, checked and handed to MuJoCo's reader."""
+"""URDF: tidied, checked and passed to MuJoCo's reader."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from featherback.errors import ModelError
 from featherback.model import urdf_inertia
 from featherback.model.compiler import Locator, quiet, read_spec
 from featherback.model.meshes import MeshProblem, MeshStore
-from featherback.model.physics import check_values, check_vector, numbers, reject, shown
 from featherback.model.report import Findings
+from featherback.model.value_checks import check_values, check_vector, numbers, reject, shown
 from featherback.model.xmltree import Element, clip
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ VISUAL = frozenset({"visual", "material", "color", "texture"})
 
 
 @dataclass(frozen=True)
-class Options:
+class UrdfOptions:
     """What the user may ask for when a URDF is read."""
 
     free_root: bool = False
@@ -79,15 +79,15 @@ class Tree:
 
 
 def read(
-    root: Element, folder: Path, options: Options, findings: Findings
+    root: Element, folder: Path, options: UrdfOptions, findings: Findings
 ) -> tuple[mujoco.MjSpec, Locator]:
-    """Check a URDF tree, tidy it and hand it to MuJoCo's reader.
+    """Check a URDF tree, tidy it and pass it to MuJoCo's reader.
 
     Args:
         root: the tree; changed in place.
         folder: folder of the file.
         options: what the user asked for.
-        findings: receives notices and problems.
+        findings: receives notices and what is not supported.
 
     Returns:
         MuJoCo's editable model, and the way back to the file.
@@ -95,7 +95,7 @@ def read(
     Raises:
         ModelError: if the file makes no sense.
     """
-    _refuse_xacro(root)
+    _check_not_xacro(root)
     _note_meanings(root, findings)
     _prune(root)
     for element in root.walk():
@@ -122,8 +122,8 @@ def read(
     return spec, locator
 
 
-def _refuse_xacro(root: Element) -> None:
-    """Refuse a file that still has to be expanded."""
+def _check_not_xacro(root: Element) -> None:
+    """Raise ModelError for a file that still has to be expanded."""
     for element in root.walk():
         values = element.attributes.values()
         if element.tag.startswith("xacro:") or any("${" in v or "$(" in v for v in values):
@@ -177,7 +177,7 @@ def _prune(root: Element) -> None:
 
 
 def _tree(root: Element) -> Tree:
-    """Collect links and joints, and refuse what is not a tree."""
+    """Return links and joints by name; raise ModelError if they are not a tree."""
     tree = Tree()
     for link in root.findall("link"):
         _claim(link, tree.links)
@@ -195,7 +195,7 @@ def _tree(root: Element) -> Tree:
                 f'link "{clip(child)}" is already the child of the joint at line {other.line}; '
                 "a link has one parent.",
             )
-    _refuse_cycles(tree)
+    _check_cycles(tree)
     return tree
 
 
@@ -220,8 +220,8 @@ def _end(joint: Element, tag: str, tree: Tree) -> str:
     return name
 
 
-def _refuse_cycles(tree: Tree) -> None:
-    """Refuse links that are their own ancestors."""
+def _check_cycles(tree: Tree) -> None:
+    """Raise ModelError for links that are their own ancestors."""
     done: set[str] = set()
     for start in tree.links:
         path: dict[str, None] = {}
@@ -266,8 +266,8 @@ def _check_joint(joint: Element, tree: Tree, findings: Findings) -> None:
     dynamics = _single(joint, "dynamics", findings)
     units = ("N·s/m", "N") if kind == "prismatic" else ("N·m·s/rad", "N·m")
     if dynamics is not None:
-        _not_negative(dynamics, "damping", units[0])
-        _not_negative(dynamics, "friction", units[1])
+        _check_non_negative(dynamics, "damping", units[0])
+        _check_non_negative(dynamics, "friction", units[1])
     mimic = _single(joint, "mimic", findings)
     if mimic is not None:
         _check_mimic(joint, mimic, tree, findings)
@@ -280,7 +280,7 @@ def _check_origin(origin: Element | None) -> None:
 
 
 def _check_count(element: Element, attribute: str, count: int) -> None:
-    """Refuse an attribute that does not hold so many numbers."""
+    """Raise ModelError for an attribute that does not hold this count of numbers."""
     if attribute not in element.attributes:
         return
     values = numbers(element, attribute)
@@ -292,7 +292,7 @@ def _check_count(element: Element, attribute: str, count: int) -> None:
         reject(element, f"{attribute} holds {len(values)} numbers; it must hold {count}.")
 
 
-def _not_negative(element: Element, attribute: str, unit: str) -> None:
+def _check_non_negative(element: Element, attribute: str, unit: str) -> None:
     _check_count(element, attribute, 1)
     values = numbers(element, attribute)
     if values and values[0] < 0:
@@ -308,7 +308,7 @@ def _check_limit(joint: Element, limit: Element | None, findings: Findings) -> N
         return
     for attribute in ("lower", "upper"):
         _check_count(limit, attribute, 1)
-    _not_negative(limit, "effort", "N" if kind == "prismatic" else "N·m")
+    _check_non_negative(limit, "effort", "N" if kind == "prismatic" else "N·m")
     lower = (numbers(limit, "lower") or [0.0])[0]
     upper = (numbers(limit, "upper") or [0.0])[0]
     if kind not in ("revolute", "prismatic"):
@@ -321,13 +321,13 @@ def _check_limit(joint: Element, limit: Element | None, findings: Findings) -> N
 def _free_limit(
     joint: Element, limit: Element, lower: float, upper: float, findings: Findings
 ) -> None:
-    """Let a joint move without limit: zero width is sloppy, reversed ends need a word."""
+    """Let a joint move without limit: zero width is repaired, reversed ends are unsupported."""
     if lower == upper:
-        sentence = "lower equals upper; the joint moves without limit."
-        findings.note("repaired", limit.where, sentence)
+        message = "lower equals upper; the joint moves without limit."
+        findings.note("repaired", limit.where, message)
     else:
         what = f"lower is {shown(lower)} and upper is {shown(upper)}; lower must not exceed upper"
-        findings.refuse(
+        findings.add_unsupported(
             limit.where, what, "urdf", kind="repaired", drop=f"{what}: the joint has no limit."
         )
     for attribute in ("lower", "upper"):
@@ -341,7 +341,7 @@ def _check_mimic(joint: Element, mimic: Element, tree: Tree, findings: Findings)
     leader = mimic.get("joint") or ""
     if leader not in tree.joints:
         what = f'the joint "{clip(leader)}" that it follows does not exist'
-        findings.refuse(mimic.where, what, "urdf", drop=f"{what}; it moves on its own.")
+        findings.add_unsupported(mimic.where, what, "urdf", drop=f"{what}; it moves on its own.")
         mimic.remove()
         return
     if leader == joint.get("name"):
@@ -389,7 +389,7 @@ def _tidy_link(link: Element, store: MeshStore, locator: Locator, findings: Find
 def _tidy_shape(
     collision: Element, shape: Element, store: MeshStore, locator: Locator, findings: Findings
 ) -> None:
-    """Check one collision shape; refuse it if it cannot be had."""
+    """Check one collision shape, and take it out if it is not supported."""
     if shape.tag in SHAPES:
         for attribute in SHAPES[shape.tag]:
             _check_size(shape, attribute, 3 if attribute == "size" else 1)
@@ -405,7 +405,7 @@ def _tidy_shape(
             return
         except MeshProblem as error:
             problem = str(error)
-    findings.refuse(
+    findings.add_unsupported(
         shape.where,
         problem,
         "urdf-meshes",
@@ -415,7 +415,7 @@ def _tidy_shape(
 
 
 def _check_size(shape: Element, attribute: str, count: int) -> None:
-    """Refuse a size that is missing or not above zero."""
+    """Raise ModelError for a size that is missing or not above zero."""
     if attribute not in shape.attributes:
         reject(shape, f"it has no {attribute}; give it in metres.")
     _check_count(shape, attribute, count)
@@ -436,7 +436,7 @@ def _add_compiler(root: Element) -> None:
     )
 
 
-def _finish(spec: mujoco.MjSpec, tree: Tree, options: Options, root: Element) -> None:
+def _finish(spec: mujoco.MjSpec, tree: Tree, options: UrdfOptions, root: Element) -> None:
     """Add what the user asked for: a free root, motors."""
     import mujoco
 

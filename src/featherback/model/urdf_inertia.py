@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback.model.physics import MAX_NUMBER, TRIANGLE_TOLERANCE, numbers, reject, shown
 from featherback.model.report import Findings
+from featherback.model.value_checks import MAX_NUMBER, TRIANGLE_TOLERANCE, numbers, reject, shown
 from featherback.model.xmltree import Element
 
 TINY_MASS = 1e-6

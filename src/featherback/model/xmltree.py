@@ -79,7 +79,7 @@ class Element:
             self.parent = None
 
     def add(self, tag: str, **attributes: str) -> Element:
-        """Add a child at the end and return it; it shares this element's place in the file."""
+        """Add a child at the end and return it; it has this element's file and line."""
         child = Element(tag, dict(attributes), self.file, self.line, self)
         self.children.append(child)
         return child
@@ -184,7 +184,7 @@ def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Ele
     Args:
         data: the content of the file.
         shown: its name in messages.
-        mended: receives a sentence if a misplaced declaration or bytes after the end had to be
+        mended: receives a message if a misplaced declaration or bytes after the end had to be
             left out; None forbids it.
 
     Returns:
@@ -235,7 +235,7 @@ def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
 
 
 def is_file(path: Path) -> bool:
-    """Say whether a path leads to a file; one that the system cannot take leads to none."""
+    """Return whether a path leads to a file; one that the system cannot take leads to none."""
     return os.path.isfile(path)
 
 
@@ -250,7 +250,7 @@ def allowed_root(folder: Path, rise: int = MAX_RISE) -> Path:
 
 
 def is_confined(path: Path, folder: Path, rise: int = MAX_RISE) -> bool:
-    """Say whether a file lies where a model in `folder` may reach, links followed."""
+    """Return whether a file lies where a model in `folder` may read, links followed."""
     try:
         real, base = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
     except (OSError, ValueError):
@@ -290,7 +290,7 @@ def expand_includes(root: Element, folder: Path) -> None:
 
 
 def _check_size(root: Element) -> None:
-    """Refuse a tree that its includes made too deep or too large."""
+    """Raise ModelError for a tree that its includes made too deep or too large."""
     stack, count = [(root, 1)], 0
     while stack:
         element, depth = stack.pop()
@@ -325,12 +325,12 @@ def _include_path(element: Element, folder: Path, base: Path) -> Path:
 
 
 def _splice(element: Element, inner: Element) -> None:
-    """Put the children of an included root in the place of the <include>."""
+    """Replace an <include> by the children of the included root."""
     parent = element.parent
     if parent is None:
         raise ModelError(f"{element.where}: <include> cannot be the root of a model.")
-    place = parent.children.index(element)
-    parent.children[place : place + 1] = inner.children
+    index = parent.children.index(element)
+    parent.children[index : index + 1] = inner.children
     for child in inner.children:
         child.parent = parent
 

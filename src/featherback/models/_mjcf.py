@@ -26,7 +26,7 @@ def scene(
     actuator: str = "",
     keyframe: str = "",
 ) -> str:
-    """Return a whole MJCF file in radians with gravity 9.81 m/s^2 along -z.
+    """Return a complete MJCF file in radians with gravity 9.81 m/s^2 along -z.
 
     Args:
         name: model name.
@@ -53,10 +53,10 @@ def scene(
 
 
 def check_count(function: str, argument: str, value: int) -> None:
-    """Raise ModelError unless ``value`` is a whole number of at least 1."""
+    """Raise ModelError unless ``value`` is an integer >= 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ModelError(
-            f"models.{function}: {argument} is {value!r}; it must be a whole number >= 1: "
+            f"models.{function}: {argument} is {value!r}; it must be an integer >= 1: "
             f"pass {argument}=1 or more."
         )
 

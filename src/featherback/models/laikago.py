@@ -189,13 +189,13 @@ def laikago_xml(robots: int = 1) -> str:
     """
     check_count("laikago", "robots", robots)
     prefixes = [""] if robots == 1 else [f"robot{i}/" for i in range(robots)]
-    places = _grid(robots)
+    positions = _grid(robots)
     bodies = [
-        _robot(prefix, x, y, robots > 1) for prefix, (x, y) in zip(prefixes, places, strict=True)
+        _robot(prefix, x, y, robots > 1) for prefix, (x, y) in zip(prefixes, positions, strict=True)
     ]
     qpos = [
         value
-        for x, y in places
+        for x, y in positions
         for value in (x, y, STAND_HEIGHT, 1.0, 0.0, 0.0, 0.0, *(STAND_POSE * len(LEGS)))
     ]
     return scene(
@@ -233,6 +233,6 @@ def laikago(robots: int = 1) -> Model:
         The loaded model.
 
     Raises:
-        ModelError: if ``robots`` is not a whole number of at least 1.
+        ModelError: if ``robots`` is not an integer >= 1.
     """
     return load(laikago_xml(robots), name="laikago")

@@ -5,7 +5,7 @@ from featherback.models._mjcf import FLOOR, scene, text
 
 WHEEL_RADIUS = 0.05  # [m]
 LOCK = 2.0  # dry friction in each joint [N·m], many times what the floor can turn a wheel with
-AXLES = (("rear", -0.16), ("front", 0.16))  # place along x [m]
+AXLES = (("rear", -0.16), ("front", 0.16))  # position along x [m]
 TRACK = 0.11  # half of it [m]
 
 
@@ -15,7 +15,7 @@ def racecar_xml() -> str:
     for axle, x in AXLES:
         for side, sign in (("left", 1.0), ("right", -1.0)):
             name = f"{axle}_{side}"
-            place = text((x, sign * TRACK, 0.0))
+            position = text((x, sign * TRACK, 0.0))
             wheel = (
                 f'<joint name="{name}" axis="0 1 0"/>'
                 f'<geom name="{name}" type="sphere" size="{text(WHEEL_RADIUS)}" mass="0.34" '
@@ -27,7 +27,7 @@ def racecar_xml() -> str:
                     '<inertial pos="0 0 0" mass="0.08" diaginertia="3e-5 3e-5 3e-5"/>'
                     f'<body name="wheel_{name}">{wheel}</body>'
                 )
-            wheels.append(f'      <body name="{name}" pos="{place}">{wheel}</body>')
+            wheels.append(f'      <body name="{name}" pos="{position}">{wheel}</body>')
     body = "\n".join(
         [
             f"    {FLOOR}",
@@ -52,7 +52,7 @@ def racecar() -> Model:
     """Return a car of 5.892 kg on a floor, with four wheels, two of them steered.
 
     nq 13: position [m], quaternion wxyz, the rear wheels, and for each front wheel its steering
-    and its turn [rad]; nv 12, nu 0. Every joint has dry friction of 2 N·m, so the wheels are
+    and its rotation [rad]; nv 12, nu 0. Every joint has dry friction of 2 N·m, so the wheels are
     locked: a moving car slides to rest in ``v^2 / (2 mu g)``. It stands on the floor in ``q0``.
 
     Returns:

@@ -15,7 +15,7 @@ JOINTS = (
 
 
 def _joints(names: tuple[str, ...]) -> str:
-    """Return the joints of one place."""
+    """Return the joints at one end of a link."""
     return "\n".join(
         f'      <joint name="{name}" axis="{axis}" range="{text((-limit, limit))}" '
         f'damping="{text(damping)}" armature="0.05"/>'

@@ -4,7 +4,7 @@ from featherback.errors import ModelError
 from featherback.model import Model, load
 from featherback.models._mjcf import FLOOR, GROUND, check_count, check_positive, scene, text
 
-LEVEL = "0.7071067811865476 0 -0.7071067811865475 0"  # turns a hanging chain to point along +x
+LEVEL = "0.7071067811865476 0 -0.7071067811865475 0"  # rotates a hanging chain to point along +x
 
 
 def chain_xml(n: int, *, ground: bool = False, length: float = 0.1, motors: bool = False) -> str:
@@ -15,12 +15,12 @@ def chain_xml(n: int, *, ground: bool = False, length: float = 0.1, motors: bool
     bodies = []
     for i in range(n):
         if i == 0:
-            place = f'pos="0 0 {text(0.5 * n * length)}" quat="{LEVEL}"' if ground else ""
+            offset = f'pos="0 0 {text(0.5 * n * length)}" quat="{LEVEL}"' if ground else ""
         else:
-            place = f'pos="0 0 {text(-length)}"'
+            offset = f'pos="0 0 {text(-length)}"'
         axis = "0 1 0" if i % 2 == 0 else "1 0 0"
         bodies.append(
-            f'    <body name="link{i}" {place}>\n'
+            f'    <body name="link{i}" {offset}>\n'
             f'      <joint name="joint{i}" axis="{axis}"/>\n'
             f'      <geom name="link{i}" type="capsule" size="{text(radius)}" mass="0.1" '
             f'fromto="0 0 0 0 0 {text(-length)}"/>'
@@ -59,7 +59,7 @@ def chain(n: int, *, ground: bool = False, length: float = 0.1, motors: bool = F
         The loaded model.
 
     Raises:
-        ModelError: if ``n`` is not a whole number of at least 1 or ``length`` not above 0.
+        ModelError: if ``n`` is not an integer >= 1 or ``length`` not above 0.
     """
     return load(chain_xml(n, ground=ground, length=length, motors=motors), name="chain")
 
@@ -107,7 +107,7 @@ def pendulum(n: int = 1, *, length: float = 0.5, mass: float = 1.0) -> Model:
         The loaded model.
 
     Raises:
-        ModelError: if ``n`` is not a whole number of at least 1, or a size or mass not above 0.
+        ModelError: if ``n`` is not an integer >= 1, or a size or mass not above 0.
     """
     return load(pendulum_xml(n, length=length, mass=mass), name="pendulum")
 
@@ -171,7 +171,7 @@ def box(*, size: tuple[float, float, float] = (0.2, 0.2, 0.2), mass: float = 1.0
     nq 7 (position [m], quaternion wxyz), nv 6 (world linear [m/s], body angular [rad/s]), nu 0.
 
     Args:
-        size: edge lengths along x, y, z [m] (whole edges, not halves).
+        size: edge lengths along x, y, z [m] (full edges, not halves).
         mass: mass [kg].
 
     Returns:

@@ -62,7 +62,7 @@ def thrower_xml() -> str:
         f'ctrlrange="{text((-FINGER_FORCE, FINGER_FORCE))}"/>'
         for side in ("left", "right")
     ]
-    whole = scene(
+    complete = scene(
         "thrower",
         dt=0.005,
         default='    <geom contype="0" conaffinity="0" friction="1 0.005 0.0001"/>\n'
@@ -76,7 +76,7 @@ def thrower_xml() -> str:
         '  <equality>\n    <joint joint1="left_finger" joint2="right_finger" polycoef="0 1 0 0 0"/>'
         "\n  </equality>\n</mujoco>"
     )
-    return whole.replace("</mujoco>", mimic)
+    return complete.replace("</mujoco>", mimic)
 
 
 def _hand() -> str:
@@ -140,7 +140,7 @@ SWING = (("shoulder", (-3.0, 3.0), 60.0, 0.0, 0.5), ("wrist", (-1.7, 1.7), 20.0,
 def golfer_xml() -> str:
     """Return the MJCF text of :func:`golfer`."""
     # at the lowest point of the swing the head touches the ball at the height of its centre
-    height, place = TEE + GOLF_RADIUS, HEAD + GOLF_RADIUS
+    height, tee_x = TEE + GOLF_RADIUS, HEAD + GOLF_RADIUS
     joints = [
         f'<joint name="{name}" axis="0 1 0" range="{text(ends)}" damping="0.1" armature="0.01"/>'
         for name, ends, *_ in SWING
@@ -148,7 +148,7 @@ def golfer_xml() -> str:
     body = f"""\
     {TOUCHED_FLOOR}
     <geom name="tee" class="touch" type="box" size="0.006 0.006 {text(0.5 * TEE)}"
-          pos="{text(place)} 0 {text(0.5 * TEE)}" rgba="0.7 0.55 0.35 1"/>
+          pos="{text(tee_x)} 0 {text(0.5 * TEE)}" rgba="0.7 0.55 0.35 1"/>
     <body name="arm" pos="0 0 {text(height + 2.0 * LINK)}">
       {joints[0]}
       <geom name="arm" type="capsule" size="0.035" mass="3" fromto="0 0 0 0 0 {text(-LINK)}"/>
@@ -160,7 +160,7 @@ def golfer_xml() -> str:
               fromto="0 -0.03 {text(-LINK)} 0 0.03 {text(-LINK)}"/>
       </body>
     </body>
-    <body name="ball" pos="{text(place)} 0 {text(height)}">
+    <body name="ball" pos="{text(tee_x)} 0 {text(height)}">
       <joint name="ball" type="free" damping="{text(GOLF_DAMPING)}"/>
       <geom name="ball" type="sphere" size="{text(GOLF_RADIUS)}" mass="{text(GOLF_MASS)}"
             contype="1" rgba="0.97 0.97 0.97 1"/>
@@ -171,7 +171,7 @@ def golfer_xml() -> str:
         f'biasprm="{text((0.0, -stiffness, -damping))}"/>'
         for name, _, limit, stiffness, damping in SWING
     ]
-    raised = (*RAISED, place, 0.0, height, 1.0, 0.0, 0.0, 0.0)
+    raised = (*RAISED, tee_x, 0.0, height, 1.0, 0.0, 0.0, 0.0)
     return scene(
         "golfer",
         dt=0.001,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._core import parameter_table
 from featherback.errors import ParameterError, WorldError
 from featherback.model.joints import BALL, FREE
 from featherback.sim.differences import Slopes, slopes, stencil
@@ -28,10 +29,8 @@ MOST_ENTRIES = 200
 MOST_CHANGE = 1e3
 # deviation of the draws from the base: q and v in their units, u in ranges of the controls
 SPREAD = {"q": 0.01, "v": 0.1, "u": 0.1}
-SIGNED = frozenset(
-    "body_mass body_inertia dof_damping dof_armature dof_frictionloss jnt_stiffness geom_friction "
-    "pair_friction geom_size geom_restitution contact_compliance mesh_scale dt".split()
-)
+# parameters that keep their sign when they are drawn
+SIGNED = frozenset(p.name for p in parameter_table() if p.least == 0.0 or p.rule == "nonzero")
 
 
 @dataclass(frozen=True)

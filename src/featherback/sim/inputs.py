@@ -6,14 +6,19 @@ import difflib
 import reprlib
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._core import ParameterChecker, parameter_table
 from featherback._typing import Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-from featherback.model.structure import Structure
+
+# moments and products of an inertia, which are checked together
+INERTIAS = tuple(p.name for p in parameter_table() if p.rule in ("moments", "products"))
+_EPSILON = float(np.finfo(np.float64).eps)
 
 # steps are counted in 32 bits
 MAX_STEPS = 2**31 - 1
@@ -178,11 +183,15 @@ def pack_theta(
             raise ShapeError(
                 f'{where}: params["{name}"] has shape {array.shape}; expected {shape}{batch}.'
             )
-        check_value(where, name, merged[name], model.structure)
-    refuse_indefinite(where, model, merged, params)
-    if not per_world:
+    theta = _joined(base, merged, worlds if per_world else None)
+    check_values(where, model, theta, params)
+    return theta
+
+
+def _joined(base: dict[str, Real], merged: dict[str, Real], worlds: int | None) -> Real:
+    """Return parameters one after another, (ntheta,), or (worlds, ntheta)."""
+    if worlds is None:
         return np.concatenate([a.reshape(-1) for a in merged.values()])
-    assert worlds is not None
     columns = [
         a.reshape(worlds, base[name].size)
         if a.shape == (worlds, *base[name].shape) and a.shape != base[name].shape
@@ -192,13 +201,32 @@ def pack_theta(
     return np.concatenate(columns, axis=1)
 
 
-# parameters that have no gradient in the motion; outputs have those of sites
-NO_GRADIENT = {
-    "body_invweight0": "it only sets the default compliance of rows",
-    "dof_invweight0": "it only sets the default compliance of rows",
-    "site_pos": "sites do not act on the motion",
-    "site_quat": "sites do not act on the motion",
-}
+_checkers: WeakKeyDictionary[Model, ParameterChecker] = WeakKeyDictionary()
+
+
+def check_values(where: str, model: Model, theta: Real, given: Mapping[str, Any]) -> None:
+    """Refuse values that have no physical meaning.
+
+    Args:
+        where: the call, for messages.
+        model: the model, whose bodies are named.
+        theta: real[(worlds,) ntheta], all parameters.
+        given: those that the caller gave, in the number type in which they were rounded.
+    """
+    if not given:
+        return
+    if model not in _checkers:
+        sizes, tables = model.structure.packed()
+        _checkers[model] = ParameterChecker(sizes, tables, model.body_names)
+    kinds = [np.asarray(given[name]).dtype for name in INERTIAS if name in given]
+    rounding = max((float(np.finfo(k).eps) for k in kinds if k.kind == "f"), default=_EPSILON)
+    found = _checkers[model].check(theta, list(given), rounding)
+    if found is not None:
+        raise ParameterError(f"{where}: {found.message}")
+
+
+# parameters that have no gradient in the motion, and why; outputs have those of sites
+NO_GRADIENT = {p.name: p.no_gradient for p in parameter_table() if p.no_gradient is not None}
 
 
 def refuse_without_gradient(where: str, given: dict[str, Any]) -> None:
@@ -226,154 +254,3 @@ def unpack_theta(
             out[name] = part.reshape(given[name])
         at += value.size
     return out
-
-
-# parameters that must not be negative, with their units
-NOT_NEGATIVE = {
-    "body_mass": "kg",
-    "body_inertia": "kg·m²",
-    "jnt_stiffness": "N·m/rad or N/m",
-    "dof_damping": "N·m·s/rad or N·s/m",
-    "dof_armature": "kg·m² or kg",
-    "dof_frictionloss": "N·m or N",
-    "geom_friction": "no unit",
-    "geom_restitution": "no unit",
-    "contact_compliance": "m/N",
-    "pair_friction": "no unit",
-    "geom_size": "m",
-}
-
-INERTIAS = ("body_inertia", "body_inertia_products")
-EIGENVALUES = "all must be >= 0."
-SCALE = "a scale must not be zero."
-# eigenvalues may lie below zero by this many times the rounding of the matrix
-_ROUNDING = 64
-_QUATERNION = "a quaternion must have a length > 0."
-DIRECTIONS = {
-    "body_quat": _QUATERNION,
-    "body_iquat": _QUATERNION,
-    "geom_quat": _QUATERNION,
-    "site_quat": _QUATERNION,
-    "jnt_axis": "an axis must have a length > 0.",
-}
-
-# range -> the table that says where it is in force
-RANGES = {
-    "jnt_range": "limit_jnt",
-    "jnt_actfrcrange": "jnt_forcelimited",
-    "actuator_ctrlrange": "act_ctrllimited",
-    "actuator_forcerange": "act_forcelimited",
-}
-
-
-def check_value(where: str, name: str, array: Real, structure: Structure) -> None:
-    """Refuse values that have no physical meaning."""
-    here = f'{where}: params["{name}"]'
-    if not np.all(np.isfinite(array)):
-        raise ParameterError(f"{here} holds a NaN or infinity; give finite numbers.")
-    if name in NOT_NEGATIVE and np.any(array < 0):
-        raise ParameterError(f"{here} holds {array.min():g} {NOT_NEGATIVE[name]}; it must be >= 0.")
-    if name == "dt" and np.any(array <= 0):
-        raise ParameterError(f"{here} is {array.min():g} s; it must be > 0.")
-    if name == "geom_restitution" and np.any(array > 1):
-        raise ParameterError(f"{here} holds {array.max():g}; it must be from 0 to 1.")
-    if name == "mesh_scale" and np.any(array == 0):
-        raise ParameterError(f"{here} holds 0; {SCALE}")
-    _check_directions(here, name, array, structure)
-    if name in RANGES:
-        _check_range(here, name, array, structure)
-    if name == "dof_frictionloss":
-        _check_frictionloss(here, array, structure)
-
-
-def refuse_indefinite(
-    where: str, model: Model, merged: Mapping[str, Real], given: Mapping[str, Any]
-) -> None:
-    """Refuse inertia matrices with an eigenvalue below zero.
-
-    Args:
-        where: the call, for messages.
-        model: the model, whose bodies are named.
-        merged: all parameters, each in its own shape or with a leading world axis.
-        given: those that the caller gave, in the number type in which they were rounded.
-    """
-    changed = [given[name] for name in INERTIAS if name in given]
-    moments, products = (merged[name] for name in INERTIAS)
-    # moments alone are eigenvalues, and looked at one by one
-    if not changed or not products.any():
-        return
-    parts = np.broadcast_arrays(moments, products)
-    (x, y, z), (xy, xz, yz) = (np.moveaxis(part, -1, 0) for part in parts)
-    a, b, c = y * z - yz * yz, x * z - xz * xz, x * y - xy * xy
-    volume = x * a - xy * (xy * z - yz * xz) + xz * (xy * yz - y * xz)
-    doubtful = (a < 0) | (b < 0) | (c < 0) | (volume < 0)
-    if not doubtful.any():
-        return
-    matrix = np.stack([x, xy, xz, xy, y, yz, xz, yz, z], axis=-1)[doubtful]
-    least = np.linalg.eigvalsh(matrix.reshape(-1, 3, 3))[:, 0]
-    kinds = [np.asarray(value).dtype for value in changed]
-    eps = max(float(np.finfo(k if k.kind == "f" else np.float64).eps) for k in kinds)
-    below = least < -_ROUNDING * eps * (x + y + z)[doubtful]
-    if not below.any():
-        return
-    first = int(np.argmax(below))
-    *world, body = np.argwhere(doubtful)[first]
-    raise ParameterError(
-        f'{where}: params["body_inertia"][{body}] and params["body_inertia_products"][{body}] give '
-        f'body "{model.body_names[body]}"{f" of world {world[0]}" if world else ""} an inertia '
-        f"with the eigenvalue {least[first]:g} kg·m²; {EIGENVALUES}"
-    )
-
-
-def _first(bad: NDArray[np.bool_]) -> int | None:
-    """Return the first index, world axis aside, at which something is wrong."""
-    if not np.any(bad):
-        return None
-    return int(np.argmax(bad.reshape(-1, bad.shape[-1]).any(axis=0)))
-
-
-def _check_directions(here: str, name: str, array: Real, structure: Structure) -> None:
-    """Refuse quaternions and axes of length zero."""
-    if name in DIRECTIONS:
-        at = _first(np.all(array == 0, axis=-1) & pointed(name, structure))
-        if at is not None:
-            raise ParameterError(f"{here}[{at}] is zero; {DIRECTIONS[name]}")
-
-
-def _check_range(here: str, name: str, array: Real, structure: Structure) -> None:
-    """Refuse ranges in force whose lower end lies above the upper."""
-    at = _first((array[..., 0] > array[..., 1]) & in_force(name, structure))
-    if at is not None:
-        low, high = array.reshape(-1, *array.shape[-2:])[:, at].T
-        w = int(np.argmax(low > high))
-        raise ParameterError(
-            f"{here}[{at}] is from {low[w]:g} to {high[w]:g}; the lower end must not lie above the "
-            "upper."
-        )
-
-
-def in_force(name: str, structure: Structure) -> NDArray[np.bool_]:
-    """Return which ranges of a parameter limit something."""
-    table = structure.tables[RANGES[name]]
-    count = len(structure.params[name])
-    return np.isin(np.arange(count), table) if name == "jnt_range" else table > 0
-
-
-def pointed(name: str, structure: Structure) -> NDArray[np.bool_]:
-    """Return which quaternions or axes of a parameter must have a length."""
-    if name == "jnt_axis":
-        # ball and free joints have no axis
-        return structure.tables["jnt_type"] >= 2
-    return np.ones(len(structure.params[name]), bool)
-
-
-def _check_frictionloss(here: str, array: Real, structure: Structure) -> None:
-    """Refuse dry friction where the model has no row for it."""
-    rowless = np.ones(array.shape[-1], bool)
-    rowless[structure.tables["friction_dof"]] = False
-    at = _first((array > 0) & rowless)
-    if at is not None:
-        raise ParameterError(
-            f"{here}[{at}] is > 0, but the model was loaded with none there, so it has no friction "
-            "row; give it a small frictionloss in the file."
-        )

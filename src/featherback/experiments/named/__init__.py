@@ -1,5 +1,5 @@
 """One module for each experiment; the module racecar_friction is the experiment racecar-friction.
 
-A module offers `SUMMARY`, one sentence, and `run(context) -> Result`. One whose name begins with an
+A module has `SUMMARY`, one sentence, and `run(context) -> Result`. One whose name begins with an
 underscore is a helper of others.
 """

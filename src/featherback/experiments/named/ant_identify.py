@@ -17,15 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import featherback as fb
+from featherback._optional import import_optional
 from featherback.errors import FeatherbackError
 from featherback.experiments.context import Context
 from featherback.experiments.differences import ByDifferences
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
 from featherback.experiments.result import Claim, Result, Trace
-from featherback.identify import Estimate, Log, Unknown, factor, unknown
-from featherback.identify.fit import load_scipy, solve
+from featherback.identify import Estimate, Log, Unknown, scale_factor, unknown
+from featherback.identify.fit import solve
 from featherback.identify.log import cut
-from featherback.identify.problem import Problem
+from featherback.identify.problem import PredictionProblem
 
 Array = NDArray[np.float64]
 # (q, v) and a control -> the state a row later
@@ -101,13 +102,13 @@ def ant_file() -> Path:
     if spec is None or spec.origin is None:
         raise FeatherbackError(
             "run ant-identify: gymnasium is not installed; the ant's file comes with it: "
-            "pip install 'featherback[rl]'."
+            "pip install 'gymnasium>=1.1'."
         )
     path = Path(spec.origin).parent / "envs" / "mujoco" / "assets" / "ant.xml"
     if not path.exists():
         raise FeatherbackError(
             f"run ant-identify: {path} does not exist; install a gymnasium that brings the ant's "
-            "file: pip install 'featherback[rl]'."
+            "file: pip install 'gymnasium>=1.1'."
         )
     return path
 
@@ -121,11 +122,11 @@ def load_ant(contacts: bool) -> Ant:
     model = fb.load(xml, name="ant")
     sim = fb.Simulator(model, dt=FLOOR_STEP if contacts else FLIGHT_STEP, threads=2)
     names = ("body_mass", "body_inertia")
-    unknowns = [factor(sim, names, list(TRUNK), label="density of the trunk")]
+    unknowns = [scale_factor(sim, names, list(TRUNK), label="density of the trunk")]
     for leg in range(1, 5):
         thigh = model.body_names.index(f"aux_{leg}")
-        unknowns.append(factor(sim, names, thigh, label=f"density of thigh {leg}"))
-        unknowns.append(factor(sim, names, thigh + 1, label=f"density of shin {leg}"))
+        unknowns.append(scale_factor(sim, names, thigh, label=f"density of thigh {leg}"))
+        unknowns.append(scale_factor(sim, names, thigh + 1, label=f"density of shin {leg}"))
     hinges = [name for name in model.joint_names if name != "root"]
     unknowns += [unknown(sim, "dof_damping", name) for name in hinges]
     if contacts:
@@ -235,21 +236,21 @@ def floor_motions(
 
 
 def fit(
-    context: Context, problems: Sequence[Problem], which: str, method: str
+    context: Context, problems: Sequence[PredictionProblem], which: str, method: str
 ) -> tuple[Estimate, Trace]:
     """Identify, each problem from where the one before ended.
 
     The trace shows the root mean square of the weighted errors of the problem in hand.
     """
-    load_scipy("run")
+    import_optional("run", "scipy.optimize", "opt")
     trace = context.trace(which, method)
     done = 0
     estimate: Estimate | None = None
-    with context.progress(which, 60) as tell:
+    with context.progress(which, 60) as update_progress:
 
         def report(iteration: int, cost: float, evaluations: int) -> None:
             trace.add(math.sqrt(2.0 * cost / problem.independent), evaluations)
-            tell(done + iteration, trace.loss[-1])
+            update_progress(done + iteration, trace.loss[-1])
 
         trace.start()
         for problem in problems:
@@ -273,7 +274,7 @@ def fly(context: Context, rng: np.random.Generator, counts: Sequence[int]) -> Pa
     truth, params = hide(ant, rng)
     logs = mujoco_logs(ant, params, counts[0], counts[1], rng)
     windows = cut("run ant-identify", ant.sim.model, ant.sim.dt, logs, FLIGHT_WINDOW, True)
-    problem = Problem(ant.sim, windows, ant.unknowns, True)
+    problem = PredictionProblem(ant.sim, windows, ant.unknowns, True)
     estimate, trace = fit(context, [problem], "flight", "trust region, exact; logs of MuJoCo")
     return Part(estimate, truth, trace)
 
@@ -285,8 +286,8 @@ def stand(context: Context, rng: np.random.Generator, counts: Sequence[int]) -> 
     motions = floor_motions(ant, params, counts[0], counts[1], rng)
     every = round(ROW / ant.sim.dt)
     logs = [noisy_log(motion, every, rng, known=True) for motion in motions]
-    kinds: list[tuple[type[Problem], str, str]] = [
-        (Problem, "ours", "exact Jacobian"),
+    kinds: list[tuple[type[PredictionProblem], str, str]] = [
+        (PredictionProblem, "ours", "exact Jacobian"),
         (ByDifferences, "baseline", "central differences"),
     ]
     parts: list[Part] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback.control.outcome import optional
+from featherback._optional import import_optional
 from featherback.experiments.context import Context
 from featherback.experiments.methods import run_cma
 from featherback.experiments.result import Claim, Result, Trace
@@ -23,7 +23,11 @@ UPDATES, QUICK = 2563, 400  # updates of the first part, and of a quick run
 SECONDS = 600.0  # of both parts together
 BATCH, SEEN, UNSEEN = 64, 300, 1000  # targets of an update, of the trace, and of the figures
 EVERY = 25  # updates of one iteration of the trace
-RATE, DECAY, LEAST = 3e-3, 0.1, 3e-5  # first step of Adam, its decay over the first part, its end
+RATE, DECAY, MIN_RATE = (
+    3e-3,
+    0.1,
+    3e-5,
+)  # first step of Adam, its decay over the first part, its end
 NEAR = 0.05  # [m]
 SIGMA = 0.03  # initial spread of CMA-ES
 TRAINING, TRACE, TEST = 0, 1, 2  # which targets a key chooses
@@ -31,7 +35,7 @@ TRAINING, TRACE, TEST = 0, 1, 2  # which targets a key chooses
 
 def rate_at(update: int) -> float:
     """Return the step of Adam at an update."""
-    return max(RATE * DECAY ** (update / UPDATES), LEAST)
+    return max(RATE * DECAY ** (update / UPDATES), MIN_RATE)
 
 
 def train(context: Context, reach: Reach) -> tuple[Array, Array, Trace]:
@@ -52,7 +56,7 @@ def train(context: Context, reach: Reach) -> tuple[Array, Array, Trace]:
     trace.skip()
     if not trace.loss:
         trace.add(float(reach.errors(training.vector, shown).mean()), 0)
-    with context.progress("gradients", updates) as tell:
+    with context.progress("gradients", updates) as update_progress:
         while training.done < updates or (not context.quick and trace.total_seconds < SECONDS):
             # an iteration ends with the first part, whatever its length
             left = updates - training.done
@@ -66,13 +70,13 @@ def train(context: Context, reach: Reach) -> tuple[Array, Array, Trace]:
             if training.done == updates:
                 context.keep(first=training.vector)
             training.keep()
-            tell(training.done, error)
+            update_progress(training.done, error)
     return context.kept_or_empty("first"), training.vector, trace
 
 
 def run(context: Context) -> Result:
     """Train the network by gradients, then by CMA-ES with as many evaluations."""
-    optional(f"run {context.name}", "torch", "torch")
+    import_optional(f"run {context.name}", "torch", "torch")
     import torch
 
     from featherback.experiments.neural.reach import NETWORK, Population, Reach
@@ -89,7 +93,7 @@ def run(context: Context) -> Result:
     best, baseline = run_cma(
         context,
         batch,
-        iterations=3 if context.quick else -(-updates // population),
+        max_iterations=3 if context.quick else -(-updates // population),
         sigma=SIGMA,
         measure=float,
         start=start,
@@ -118,7 +122,7 @@ def _record(context: Context, reach: Reach, weights: Array) -> None:
 
 
 def _result(context: Context, traces: tuple[Trace, Trace], errors: dict[str, Array]) -> Result:
-    """Return figures and claims; what needs the whole budget is not judged in a quick run."""
+    """Return figures and claims; what needs the full budget is not judged in a quick run."""
     ours, baseline = traces
     updates = QUICK if context.quick else UPDATES
     after = float(errors["f"].mean())

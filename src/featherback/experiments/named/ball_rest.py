@@ -1,4 +1,4 @@
-"""A ball is thrown with a spin so that it bounces, slides and rests at a place 10 m away."""
+"""A ball is thrown with a spin so that it bounces, slides and rests at a point 10 m away."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 import featherback as fb
 from featherback.experiments.context import Context
-from featherback.experiments.doubt import Found, run_least_squares
+from featherback.experiments.event_least_squares import Solution, run_least_squares
 from featherback.experiments.methods import run_cma
 from featherback.experiments.result import Claim, Result, Trace
-from featherback.experiments.versus import length
+from featherback.experiments.target_task import length
 from featherback.models import ball, ball_xml
 
 Array = NDArray[np.float64]
@@ -25,10 +25,10 @@ TARGET = (10.0, 0.0)  # [m]
 NEAR = 0.01  # [m] and [m/s]
 ITERATIONS = 88
 FIRST, SPREAD = (3.0, 0.0, 3.0, 0.0, 0.0, 0.0), 1.0  # the start, and what a seed adds [m/s]
-MOST = 50.0  # bound of all unknowns [m/s]
+MAX_SPEED = 50.0  # bound of all unknowns [m/s]
 BUDGET, QUICK = 2422, 30  # iterations of CMA-ES
 SIGMA = 3.0  # initial spread of CMA-ES, the best of 1, 3 and 10 [m/s]
-UPWARDS = 2  # place of the speed upwards among the unknowns
+UPWARDS = 2  # index of the speed upwards among the unknowns
 HIT = -0.1  # a speed upwards below which the ball falls [m/s]
 REST = (
     "There is no rolling friction: a ball that rolls does not stop. It rests where its spin runs "
@@ -36,8 +36,8 @@ REST = (
 )
 TIMING = (
     "The speed upwards sets when the ball touches down, which the derivative of a plain time step "
-    "does not see (docs/gradients.md); the search finds out which columns of the Jacobian are in "
-    "doubt by differences. Evaluations are simulations, all of them."
+    "does not include (docs/gradients.md); the search compares the columns of the Jacobian with "
+    "differences. Evaluations are simulations, all of them."
 )
 
 
@@ -46,7 +46,7 @@ class Throw:
     """Errors of the ball at the end, as functions of velocity and spin at the start.
 
     Unknowns are the velocity [m/s] and the spin as speed of the rim [m/s], in the world's axes;
-    errors are the place [m], the velocity [m/s] and the spin as speed of the rim [m/s], likewise.
+    errors are the position [m], the velocity and the spin as speed of the rim [m/s], likewise.
 
     Attributes:
         sim: the ball on its floor.
@@ -63,17 +63,17 @@ class Throw:
 
     @property
     def lower(self) -> Array:
-        """Least x."""
-        return np.full(6, -MOST)
+        """Lower bounds of x."""
+        return np.full(6, -MAX_SPEED)
 
     @property
     def upper(self) -> Array:
-        """Largest x."""
-        return np.full(6, MOST)
+        """Upper bounds of x."""
+        return np.full(6, MAX_SPEED)
 
     def rollout(self, x: Array) -> fb.Rollout:
         """Return the throws of x[worlds, 6]."""
-        # the ball is not turned at the start, so that its axes are the world's
+        # the ball is not rotated at the start, so that its axes are the world's
         q = np.tile(self.sim.model.q0, (len(x), 1))
         v = np.concatenate([x[:, :3], x[:, 3:] / RADIUS], axis=1)
         return self.sim.rollout(q, v, steps=round(SECONDS / self.sim.dt))
@@ -82,7 +82,7 @@ class Throw:
         """Return float64[worlds, 8] at x[worlds, 6]."""
         roll = self.rollout(x)
         q, v = (np.asarray(part[:, -1], np.float64) for part in (roll.q, roll.v))
-        rim = RADIUS * turn(q[:, 3:], v[:, 3:])
+        rim = RADIUS * rotated(q[:, 3:], v[:, 3:])
         return np.concatenate([q[:, :2] - self.target, v[:, :3], rim], axis=1)
 
     def values(self, x: Array) -> Array:
@@ -95,7 +95,7 @@ class Throw:
         along = np.diag([1.0, 1.0, 1.0, *[1.0 / RADIUS] * 3])
         q_dot, v_dot = (np.asarray(part[:, -1], np.float64) for part in roll.jvp(dv=along))
         q, v = (np.asarray(part[:, -1, 3:], np.float64) for part in (roll.q, roll.v))
-        rim = RADIUS * turn(q, v_dot[:, 3:] + np.cross(own_turn(q, q_dot[:, 3:]), v))
+        rim = RADIUS * rotated(q, v_dot[:, 3:] + np.cross(body_rotation(q, q_dot[:, 3:]), v))
         return np.concatenate([q_dot[:, :2], v_dot[:, :3], rim], axis=1).T
 
 
@@ -110,15 +110,15 @@ def make_task(step: float = STEP) -> Throw:
     )
 
 
-def turn(quaternion: Array, vector: Array) -> Array:
-    """Return vectors of a body in the world's axes."""
+def rotated(quaternion: Array, vector: Array) -> Array:
+    """Return vectors in body axes in the world's axes."""
     axis, angle = quaternion[..., 1:], quaternion[..., :1]
     once = np.cross(axis, vector)
     return vector + 2.0 * (angle * once + np.cross(axis, once))
 
 
-def own_turn(quaternion: Array, rate: Array) -> Array:
-    """Return the turn, in the body's axes, that a change of its quaternion is."""
+def body_rotation(quaternion: Array, rate: Array) -> Array:
+    """Return the rotation vector, in body axes, of a change of the body's quaternion."""
     a, b = quaternion, rate
     return 2.0 * (
         a[..., :1] * b[..., 1:] - b[..., :1] * a[..., 1:] - np.cross(a[..., 1:], b[..., 1:])
@@ -138,13 +138,15 @@ def first_throw(context: Context) -> Array:
 def run(context: Context) -> Result:
     """Find the throw by exact derivatives, then without differences, then by CMA-ES."""
     task, start = make_task(), first_throw(context)
-    found, ours = run_least_squares(context, task, start, iterations=ITERATIONS - 1, near=NEAR)
-    _, blind = run_least_squares(
+    found, ours = run_least_squares(
+        context, task, start, max_iterations=ITERATIONS - 1, tolerance=NEAR
+    )
+    _, exact_only = run_least_squares(
         context,
         task,
         start,
-        iterations=ITERATIONS - 1,
-        near=NEAR,
+        max_iterations=ITERATIONS - 1,
+        tolerance=NEAR,
         differences=False,
         which="exact Jacobian alone",
     )
@@ -159,7 +161,7 @@ def run(context: Context) -> Result:
     _, baseline = run_cma(
         context,
         task,
-        iterations=QUICK if context.quick else BUDGET,
+        max_iterations=QUICK if context.quick else BUDGET,
         sigma=SIGMA,
         measure=length,
         start=start,
@@ -169,24 +171,25 @@ def run(context: Context) -> Result:
     return Result(
         ours=ours,
         baseline=baseline,
-        others={"exact Jacobian alone": blind},
-        figures=figures(task, found, hits, (ours, blind, baseline)),
+        others={"exact Jacobian alone": exact_only},
+        figures=figures(task, found, hits, (ours, exact_only, baseline)),
         claims=claims(task, found, hits, (ours, baseline), context.quick),
         notes=[REST, TIMING, f"The search: {found.reason}"],
     )
 
 
 def figures(
-    task: Throw, found: Found, hits: int, traces: tuple[Trace, Trace, Trace]
+    task: Throw, found: Solution, hits: int, traces: tuple[Trace, Trace, Trace]
 ) -> dict[str, float | None]:
     """Return the headline numbers."""
-    ours, blind, baseline = traces
+    ours, exact_only, baseline = traces
     error = task.errors(found.x[None])[0]
     finer = make_task(0.5 * task.sim.dt).errors(found.x[None])[0]
-    doubt = found.doubt.reshape(-1, task.size)
+    disagreement = found.disagreement.reshape(-1, task.size)
+    others = np.delete(disagreement, UPWARDS, axis=1)
     names = ("speed along x", "speed along y", "speed upwards", "spin x", "spin y", "spin z")
     return {
-        "distance from the place [m]": float(np.linalg.norm(error[:2])),
+        "distance from the target [m]": float(np.linalg.norm(error[:2])),
         "speed at the end, spin included [m/s]": float(np.linalg.norm(error[2:])),
         "bounces": hits,
         "iterations to 1 cm and 1 cm/s": ours.first_below(NEAR),
@@ -196,29 +199,31 @@ def figures(
         "CMA-ES simulations to 1 cm and 1 cm/s": baseline.evaluations_until(NEAR),
         "CMA-ES seconds to 1 cm and 1 cm/s": baseline.seconds_until(NEAR),
         "CMA-ES loss at the end": baseline.loss[-1],
-        "loss at the end with the exact Jacobian alone": blind.loss[-1],
+        "loss at the end with the exact Jacobian alone": exact_only.loss[-1],
         "distance with half the time step [m]": float(np.linalg.norm(finer[:2])),
         "speed at the end with half the time step [m/s]": float(np.linalg.norm(finer[2:])),
         **{f"{name} [m/s]": float(value) for name, value in zip(names, found.x, strict=True)},
-        "doubt of the speed upwards, least": float(doubt[:, UPWARDS].min(initial=1.0)),
-        "doubt of the others, most": float(np.delete(doubt, UPWARDS, axis=1).max(initial=0.0)),
+        "column of the speed upwards: minimum disagreement with differences": float(
+            disagreement[:, UPWARDS].min(initial=1.0)
+        ),
+        "other columns: maximum disagreement with differences": float(others.max(initial=0.0)),
     }
 
 
 def claims(
-    task: Throw, found: Found, hits: int, traces: tuple[Trace, Trace], quick: bool
+    task: Throw, found: Solution, hits: int, traces: tuple[Trace, Trace], quick: bool
 ) -> list[Claim]:
-    """Return the claims; what needs CMA-ES's whole budget is not judged in a quick run."""
+    """Return the claims; what needs CMA-ES's full budget is not judged in a quick run."""
     ours, baseline = traces
     error = task.errors(found.x[None])[0]
-    place, speed = float(np.linalg.norm(error[:2])), float(np.linalg.norm(error[2:]))
+    distance, speed = float(np.linalg.norm(error[:2])), float(np.linalg.norm(error[2:]))
     near, time = ours.first_below(NEAR), ours.seconds_until(NEAR)
     spent = ours.evaluations_until(NEAR)
-    # where CMA-ES does not come there, its whole budget is a lower bound
+    # where CMA-ES does not reach it, its full budget is a lower bound
     faster = None if time is None else baseline.total_seconds / time
     fewer = None if spent is None else baseline.total_evaluations / spent
     return [
-        Claim("within 1 cm [m]", place, place < NEAR),
+        Claim("within 1 cm [m]", distance, distance < NEAR),
         Claim("within 1 cm/s, spin included [m/s]", speed, speed < NEAR),
         Claim(f"in fewer than {ITERATIONS} iterations", near, near is not None),
         Claim("the ball bounces on its way: bounces", hits, hits > 0),

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import featherback as fb
+from featherback._optional import import_optional
 from featherback.experiments.context import Context
 from featherback.experiments.differences import ByDifferences
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
 from featherback.experiments.result import Claim, Result, Trace
-from featherback.identify import Estimate, Log, Unknown, factor
-from featherback.identify.fit import load_scipy, solve
+from featherback.identify import Estimate, Log, Unknown, scale_factor
+from featherback.identify.fit import solve
 from featherback.identify.log import cut
-from featherback.identify.problem import Problem
-from featherback.models.struck import struck_chain, struck_chain_xml
+from featherback.identify.problem import PredictionProblem
+from featherback.models.struck_chain import struck_chain, struck_chain_xml
 
 Array = NDArray[np.float64]
 
@@ -83,7 +84,7 @@ def mass_of(sim: fb.Simulator, start: float) -> Unknown:
     """Return the unknown: the mass of the chain, shared by its links."""
     links = [f"link{i}" for i in range(LINKS)]
     names = ("body_mass", "body_inertia")
-    return factor(sim, names, links, label="chain mass", start=start, bounds=(0.01, 10.0))
+    return scale_factor(sim, names, links, label="chain mass", start=start, bounds=(0.01, 10.0))
 
 
 def true_motion(sim: fb.Simulator) -> fb.Rollout:
@@ -106,17 +107,17 @@ def observe(sim: fb.Simulator, roll: fb.Rollout, rng: np.random.Generator) -> Lo
 
 
 def fit(
-    context: Context, problem: Problem, which: str, method: str, label: str
+    context: Context, problem: PredictionProblem, which: str, method: str, label: str
 ) -> tuple[Estimate, Trace]:
     """Find the mass; the trace shows the root mean square of the errors in rad."""
     count = max(np.count_nonzero(problem.windows.q_weight), 1)
     trace = context.trace(which, method)
-    load_scipy("run")
-    with context.progress(label, 20) as tell:
+    import_optional("run", "scipy.optimize", "opt")
+    with context.progress(label, 20) as update_progress:
 
         def report(iteration: int, cost: float, evaluations: int) -> None:
             trace.add(NOISE * math.sqrt(2.0 * cost / count), evaluations)
-            tell(iteration, trace.loss[-1])
+            update_progress(iteration, trace.loss[-1])
 
         trace.start()
         return solve(problem, report=report), trace
@@ -166,21 +167,21 @@ def difference_gradient(
 
 
 def measure_times(sim: fb.Simulator, log: Array, counts: tuple[int, ...], repeats: int) -> Times:
-    """Time both gradients; each time is the least of a few."""
+    """Time both gradients; each time is the shortest of a few."""
     entries = parameter_directions(sim)
     times = Times(list(counts), [], [])
     for count in counts:
         chosen = entries[:count]
         names = list(dict.fromkeys(name for name, _ in chosen))
-        times.exact.append(_least(lambda names=names: exact_gradient(sim, log, names), repeats))
+        times.exact.append(_shortest(lambda names=names: exact_gradient(sim, log, names), repeats))
         times.differences.append(
-            _least(lambda chosen=chosen: difference_gradient(sim, log, chosen), repeats)
+            _shortest(lambda chosen=chosen: difference_gradient(sim, log, chosen), repeats)
         )
     return times
 
 
-def _least(work: Callable[[], object], repeats: int) -> float:
-    """Return the least processor time of some calls [s], which other programs do not disturb."""
+def _shortest(work: Callable[[], object], repeats: int) -> float:
+    """Return the shortest processor time of some calls [s], undisturbed by other programs."""
     best = math.inf
     for _ in range(repeats):
         begun = time.process_time()
@@ -213,16 +214,20 @@ def run(context: Context) -> Result:
     log = observe(sim, roll, rng)
     start = float(rng.uniform(*STARTS))
     windows = cut("run chain-mass", sim.model, sim.dt, [log], WINDOW, False)
-    blocks = [mass_of(sim, start)]
-    optimiser = "trust region (scipy least_squares)"
+    unknowns = [mass_of(sim, start)]
+    optimizer = "trust region (scipy least_squares)"
     estimate, ours = fit(
-        context, Problem(sim, windows, blocks, False), "ours", f"{optimiser}, exact", "exact"
+        context,
+        PredictionProblem(sim, windows, unknowns, False),
+        "ours",
+        f"{optimizer}, exact",
+        "exact",
     )
     by_differences, baseline = fit(
         context,
-        ByDifferences(sim, windows, blocks, False),
+        ByDifferences(sim, windows, unknowns, False),
         "baseline",
-        f"{optimiser}, central differences",
+        f"{optimizer}, central differences",
         "differences",
     )
     context.record(

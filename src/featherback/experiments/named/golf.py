@@ -7,33 +7,33 @@ import os
 import numpy as np
 
 import featherback as fb
-from featherback.control import FinalPlace, Shooting, Sum, final_place, make_controls
+from featherback.control import FinalPosition, Shooting, Sum, final_position, make_controls
 from featherback.experiments.context import Context
 from featherback.experiments.methods import run_cma, run_gradients
 from featherback.experiments.result import Claim, Result
-from featherback.experiments.versus import Budget, Ends, claims, figures, length, mean_effort
+from featherback.experiments.target_task import Budget, Ends, claims, figures, length, mean_effort
 from featherback.models.throwing import GOLF_RADIUS, SWING, golfer_xml
 
 SUMMARY = "a two-link arm swings a club; the ball leaves its tee and rolls to rest at a target"
 ACTIVE, STEPS = 600, 3500  # steps of 1 ms: the swing, and until the ball rests
 RESTITUTION = 0.7  # of the club's head
 BUDGET = Budget(gradients=50, iterations=1500, quick=10)
-EFFORT = 1e-2  # weight of the mean squared torque, as a share of the limits [m²]
-RATE = 0.03  # first step of the gradients, as a share of the torque limits
-SIGMA = 0.03  # initial spread of CMA-ES, as a share of the torque limits
-TARGETS = (3.0, 9.0)  # places along x that targets come from [m]
+EFFORT = 1e-2  # weight of the mean squared torque, as a fraction of the limits [m²]
+RATE = 0.03  # first step of the gradients, as a fraction of the torque limits
+SIGMA = 0.03  # initial spread of CMA-ES, as a fraction of the torque limits
+TARGETS = (3.0, 9.0)  # range along x that targets come from [m]
 NOTE = (
     "The head is round and meets the ball at the height of its centre, so that the direction of "
     "the hit does not depend on when within a step it happens: the derivative of a plain time step "
-    "does not see that moment (docs/gradients.md)."
+    "does not include that moment (docs/gradients.md)."
 )
 EASY = (
-    "The target is one number, the way along x, so CMA-ES comes within 1 cm of it in a few "
+    "The target is one number, the distance along x, so CMA-ES comes within 1 cm of it in a few "
     "iterations; what it does not find is how to do it with little torque."
 )
 
 
-def make_task(seed: int) -> tuple[Shooting, FinalPlace]:
+def make_task(seed: int) -> tuple[Shooting, FinalPosition]:
     """Return the swing at the target that a seed chooses, and the cost of its distance."""
     model = fb.load(golfer_xml(), name="golfer")
     restitution = np.zeros(model.ngeom)
@@ -49,21 +49,21 @@ def make_task(seed: int) -> tuple[Shooting, FinalPlace]:
         unit=[limit for _, _, limit, *_ in SWING],
     )
     target = np.array([np.random.default_rng(seed).uniform(*TARGETS), 0.0, GOLF_RADIUS])
-    place = final_place(model, "ball", target)
-    cost = Sum([place, mean_effort(controls, EFFORT)])
-    return Shooting(sim, q, v, controls, cost), place
+    final = final_position(model, "ball", target)
+    cost = Sum([final, mean_effort(controls, EFFORT)])
+    return Shooting(sim, q, v, controls, cost), final
 
 
 def run(context: Context) -> Result:
     """Swing by gradients, then by CMA-ES, both from a club that falls by its own weight."""
-    problem, place = make_task(context.seed)
-    target = place.target
+    problem, final = make_task(context.seed)
+    target = final.target
     fallen = problem.rollout(np.zeros(problem.size))
     moved = float(fallen.q[-1, 2] - fallen.q[0, 2])
     outcome, ours = run_gradients(
         context,
         problem,
-        most=BUDGET.gradients,
+        max_evaluations=BUDGET.gradients,
         measure=length,
         method="projected-gradient",
         rate=RATE,
@@ -78,11 +78,11 @@ def run(context: Context) -> Result:
     )
     iterations = BUDGET.quick if context.quick else BUDGET.iterations
     best, baseline = run_cma(
-        context, problem, iterations=iterations, sigma=SIGMA, measure=length, diagonal=True
+        context, problem, max_iterations=iterations, sigma=SIGMA, measure=length, diagonal=True
     )
     ends = Ends(
-        ours=float(place.distance(roll.q)),
-        theirs=float(place.distance(problem.rollout(best).q)),
+        ours=float(final.distance(roll.q)),
+        theirs=float(final.distance(problem.rollout(best).q)),
         speed=float(np.linalg.norm(roll.v[-1, 2:5])),
     )
     return Result(
@@ -90,11 +90,11 @@ def run(context: Context) -> Result:
         baseline=baseline,
         figures={
             "unknowns": problem.size,
-            "way of the ball in the initial swing [m]": moved,
+            "travel of the ball in the initial swing [m]": moved,
             **figures(ours, baseline, ends),
         },
         claims=[
-            Claim("the initial swing touches the ball: its way [m]", moved, moved > 0.1),
+            Claim("the initial swing touches the ball: its travel [m]", moved, moved > 0.1),
             *claims(ours, baseline, ends, BUDGET, context.quick),
         ],
         notes=[NOTE, EASY],

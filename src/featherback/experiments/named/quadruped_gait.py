@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback.control.outcome import optional
+from featherback._optional import import_optional
 from featherback.experiments.context import Context
 from featherback.experiments.result import Claim, Result, Trace
 from featherback.models import quadruped_xml
@@ -32,23 +32,23 @@ NOTE = (
 )
 
 
-def round_rate(seed: int, turn: int) -> float:
+def round_rate(seed: int, number: int) -> float:
     """Return the step of Adam in a round."""
     low, high = np.log(RATES)
-    return float(np.exp(np.random.default_rng((seed, turn)).uniform(low, high)))
+    return float(np.exp(np.random.default_rng((seed, number)).uniform(low, high)))
 
 
 def train(context: Context, gait: ClockGait) -> tuple[Array, Trace]:
     """Improve a slow trot by gradients, in rounds that each start from the fastest gait so far.
 
     Returns:
-        The weights of the fastest gait met, and the trace of the negative of its speed.
+        The weights of the fastest gait found, and the trace of the negative of its speed.
     """
     import torch
 
     from featherback.experiments.neural.networks import Training
 
-    most = QUICK if context.quick else EVALUATIONS
+    evaluations = QUICK if context.quick else EVALUATIONS
     trace = context.trace("ours", "Adam (torch), gradients over half a second")
     trace.skip()
     rng = context.rng
@@ -57,26 +57,26 @@ def train(context: Context, gait: ClockGait) -> tuple[Array, Trace]:
     training = Training(context, torch.from_numpy(start.copy()))
     kept = context.kept("best")
     best = start if kept is None else kept
-    with context.progress("gradients", most) as tell:
-        while len(trace.loss) < most:
-            turn, within = divmod(len(trace.loss), ROUND)
-            if within == 0 and turn > 0:
+    with context.progress("gradients", evaluations) as update_progress:
+        while len(trace.loss) < evaluations:
+            number, within = divmod(len(trace.loss), ROUND)
+            if within == 0 and number > 0:
                 training.restart(best)
             motion, loss = gait.evaluate(training.weights)
             fastest = -trace.loss[-1] if trace.loss else -np.inf
             if motion.speed > fastest:
                 best, fastest = training.vector, motion.speed
-            training.update(loss, round_rate(context.seed, turn))
+            training.update(loss, round_rate(context.seed, number))
             trace.add(-fastest)
             context.keep(best=best)
             training.keep()
-            tell(len(trace.loss), -fastest)
+            update_progress(len(trace.loss), -fastest)
     return best, trace
 
 
 def run(context: Context) -> Result:
     """Train the network, and walk the reference gait beside it."""
-    optional(f"run {context.name}", "torch", "torch")
+    import_optional(f"run {context.name}", "torch", "torch")
     import torch
 
     from featherback.experiments.neural.gait import ClockGait, Walker, sine_gait
@@ -109,7 +109,7 @@ def run(context: Context) -> Result:
         "reference frequency [Hz]": frequency,
         "evaluations": ours.total_evaluations,
         "evaluations to the reference speed": ours.evaluations_until(-theirs.speed),
-        "least height of the trunk [m]": float(motion.q[:, 2].min()),
+        "minimum height of the trunk [m]": float(motion.q[:, 2].min()),
         "seconds": ours.total_seconds,
     }
     claims = [

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import featherback as fb
+from featherback._optional import import_optional
 from featherback.experiments.context import Context
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
 from featherback.experiments.result import Claim, Result, Trace
 from featherback.identify import Estimate, Log, Unknown, identify, unknown
-from featherback.identify.fit import load_scipy
 from featherback.models.racecar import racecar, racecar_xml
 
 Array = NDArray[np.float64]
@@ -24,10 +24,10 @@ FIRST = 0.002  # friction at the start of the search
 BOUNDS = (1e-4, 1.0)
 NEAR = 1e-3  # [m]
 ITERATIONS = 10
-RULER = 1e-3  # weight of the one measurement, the place at the end [m]
+RULER = 1e-3  # standard deviation of the one measurement, the final position [m]
 HIDDEN = (0.055, 0.3)  # friction that a seed hides; the car stops within the log [-]
 EVERY = 20  # simulator steps between rows of the noisy log
-NOISE = 1e-3  # of its places [m] and angles [rad]
+NOISE = 1e-3  # of its positions [m] and angles [rad]
 
 
 def mu_of(sim: fb.Simulator, start: float = FIRST) -> Unknown:
@@ -54,29 +54,29 @@ def slide(sim: fb.Simulator, mu: Array) -> fb.Rollout:
 
 
 def run_ours(context: Context, sim: fb.Simulator) -> tuple[Estimate, Trace]:
-    """Find the friction from one measurement: the place at the end should be the target."""
+    """Find the friction from one measurement: the final position should be the target."""
     q, v = first_state(sim)
     end = q.copy()
     end[0] = TARGET
     q_noise = np.full((2, len(q)), np.inf)
     q_noise[1, 0] = RULER
     log = Log([q, end], [v, v], q_noise=q_noise, v_noise=np.inf, every=STEPS)
-    load_scipy("run")
+    import_optional("run", "scipy.optimize", "opt")
     trace = context.trace("ours", "trust region (scipy least_squares), exact Jacobian")
-    with context.progress("gradients", ITERATIONS) as tell:
+    with context.progress("gradients", ITERATIONS) as update_progress:
 
         def report(iteration: int, cost: float, evaluations: int) -> None:
             trace.add(RULER * math.sqrt(2.0 * cost), evaluations)
-            tell(iteration, trace.loss[-1])
+            update_progress(iteration, trace.loss[-1])
 
         trace.start()
-        estimate = identify(sim, log, [mu_of(sim)], report=report, most=40)
+        estimate = identify(sim, log, [mu_of(sim)], report=report, max_evaluations=40)
     return estimate, trace
 
 
 def run_baseline(context: Context, sim: fb.Simulator) -> tuple[float, Trace]:
     """Find the friction by Brent's method, which needs no derivative."""
-    optimise = load_scipy("run")
+    scipy = import_optional("run", "scipy.optimize", "opt")
     trace = context.trace("baseline", "Brent's method, bounded (scipy minimize_scalar)")
     best = math.inf
     trace.start()
@@ -89,14 +89,14 @@ def run_baseline(context: Context, sim: fb.Simulator) -> tuple[float, Trace]:
         return miss**2
 
     loss(FIRST)
-    done = optimise.minimize_scalar(
+    result = scipy.minimize_scalar(
         loss, bounds=BOUNDS, method="bounded", options={"xatol": 1e-8, "maxiter": 60}
     )
-    return float(done.x), trace
+    return float(result.x), trace
 
 
 def identify_hidden(context: Context, sim: fb.Simulator) -> tuple[float, float, float]:
-    """Find a hidden friction from noisy places; return truth, estimate and deviation.
+    """Find a hidden friction from noisy positions; return truth, estimate and deviation.
 
     The start is known: the car stands on the floor and moves at 1 m/s.
     """
@@ -126,10 +126,10 @@ def plot_landscape(context: Context, sim: fb.Simulator, path: list[float], point
     left, right = figure.subplots(1, 2)
     left.plot(mu, miss**2, color=COLOURS[0], label="loss")
     left.plot(path, (seen - TARGET) ** 2, "o", color=COLOURS[1], label="iterations")
-    for i, place in enumerate(path[:5]):
+    for i, friction in enumerate(path[:5]):
         left.annotate(
             str(i),
-            (place, (seen[i] - TARGET) ** 2),
+            (friction, (seen[i] - TARGET) ** 2),
             xytext=(4, 4),
             textcoords="offset points",
             fontsize=8,
@@ -157,15 +157,15 @@ def claims(
     mu: float, end: tuple[float, float], near: int | None, hidden: tuple[float, float]
 ) -> list[Claim]:
     """Return what must be shown: of the friction, the end of the motion and the hidden friction."""
-    place, speed = end
+    position, speed = end
     truth, found = hidden
     error = abs(mu / closed_form() - 1.0)
     return [
         Claim("friction within 1 % of v^2 / (2 g d)", error, error < 0.01),
         Claim(
             "the car stands within 1 mm of 0.8 m [m]",
-            abs(place - TARGET),
-            abs(place - TARGET) < NEAR and speed < 1e-6,
+            abs(position - TARGET),
+            abs(position - TARGET) < NEAR and speed < 1e-6,
         ),
         Claim(
             "within 10 iterations from friction 0.002",
@@ -173,7 +173,7 @@ def claims(
             near is not None and near <= ITERATIONS,
         ),
         Claim(
-            "a hidden friction within 1 % from noisy places",
+            "a hidden friction within 1 % from noisy positions",
             abs(found / truth - 1.0),
             abs(found / truth - 1.0) < 0.01,
         ),
@@ -187,7 +187,7 @@ def run(context: Context) -> Result:
     brent, baseline = run_baseline(context, sim)
     mu = float(estimate.x[0])
     last = slide(sim, np.array([mu, FIRST]))
-    place, speed = float(last.q[0, -1, 0]), float(np.abs(last.v[0, -1, :3]).max())
+    position, speed = float(last.q[0, -1, 0]), float(np.abs(last.v[0, -1, :3]).max())
     context.record(
         racecar_xml(),
         {"q": last.q[0], "v": last.v[0], "u": np.zeros((STEPS, 0))},
@@ -207,7 +207,7 @@ def run(context: Context) -> Result:
             "friction in closed form": closed_form(),
             "friction at the start": FIRST,
             "speed at the end with the friction at the start [m/s]": still_moving,
-            "place at the end [m]": place,
+            "position at the end [m]": position,
             "speed at the end [m/s]": speed,
             "iterations to 1 mm": near,
             "simulations to 1 mm": ours.evaluations_until(NEAR),
@@ -217,13 +217,13 @@ def run(context: Context) -> Result:
             "hidden friction, relative error": found / truth - 1.0,
             "hidden friction, relative deviation": deviation / truth,
         },
-        claims=claims(mu, (place, speed), near, (truth, found)),
+        claims=claims(mu, (position, speed), near, (truth, found)),
         notes=[
             f"The search starts at friction {FIRST}, where the car does not stop within the "
             f"{STEPS * sim.dt:g} s that are simulated (it moves at {still_moving:.2f} m/s then and "
-            f"would slide {SPEED**2 / (2 * GRAVITY * FIRST):.0f} m): the loss is on the place at "
-            "that time, whose derivative is alive whether the car stands or not.",
-            "The place at rest lies half a step's way, 0.5 mm, before that of the closed form, "
-            "since the step is semi-implicit.",
+            f"would slide {SPEED**2 / (2 * GRAVITY * FIRST):.0f} m): the loss is on the position "
+            "at that time, whose derivative is not zero whether the car stands or not.",
+            "The position at rest is half a step's travel, 0.5 mm, short of the closed form, since "
+            "the step is semi-implicit.",
         ],
     )

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import featherback as fb
-from featherback.control import FinalPlace, Shooting, Sum, final_place, make_controls
+from featherback.control import FinalPosition, Shooting, Sum, final_position, make_controls
 from featherback.experiments.context import Context
 from featherback.experiments.methods import run_cma, run_gradients
 from featherback.experiments.result import Result
-from featherback.experiments.versus import Budget, Ends, claims, figures, length, mean_effort
+from featherback.experiments.target_task import Budget, Ends, claims, figures, length, mean_effort
 from featherback.models.throwing import BALL_MASS, BALL_RADIUS, JOINTS, thrower_xml
 
 Array = NDArray[np.float64]
@@ -22,9 +22,9 @@ SUMMARY = "a nine-joint arm throws a ball that rolls to rest at a target on the 
 RELEASE, STEPS = 60, 500  # steps of 5 ms: the hand opens after 0.3 s, the ball rests after 2.5 s
 GRIP = 40.0  # [N], closing until the release and opening afterwards
 BUDGET = Budget(gradients=20, iterations=500, quick=20)
-EFFORT = 5e-4  # weight of the mean squared torque, as a share of the limits [m²]
-RATE = 0.05  # first step of the gradients, as a share of the torque limits
-SIGMA = 0.1  # initial spread of CMA-ES, as a share of the torque limits
+EFFORT = 5e-4  # weight of the mean squared torque, as a fraction of the limits [m²]
+RATE = 0.05  # first step of the gradients, as a fraction of the torque limits
+SIGMA = 0.1  # initial spread of CMA-ES, as a fraction of the torque limits
 TARGETS = ((1.2, -0.4), (2.0, 0.4))  # corners of the part of the floor that targets come from [m]
 NOTE = (
     "A target is two numbers, so CMA-ES comes within 1 cm of it in tens of iterations, whatever "
@@ -33,17 +33,17 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class Task:
-    """The throw as an optimisation.
+class ThrowTask:
+    """The throw as an optimization.
 
     Attributes:
         problem: cost of the unknowns.
-        place: half the squared distance from the target at the end [m²].
+        final: half the squared distance from the target at the end [m²].
         target: float64[3], [m].
     """
 
     problem: Shooting
-    place: FinalPlace
+    final: FinalPosition
     target: Array
 
 
@@ -62,7 +62,7 @@ def hold_torque(sim: fb.Simulator, q: Array) -> Array:
     return np.concatenate([bias + weight * pull, [-GRIP, -GRIP]])
 
 
-def make_task(seed: int) -> Task:
+def make_task(seed: int) -> ThrowTask:
     """Return the throw at the target that a seed chooses."""
     model = fb.load(thrower_xml(), name="thrower")
     sim = fb.Simulator(model, threads=min(os.cpu_count() or 1, 8))
@@ -72,16 +72,16 @@ def make_task(seed: int) -> Task:
     limits = [limit for _, _, _, _, limit, *_ in JOINTS]
     controls = make_controls(model, base, free=range(len(JOINTS)), active=RELEASE, unit=limits)
     target = np.array([*np.random.default_rng(seed).uniform(*TARGETS), BALL_RADIUS])
-    place = final_place(model, "ball", target)
-    cost = Sum([place, mean_effort(controls, EFFORT)])
-    return Task(Shooting(sim, q, v, controls, cost), place, target)
+    final = final_position(model, "ball", target)
+    cost = Sum([final, mean_effort(controls, EFFORT)])
+    return ThrowTask(Shooting(sim, q, v, controls, cost), final, target)
 
 
 def run(context: Context) -> Result:
     """Throw by gradients, then by CMA-ES, both from gravity compensation alone."""
     task = make_task(context.seed)
     outcome, ours = run_gradients(
-        context, task.problem, most=BUDGET.gradients, measure=length, rate=RATE
+        context, task.problem, max_evaluations=BUDGET.gradients, measure=length, rate=RATE
     )
     roll = task.problem.rollout(outcome.x)
     context.record(
@@ -93,11 +93,11 @@ def run(context: Context) -> Result:
     )
     iterations = BUDGET.quick if context.quick else BUDGET.iterations
     best, baseline = run_cma(
-        context, task.problem, iterations=iterations, sigma=SIGMA, measure=length, diagonal=True
+        context, task.problem, max_iterations=iterations, sigma=SIGMA, measure=length, diagonal=True
     )
     ends = Ends(
-        ours=float(task.place.distance(roll.q)),
-        theirs=float(task.place.distance(task.problem.rollout(best).q)),
+        ours=float(task.final.distance(roll.q)),
+        theirs=float(task.final.distance(task.problem.rollout(best).q)),
         speed=float(np.linalg.norm(roll.v[-1, 9:12])),
     )
     return Result(

@@ -1,7 +1,7 @@
 """The quadruped's gaits: sine gaits and networks driven by a clock, over eight seconds.
 
 A gait is open loop, so its controls are known before the motion. The gradient of the distance over
-eight seconds of contacts says little about a change that is not tiny; what is followed here is the
+eight seconds of contacts is valid for tiny changes only; what is followed here is the
 gradient over half a second from each of the states that the gait passes through, all at once.
 """
 
@@ -27,7 +27,7 @@ SECONDS = DT * STEPS
 TROT = (1.0, -1.0, -1.0, 1.0)  # sign of each leg's swing: FR, FL, RR, RL
 NETWORK = Network((2, 128, 128, 8))  # sine and cosine of the clock -> servo targets
 SKIP = (2, 8)  # weights from the clock straight to the servos, after those of the network
-UPRIGHT = 1.0  # weight of tilt and turn, as squares of their sines [m/s]
+UPRIGHT = 1.0  # weight of tilt and yaw, as squares of their sines [m/s]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def sine_gait(walker: Walker, amplitude: float, phase: float, frequency: float) 
 
 @dataclass(frozen=True)
 class ClockGait:
-    """A network that turns a clock into servo targets.
+    """A network that maps a clock to servo targets.
 
     Attributes:
         walker: the robot.
@@ -133,7 +133,7 @@ class ClockGait:
     def evaluate(self, weights: Tensor) -> tuple[Motion, Tensor]:
         """Return the motion, and a loss whose gradient improves the gait.
 
-        The loss is the mean over segments of tilt and turn less speed [m/s]; each segment starts
+        The loss is the mean over segments of tilt and yaw less speed [m/s]; each segment starts
         from the state that the motion has there, which is taken as given.
         """
         u = self.controls(weights)
@@ -144,5 +144,5 @@ class ClockGait:
         speed = (roll.q[:, -1, 0] - q[:, 0]).mean() / (SEGMENT * DT)
         w, x, y, z = roll.q[..., 3:7].unbind(-1)
         tilt = 2.0 * (x.square() + y.square())
-        turn = (2.0 * (w * z + x * y)).square()
-        return motion, UPRIGHT * (tilt + turn).mean() - speed
+        yaw = (2.0 * (w * z + x * y)).square()
+        return motion, UPRIGHT * (tilt + yaw).mean() - speed

@@ -26,7 +26,7 @@ CELL = 0.05  # edge of the cells by which it is made even [m]
 
 
 @dataclass(frozen=True)
-class Motions:
+class ReachBatch:
     """What the arm did, for many targets at once.
 
     Attributes:
@@ -67,7 +67,7 @@ class Reach:
         rng = np.random.default_rng(key)
         return torch.from_numpy(self.points[rng.choice(POSES, count, p=self.chances)])
 
-    def move(self, weights: Tensor, targets: Tensor) -> Motions:
+    def move(self, weights: Tensor, targets: Tensor) -> ReachBatch:
         """Move from the upright arm at rest towards each target.
 
         Args:
@@ -92,7 +92,7 @@ class Reach:
             tip = fbt.site_positions(self.sim, q)[:, 0]
             distances.append(torch.linalg.vector_norm(tip - goal, dim=-1))
         qs, vs = (torch.cat(parts, 1) for parts in zip(*states, strict=True))
-        return Motions(qs, vs, torch.cat(controls, 1), torch.stack(distances))
+        return ReachBatch(qs, vs, torch.cat(controls, 1), torch.stack(distances))
 
     def loss(self, weights: Tensor, targets: Tensor) -> Tensor:
         """Return the distance after the first decisions, averaged over time and targets [m]."""
@@ -106,7 +106,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Population:
-    """What CMA-ES minimises: the loss of the weights over a fixed batch of targets."""
+    """What CMA-ES minimizes: the loss of the weights over a fixed batch of targets."""
 
     reach: Reach
     targets: Tensor
@@ -118,12 +118,12 @@ class Population:
 
     @property
     def lower(self) -> Array:
-        """Least weights: none."""
+        """Lower bounds: none."""
         return np.full(self.size, -np.inf)
 
     @property
     def upper(self) -> Array:
-        """Largest weights: none."""
+        """Upper bounds: none."""
         return np.full(self.size, np.inf)
 
     def values(self, x: Array) -> Array:

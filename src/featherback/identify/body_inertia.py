@@ -1,4 +1,4 @@
-"""A whole body as unknown: ten numbers that always stand for a body that could exist."""
+"""The inertia of one body as ten unknowns that always stand for a body that could exist."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class BodyInertia:
 
     @property
     def lower(self) -> Array:
-        """None."""
+        """No bounds."""
         return np.full(10, -np.inf)
 
     @property
     def upper(self) -> Array:
-        """None."""
+        """No bounds."""
         return np.full(10, np.inf)
 
     @property
@@ -75,26 +75,26 @@ class BodyInertia:
             params[name][self.body] = value
 
     def tangents(self, x: Array) -> list[dict[str, Array]]:
-        """Return how the parameters follow each of the ten numbers."""
+        """Return the derivative of the parameters with respect to each of the ten numbers."""
         values = from_log_cholesky(x)
         sizes = {name: int(np.size(value)) for name, value in values.items()}
         total = sum(sizes.values())
         # one backward pass for each physical number, all in one batch
         bars: dict[str, Array] = {}
-        places: dict[str, slice] = {}
+        slices: dict[str, slice] = {}
         at = 0
         for name, size in sizes.items():
-            places[name] = slice(at, at + size)
-            bars[name] = np.eye(total)[:, places[name]].reshape(total, *np.shape(values[name]))
+            slices[name] = slice(at, at + size)
+            bars[name] = np.eye(total)[:, slices[name]].reshape(total, *np.shape(values[name]))
             at += size
         matrix = from_log_cholesky_vjp(np.tile(x, (total, 1)), bars)
         out: list[dict[str, Array]] = []
         for i in range(10):
             tangent: dict[str, Array] = {}
             for name, value in values.items():
-                whole = np.zeros((self.bodies, *np.shape(value)))
-                whole[self.body] = matrix[places[name], i].reshape(np.shape(value))
-                tangent[name] = whole
+                full = np.zeros((self.bodies, *np.shape(value)))
+                full[self.body] = matrix[slices[name], i].reshape(np.shape(value))
+                tangent[name] = full
             out.append(tangent)
         return out
 
@@ -102,7 +102,7 @@ class BodyInertia:
 def inertia_of(sim: Simulator, body: str | int) -> BodyInertia:
     """Return the ten unknown numbers of a body: mass, centre of mass and inertia.
 
-    They have no bounds: whatever the optimiser tries, a body with these values could exist.
+    They have no bounds: whatever the optimizer tries, a body with these values could exist.
 
     Args:
         sim: the simulator; its values are the start.
@@ -120,8 +120,8 @@ def inertia_of(sim: Simulator, body: str | int) -> BodyInertia:
     # the inertia is written in the frame of body_iquat
     w, x, y, z = params["body_iquat"] / np.linalg.norm(params["body_iquat"])
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    turn = np.eye(3) + 2.0 * (w * cross + cross @ cross)
-    inertia = turn @ full @ turn.T
+    rotation = np.eye(3) + 2.0 * (w * cross + cross @ cross)
+    inertia = rotation @ full @ rotation.T
     theta = to_log_cholesky(params["body_mass"], params["body_ipos"], 0.5 * (inertia + inertia.T))
     name = sim.model.body_names[number] or f"body {number}"
     return BodyInertia(number, name, theta, sim.model.nbody)

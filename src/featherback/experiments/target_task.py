@@ -1,9 +1,9 @@
 """What experiments share that bring a ball to a target: their loss, figures and claims.
 
 The loss is a length: the root of the squared distance from the target plus the squared torques,
-as shares of their limits, averaged over unknowns, times `EFFORT`. A loss below 1 cm therefore
+as fractions of their limits, averaged over unknowns, times `EFFORT`. A loss below 1 cm therefore
 implies a distance below 1 cm. Without the second term any torques that lead to the target are as
-good as any others, and a target of one or two numbers says nothing about hundreds of unknowns.
+good as any others: a target of one or two numbers does not determine hundreds of unknowns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where the ball ended.
+    """Final states of the ball.
 
     Attributes:
         ours: distance from the target under our controls [m].
@@ -89,7 +89,7 @@ def figures(ours: Trace, baseline: Trace, ends: Ends) -> dict[str, float | None]
 
 
 def claims(ours: Trace, baseline: Trace, ends: Ends, budget: Budget, quick: bool) -> list[Claim]:
-    """Return the claims; what needs CMA-ES's whole budget is not judged in a quick run."""
+    """Return the claims; what needs CMA-ES's full budget is not judged in a quick run."""
     reached, theirs = ours.loss[-1], baseline.loss[-1]
     spent = ours.evaluations_until(NEAR)
     ratio = baseline.total_seconds / ours.total_seconds

@@ -49,16 +49,16 @@ class StageCost(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Tracking:
-    """Half the weighted squares of the way to a goal, of velocity and of control.
+    """Half the weighted squares of the distance to a goal, of velocity and of control.
 
     Attributes:
         model: the model.
         q: float64[nq], where to go.
         v: float64[nv], the velocity to have.
         u: float64[nu], the control from which effort is measured.
-        running: float64[2 nv], weights of (way, velocity) at every step but the last.
+        running: float64[2 nv], weights of (q error, v error) at every step but the last.
         effort: float64[nu], weights of the control.
-        final: float64[2 nv], weights of (way, velocity) at the last step.
+        final: float64[2 nv], weights of (q error, v error) at the last step.
     """
 
     model: Model
@@ -70,7 +70,7 @@ class Tracking:
     final: Array
 
     def errors(self, q: Array, v: Array) -> Array:
-        """Return (way from the goal, velocity error), float64[..., 2 nv]."""
+        """Return (tangent from the goal to q, velocity error), float64[..., 2 nv]."""
         return np.concatenate([difference(self.model, self.q, q), v - self.v], axis=-1)
 
     def total(self, q: Array, v: Array, u: Array) -> Array:
@@ -81,7 +81,7 @@ class Tracking:
         return 0.5 * ((state + control).sum(axis=-1) + squares[..., -1, :] @ self.final)
 
     def expand(self, q: Array, v: Array, u: Array) -> Expansion:
-        """Return the derivatives; second ones of turns are those of the linearised turn."""
+        """Return the derivatives; second ones of rotations are those of their linearization."""
         steps, n = u.shape[0], 2 * self.model.nv
         weights = np.concatenate([np.tile(self.running, (steps, 1)), self.final[None]])
         return Expansion(
@@ -117,7 +117,7 @@ def tracking(
 
     Raises:
         ShapeError: where an array does not fit the model.
-        ParameterError: for weights that are negative, NaN, or differ within a turn.
+        ParameterError: for weights that are negative, NaN, or differ within a rotation.
     """
     where, n = "tracking()", 2 * model.nv
     weights = {
@@ -130,15 +130,15 @@ def tracking(
             raise ParameterError(f"{where}: {name} holds {array.min():g}; it must be >= 0.")
     if np.any(weights["effort"] == 0.0):
         raise ParameterError(
-            f"{where}: effort holds 0; it must be above 0, or the control is not determined."
+            f"{where}: effort holds 0; it must be > 0, or the control is not determined."
         )
     for block in rotation_blocks(model):
         for name in ("running", "final"):
-            turn = weights[name][block]
-            if np.ptp(turn) != 0.0:
+            three = weights[name][block]
+            if np.ptp(three) != 0.0:
                 raise ParameterError(
-                    f"{where}: {name}[{block.start}:{block.stop}] is {turn.tolist()}; the three "
-                    "weights of a turn must be equal."
+                    f"{where}: {name}[{block.start}:{block.stop}] is {three.tolist()}; the three "
+                    "weights of a rotation must be equal."
                 )
     return Tracking(
         model=model,

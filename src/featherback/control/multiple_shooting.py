@@ -1,7 +1,7 @@
 """Multiple shooting: a long horizon cut into segments whose states are unknowns too.
 
-The segments are worlds of one batch. Between them the end of one must meet the start of the next:
-the gaps are closed by an augmented Lagrangian, whose inner problems are solved by `optimise`. A
+The segments are worlds of one batch. The end of each must meet the start of the next: the gaps
+(defects) are closed by an augmented Lagrangian, whose inner problems are solved by `optimize`. A
 segment is short, so its gradient does not grow as that of the whole horizon does.
 """
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._checks import check_integer, is_integer
 from featherback.control.controls import real_array
-from featherback.control.problem import Shooting
-from featherback.control.shooting import optimise
-from featherback.errors import OptimisationError, ParameterError
-from featherback.sim.inputs import is_whole
+from featherback.control.optimize import optimize
+from featherback.control.shooting import Shooting
+from featherback.errors import OptimizationError, ParameterError
 
 Array = NDArray[np.float64]
 GROWTH = 5.0  # of the penalty, where the gaps do not shrink fast enough
 RATE = 0.01  # first step of a round, in units of the unknowns
-SHRINK = 0.25  # what is fast enough, from one round to the next
+SHRINK = 0.25  # a gap that shrinks less than this in a round makes the penalty grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Segments:
         rollout_cost: cost of one rollout of the controls from the start; where the motion is
             unstable it differs, since the gaps that are left grow: follow q and v by feedback.
         gap: largest gap between segments that is left, in units of q and v.
-        rounds: number of outer rounds.
+        rounds: number of outer iterations.
         evaluations: gradient evaluations; one covers all segments.
     """
 
@@ -68,7 +68,7 @@ class _Lagrangian:
 
     @property
     def node(self) -> int:
-        """Numbers of one state."""
+        """Size of one state (q, v)."""
         return len(self.problem.q) + len(self.problem.v)
 
     @property
@@ -78,13 +78,13 @@ class _Lagrangian:
 
     @property
     def lower(self) -> Array:
-        """Least z; states are free."""
+        """Lower bounds of z; states are free."""
         free = np.full((self.segments - 1) * self.node, -np.inf)
         return np.concatenate([self.problem.lower, free])
 
     @property
     def upper(self) -> Array:
-        """Largest z; states are free."""
+        """Upper bounds of z; states are free."""
         free = np.full((self.segments - 1) * self.node, np.inf)
         return np.concatenate([self.problem.upper, free])
 
@@ -96,7 +96,7 @@ class _Lagrangian:
         """Return the value and its gradient at z."""
         problem, n = self.problem, self.segments
         nq = len(problem.q)
-        u = problem.controls.expand(x[: problem.size].reshape(1, *problem.controls.shape))
+        u = problem.controls.expand(x[None, : problem.size])
         nodes = x[problem.size :].reshape(n - 1, self.node)
         states = np.concatenate([[np.concatenate([problem.q, problem.v])], nodes])
         length = u.shape[1] // n
@@ -133,70 +133,72 @@ def multiple_shooting(
     start: ArrayLike | None = None,
     states: tuple[ArrayLike, ArrayLike] | None = None,
     penalty: float = 1.0,
-    rounds: int = 20,
-    most: int = 50,
+    max_rounds: int = 20,
+    max_evaluations: int = 50,
     tolerance: float = 1e-6,
-    settled: float = 1e-3,
+    cost_tolerance: float = 1e-3,
 ) -> Segments:
-    """Minimise the cost of a long rollout with free states between its segments.
+    """Minimize the cost of a long rollout with free states between its segments.
 
     Args:
         problem: the rollout and its cost.
         segments: number of segments, which must divide the number of steps.
-        start: first guess of the controls' unknowns; zero when None.
-        states: first guess of the later segments' starts, q real[segments - 1, nq] and
+        start: initial guess of the controls' unknowns; zero when None.
+        states: initial guess of the later segments' initial states, q real[segments - 1, nq] and
             v real[segments - 1, nv]; those of the guess's rollout when None.
-        penalty: first weight of the squared gaps.
-        rounds: most outer rounds.
-        most: gradient evaluations of one round; one covers all segments.
+        penalty: initial weight of the squared gaps.
+        max_rounds: maximum number of outer iterations.
+        max_evaluations: maximum number of gradient evaluations in one round; one covers all
+            segments.
         tolerance: largest gap at which it stops, in units of q and v.
-        settled: relative change of the cost in one round at which it stops.
+        cost_tolerance: relative change of the cost in one round at which it stops.
 
     Returns:
         The controls, the trajectories of the segments, and the gap that is left.
 
     Raises:
-        OptimisationError: where the gaps do not close, or a segment leaves the finite numbers.
+        OptimizationError: where the gaps do not close, or a segment becomes non-finite.
         ParameterError: for a number of segments that does not divide the steps, or a bad guess.
     """
     where, steps = "multiple_shooting()", len(problem.controls.base)
+    check_integer(where, "max_rounds", max_rounds)
     _check_options(where, steps, segments, penalty)
     given = np.zeros(problem.size) if start is None else np.ravel(start)
     x = real_array(where, "start", given, (problem.size,)).clip(problem.lower, problem.upper)
     nodes = _nodes(where, problem, x, segments, states)
     inner = _Lagrangian(problem, segments, penalty, np.zeros_like(nodes))
-    z, spent = np.concatenate([x, nodes.ravel()]), 0
+    z, evaluations = np.concatenate([x, nodes.ravel()]), 0
     before = last = np.inf
-    for turn in range(1, rounds + 1):
-        outcome = optimise(inner, start=z, most=most, rate=RATE)
-        z, spent = outcome.x, spent + outcome.total_evaluations + 1
+    for number in range(1, max_rounds + 1):
+        outcome = optimize(inner, start=z, max_evaluations=max_evaluations, rate=RATE)
+        z, evaluations = outcome.x, evaluations + outcome.total_evaluations + 1
         value = inner.gradient(z)[0]
         gap, change, last = float(np.abs(inner.gaps).max()), abs(value - last), value
-        if gap <= tolerance and change <= settled * abs(value):
-            return _closed(inner, z[: problem.size], gap, turn, spent)
+        if gap <= tolerance and change <= cost_tolerance * abs(value):
+            return _segments(inner, z[: problem.size], gap, number, evaluations)
         inner.multipliers = inner.multipliers + inner.penalty * inner.gaps
         if gap > SHRINK * before:
             inner.penalty *= GROWTH
         before = gap
-    raise OptimisationError(
-        f"{where}: after {rounds} rounds a gap of {before:.3g} is left between segments (tolerance "
-        f"{tolerance:g}), or the cost {last:.6g} still falls; allow more rounds or evaluations, or "
-        "give a better first guess."
+    raise OptimizationError(
+        f"{where}: after {max_rounds} rounds a gap of {before:.3g} is left between segments "
+        f"(tolerance {tolerance:g}), or the cost {last:.6g} still decreases; increase max_rounds "
+        "or max_evaluations, or give a better initial guess."
     )
 
 
 def _check_options(where: str, steps: int, segments: int, penalty: float) -> None:
-    """Refuse options that have no meaning."""
-    if not is_whole(segments) or segments < 2 or steps % segments:
+    """Raise ParameterError for options out of range."""
+    if not is_integer(segments) or segments < 2 or steps % segments:
         raise ParameterError(
-            f"{where}: segments is {segments!r}; it must be a whole number >= 2 that divides the "
+            f"{where}: segments is {segments!r}; it must be an integer >= 2 that divides the "
             f"{steps} steps."
         )
     if not (np.isfinite(penalty) and penalty > 0.0):
-        raise ParameterError(f"{where}: penalty is {penalty}; it must be a finite number above 0.")
+        raise ParameterError(f"{where}: penalty is {penalty}; it must be a finite number > 0.")
 
 
-def _closed(inner: _Lagrangian, x: Array, gap: float, rounds: int, spent: int) -> Segments:
+def _segments(inner: _Lagrangian, x: Array, gap: float, rounds: int, evaluations: int) -> Segments:
     """Return the result of segments that meet."""
     assert inner.joined is not None
     q, v, u = inner.joined
@@ -209,7 +211,7 @@ def _closed(inner: _Lagrangian, x: Array, gap: float, rounds: int, spent: int) -
         rollout_cost=inner.problem.value(x),
         gap=gap,
         rounds=rounds,
-        evaluations=spent,
+        evaluations=evaluations,
     )
 
 
@@ -220,14 +222,14 @@ def _nodes(
     segments: int,
     states: tuple[ArrayLike, ArrayLike] | None,
 ) -> Array:
-    """Return the first guess of the later segments' starts, float64[segments - 1, nq + nv]."""
+    """Return the guess of the later segments' initial states, float64[segments - 1, nq + nv]."""
     if states is None:
         roll = problem.rollout(x)
         rows = np.arange(1, segments) * (len(problem.controls.base) // segments)
         guess = np.concatenate([roll.q[rows], roll.v[rows]], axis=1).astype(np.float64)
         if not np.all(np.isfinite(guess)):
-            raise OptimisationError(
-                f"{where}: the first guess leaves the finite numbers; pass states=."
+            raise OptimizationError(
+                f"{where}: the rollout of the initial guess becomes non-finite; pass states=."
             )
         return guess
     q = real_array(where, "states[0]", states[0], (segments - 1, len(problem.q)))
@@ -237,8 +239,8 @@ def _nodes(
 
 def _join(parts: Array) -> Array:
     """Return [segments, length + 1, n] as one trajectory [1, segments * length + 1, n]."""
-    whole = parts[:, :-1].reshape(-1, parts.shape[-1])
-    return np.concatenate([whole, parts[-1, -1:]])[None]
+    joined = parts[:, :-1].reshape(-1, parts.shape[-1])
+    return np.concatenate([joined, parts[-1, -1:]])[None]
 
 
 def _cut(bar: Array | None, like: Array) -> Array:

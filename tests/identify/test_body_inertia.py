@@ -70,7 +70,7 @@ def test_a_body_is_found() -> None:
     # all joints meet in one point, about which mass, first moments and inertia act: of ten
     # numbers nine, since mass and centre act by their product alone
     (direction,) = estimate.unresolved(within=1e3)
-    assert "half log mass of lower" in direction.shares
+    assert "half log mass of lower" in direction.components
     assert np.isinf(direction.deviation)
     values = estimate.params
     found = sim.rollout([-0.4, 0.1, 0.2], [1.0, 0.0, 0.0], -u, params=dict(values))

@@ -1,4 +1,4 @@
-"""Refusals read off the compiled model, where defaults and classes are already resolved."""
+"""What is not supported, found in the compiled model, where defaults and classes are resolved."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ _TRANSMISSIONS = {
 }
 
 
-def refuse_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
-    """Refuse fields that must be zero, and set them to zero."""
+def check_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
+    """Find fields that must be zero and are not, and set them to zero."""
     for rule in FIELD_RULES:
         values = getattr(model, rule.field, None)
         if values is None:
@@ -116,7 +116,7 @@ def refuse_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) -
         active = np.flatnonzero(np.any(values != 0, axis=axes))
         numbers = active if not rule.field.startswith("dof_") else model.dof_jntid[active]
         for number in dict.fromkeys(numbers.tolist()):
-            findings.refuse(
+            findings.add_unsupported(
                 locator.at(rule.kind, number),
                 f"{rule.what} is not supported",
                 rule.anchor,
@@ -125,15 +125,15 @@ def refuse_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) -
         values[:] = 0
 
 
-def refuse_options(model: mujoco.MjModel, where: str, findings: Findings) -> None:
-    """Refuse a fluid and the contact override, and switch them off."""
+def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None:
+    """Find a fluid and the contact override, and switch them off."""
     import mujoco
 
     option = model.opt
     for name, unit in (("density", "kg/m³"), ("viscosity", "Pa·s")):
         value = float(getattr(option, name))
         if value != 0:
-            findings.refuse(
+            findings.add_unsupported(
                 where,
                 f"{name} is {value:.12g} {unit}, but fluid forces are not supported",
                 "fluid",
@@ -142,7 +142,7 @@ def refuse_options(model: mujoco.MjModel, where: str, findings: Findings) -> Non
             setattr(option, name, 0.0)
     override = int(mujoco.mjtEnableBit.mjENBL_OVERRIDE)
     if option.enableflags & override:
-        findings.refuse(
+        findings.add_unsupported(
             where,
             "the contact override (flag override) is not supported",
             "flags",
@@ -151,16 +151,16 @@ def refuse_options(model: mujoco.MjModel, where: str, findings: Findings) -> Non
         option.enableflags &= ~override
 
 
-def refuse_actuators(
+def acting_actuators(
     model: mujoco.MjModel, dead: set[int], locator: Locator, findings: Findings
 ) -> NDArray[np.bool_]:
-    """Refuse transmissions that are not joints.
+    """Return which actuators act; transmissions that are not joints are not supported.
 
     Args:
-        model: the compiled model; refused actuators lose their gain and bias.
-        dead: actuators refused before compilation.
-        locator: finds places in the user's file.
-        findings: receives the problems.
+        model: the compiled model; actuators that do not act lose their gain and bias.
+        dead: actuators whose law is not supported.
+        locator: finds locations in the user's file.
+        findings: receives what is not supported.
 
     Returns:
         bool[nu], which actuators act.
@@ -174,7 +174,7 @@ def refuse_actuators(
             keep[number] = False
         elif kind != mujoco.mjtTrn.mjTRN_JOINT:
             word = _TRANSMISSIONS.get(kind.name.removeprefix("mjTRN_"), "this")
-            findings.refuse(
+            findings.add_unsupported(
                 locator.at("actuator", number),
                 f"an actuator with {word} transmission is not supported",
                 "transmission",
@@ -196,13 +196,13 @@ def refuse_actuators(
     return keep
 
 
-def refuse_equalities(
+def acting_equalities(
     model: mujoco.MjModel, locator: Locator, findings: Findings
 ) -> NDArray[np.bool_]:
-    """Refuse equality constraints other than connect, weld and joint.
+    """Return which equality constraints act; connect, weld and joint are supported.
 
     Returns:
-        bool[neq], which constraints act.
+        bool[neq].
     """
     import mujoco
 
@@ -212,7 +212,7 @@ def refuse_equalities(
         kind = mujoco.mjtEq(model.eq_type[number])
         if kind not in known:
             word = kind.name.removeprefix("mjEQ_").lower()
-            findings.refuse(
+            findings.add_unsupported(
                 locator.at("equality", number),
                 f"equality constraints of type {word} are not supported",
                 "equality",
@@ -243,8 +243,8 @@ _TENDON_EFFECTS = {
 }
 
 
-def refuse_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
-    """Refuse tendons that exert forces of their own, and list those that do nothing."""
+def check_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
+    """Find tendons that exert forces of their own, and list those that do nothing."""
     for number in range(model.ntendon):
         effects = [
             word
@@ -256,7 +256,7 @@ def refuse_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) 
             findings.note("ignored", where, "the tendon exerts no force of its own.")
             continue
         listed = " and ".join(dict.fromkeys(effects))
-        findings.refuse(
+        findings.add_unsupported(
             where,
             f"tendons are not supported, and this one has {listed}",
             "tendon",
@@ -267,36 +267,35 @@ def refuse_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) 
             getattr(model, name)[:] = 0
 
 
-def refuse_pairs(
+def supported_pairs(
     model: mujoco.MjModel, found: Pairs, locator: Locator, findings: Findings
 ) -> Pairs:
-    """Refuse pairs of shapes without a collision routine, and condim 4 and 6.
+    """Return the pairs of shapes that have a collision routine, with condim 1 or 3.
 
-    Returns:
-        The pairs that stay, with condim 1 or 3.
+    What is not supported: the other pairs, and condim 4 and 6.
     """
     types = model.geom_type
     good = pairing.is_supported(types[found.geom1], types[found.geom2])
     bad = found.select(~good)
     for first, second in zip(bad.geom1[:MAX_PAIR_NOTICES], bad.geom2, strict=False):
-        _refuse_pair(model, int(first), int(second), locator, findings)
+        _add_pair(model, int(first), int(second), locator, findings)
     rest = len(bad) - MAX_PAIR_NOTICES
     if rest > 0:
-        findings.refuse(
+        findings.add_unsupported(
             locator.shown,
             f"{rest} more pairs of shapes have no collision routine yet",
             "pairs",
             drop=f"{rest} more pairs of shapes are left out: they pass through each other.",
         )
     kept = found.select(good)
-    _refuse_condim(model, kept, locator, findings)
-    _refuse_anisotropy(model, kept, locator, findings)
+    _check_condim(model, kept, locator, findings)
+    _check_anisotropy(model, kept, locator, findings)
     condim = np.where(kept.condim == 1, 1, 3).astype(np.int32)
     return Pairs(kept.geom1, kept.geom2, condim, kept.friction, kept.explicit)
 
 
 def geom_label(model: mujoco.MjModel, number: int) -> str:
-    """Return how a geom is called in a sentence: its name, or its number and body."""
+    """Return how a geom is called in a message: its name, or its number and body."""
     name = model.geom(number).name
     if name:
         return f'"{clip(name)}"'
@@ -304,15 +303,15 @@ def geom_label(model: mujoco.MjModel, number: int) -> str:
     return f'geom {number} of body "{clip(body)}"'
 
 
-def _refuse_pair(
+def _add_pair(
     model: mujoco.MjModel, first: int, second: int, locator: Locator, findings: Findings
 ) -> None:
-    """Refuse one pair of geoms by name."""
+    """Add one pair of geoms, by name, that has no collision routine."""
     names = [
         f"{pairing.type_name(int(model.geom_type[number]))} {geom_label(model, number)}"
         for number in (first, second)
     ]
-    findings.refuse(
+    findings.add_unsupported(
         locator.at("geom", first),
         f"{names[0]} against {names[1]} has no collision routine yet",
         "pairs",
@@ -320,10 +319,8 @@ def _refuse_pair(
     )
 
 
-def _refuse_condim(
-    model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings
-) -> None:
-    """Refuse torsional and rolling friction, once per geom or explicit pair."""
+def _check_condim(model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings) -> None:
+    """Find torsional and rolling friction, once per geom or explicit pair."""
     high = kept.select(kept.condim > 3)
     causes: dict[tuple[str, int], int] = {}
     for first, second, condim, explicit in zip(
@@ -336,7 +333,7 @@ def _refuse_condim(
             if model.geom_condim[number] == condim:
                 causes[("geom", number)] = int(condim)
     for (kind, number), condim in causes.items():
-        findings.refuse(
+        findings.add_unsupported(
             locator.at(kind, number),
             f"condim is {condim}, but only 1 and 3 are supported",
             "condim",
@@ -345,14 +342,14 @@ def _refuse_condim(
         )
 
 
-def _refuse_anisotropy(
+def _check_anisotropy(
     model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings
 ) -> None:
-    """Refuse explicit pairs whose two sliding frictions differ."""
+    """Find explicit pairs whose two sliding frictions differ."""
     for number in kept.explicit[kept.explicit >= 0].tolist():
         first, second = model.pair_friction[number, :2]
         if first != second and model.pair_dim[number] > 1:
-            findings.refuse(
+            findings.add_unsupported(
                 locator.at("pair", number),
                 f"the two sliding frictions differ: {first:.6g} and {second:.6g}",
                 "condim",

@@ -54,6 +54,6 @@ def struck_chain(links: int = 10) -> Model:
         The loaded model.
 
     Raises:
-        ModelError: if ``links`` is not a whole number of at least 1.
+        ModelError: if ``links`` is not an integer >= 1.
     """
     return load(struck_chain_xml(links), name="struck-chain")

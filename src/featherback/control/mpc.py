@@ -1,4 +1,4 @@
-"""Receding-horizon control: plan ahead at every step, apply the first control, plan again."""
+"""Model predictive control: plan ahead at every step, apply the first control, plan again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._checks import check_integer
 from featherback.control.ilqr import Policy, ilqr
-from featherback.control.quadratic import StageCost
-from featherback.errors import OptimisationError, ParameterError
+from featherback.control.quadratic_cost import StageCost
+from featherback.errors import OptimizationError, ParameterError
 from featherback.sim import Simulator
 
 Array = NDArray[np.float64]
@@ -23,16 +24,16 @@ class RecedingHorizon:
         sim: the simulator it plans with; a longer step than the plant's makes it look further.
         cost: cost of a plan.
         guess: float64[horizon, nu], the controls from which the next plan starts.
-        iterations: iterations of one plan.
-        lower: least control; the model's control range when None.
-        upper: largest control; the model's control range when None.
+        max_iterations: maximum number of iLQR iterations of one plan.
+        lower: lower limits of u; the model's control range when None.
+        upper: upper limits of u; the model's control range when None.
         plan: the last plan; None before the first.
     """
 
     sim: Simulator
     cost: StageCost
     guess: Array
-    iterations: int = 3
+    max_iterations: int = 3
     lower: ArrayLike | None = None
     upper: ArrayLike | None = None
     plan: Policy | None = field(default=None)
@@ -51,7 +52,7 @@ class RecedingHorizon:
         """Plan from a state and return the control to apply, float64[nu].
 
         Raises:
-            OptimisationError: where no plan can be made from this state.
+            OptimizationError: where no plan can be made from this state.
         """
         self.plan = ilqr(
             self.sim,
@@ -61,7 +62,7 @@ class RecedingHorizon:
             self.cost,
             lower=self.lower,
             upper=self.upper,
-            most=self.iterations,
+            max_iterations=self.max_iterations,
         )
         # the next plan starts one step later, and ends by holding the last control
         self.guess = np.concatenate([self.plan.u[1:], self.plan.u[-1:]])
@@ -69,8 +70,8 @@ class RecedingHorizon:
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedLoop:
-    """What a plant did under a controller.
+class ClosedLoopTrajectory:
+    """The trajectory of a plant under a controller.
 
     Attributes:
         q: float64[steps + 1, nq].
@@ -91,7 +92,7 @@ def run_closed_loop(
     steps: int,
     *,
     every: int = 1,
-) -> ClosedLoop:
+) -> ClosedLoopTrajectory:
     """Run a plant under a controller.
 
     Args:
@@ -104,16 +105,14 @@ def run_closed_loop(
         every: steps of the plant for which one control holds.
 
     Returns:
-        The motion.
+        The trajectory of the plant.
 
     Raises:
-        OptimisationError: where no plan can be made, with the step.
+        OptimizationError: where no plan can be made, with the step.
     """
     model = plant.model
-    if steps < 1 or every < 1:
-        raise ParameterError(
-            f"run_closed_loop(): steps is {steps} and every is {every}; both must be at least 1."
-        )
+    check_integer("run_closed_loop()", "steps", steps)
+    check_integer("run_closed_loop()", "every", every)
     qs, vs = np.empty((steps + 1, model.nq)), np.empty((steps + 1, model.nv))
     us = np.empty((steps, model.nu))
     qs[0], vs[0] = np.asarray(q, np.float64), np.asarray(v, np.float64)
@@ -121,12 +120,12 @@ def run_closed_loop(
         if t % every == 0:
             try:
                 us[t] = controller.control(qs[t], vs[t])
-            except OptimisationError as error:
-                raise OptimisationError(
+            except OptimizationError as error:
+                raise OptimizationError(
                     f"run_closed_loop(): step {t} of {steps}: {error}",
-                    ClosedLoop(qs[: t + 1], vs[: t + 1], us[:t]),
+                    ClosedLoopTrajectory(qs[: t + 1], vs[: t + 1], us[:t]),
                 ) from None
         else:
             us[t] = us[t - 1]
         qs[t + 1], vs[t + 1] = plant.step(qs[t], vs[t], us[t])
-    return ClosedLoop(qs, vs, us)
+    return ClosedLoopTrajectory(qs, vs, us)

@@ -1,4 +1,4 @@
-"""Physical nonsense, each with its own sentence, found before MuJoCo compiles the model."""
+"""Values without physical meaning, found before MuJoCo compiles the model, with a message each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _JOINT_UNITS = {
 }
 
 # element key -> attribute -> unit; the numbers must be >= 0
-_NOT_NEGATIVE: dict[str, dict[str, str]] = {
+_NON_NEGATIVE: dict[str, dict[str, str]] = {
     "body/geom": {"mass": "kg", "density": "kg/m³", "friction": "", "size": "m"},
     "body/site": {"size": "m"},
     "body/inertial": {"mass": "kg", "diaginertia": "kg·m²"},
@@ -75,13 +75,13 @@ def shown(value: float) -> str:
     return f"{value:.12g}"
 
 
-def reject(element: Element, sentence: str) -> NoReturn:
+def reject(element: Element, message: str) -> NoReturn:
     """Raise ModelError at an element."""
-    raise ModelError(f"{element.where}: {sentence}")
+    raise ModelError(f"{element.where}: {message}")
 
 
 def check_values(element: Element) -> None:
-    """Refuse NaN, infinities and nothing at all where numbers or keywords are expected."""
+    """Raise ModelError for NaN, infinities and empty text where numbers or words are expected."""
     for attribute, text in element.attributes.items():
         if attribute in schema.STRING_ATTRIBUTES and not (
             attribute == "data" and element.tag == "numeric"
@@ -102,15 +102,15 @@ def check_values(element: Element) -> None:
                 )
 
 
-def check_not_negative(element: Element, attribute: str, unit: str) -> None:
-    """Refuse an attribute with a number below zero."""
+def check_non_negative(element: Element, attribute: str, unit: str) -> None:
+    """Raise ModelError for an attribute with a number below zero."""
     for value in numbers(element, attribute) or []:
         if value < 0:
             reject(element, f"{attribute} is {_with_unit(value, unit)}; it must be >= 0.")
 
 
 def check_ordered(element: Element, attribute: str) -> None:
-    """Refuse a range whose lower end lies above its upper end."""
+    """Raise ModelError for a range whose lower end exceeds its upper end."""
     values = numbers(element, attribute)
     if values is not None and len(values) == 2 and values[0] > values[1]:
         reject(
@@ -121,14 +121,14 @@ def check_ordered(element: Element, attribute: str) -> None:
 
 
 def check_vector(element: Element, attribute: str, what: str) -> None:
-    """Refuse a direction or quaternion of length zero."""
+    """Raise ModelError for a direction or quaternion of length zero."""
     values = numbers(element, attribute)
     if values and math.sqrt(sum(v * v for v in values)) < 1e-10:
         reject(element, f"{attribute} is zero; {what}.")
 
 
 def check_inertia(element: Element, inertia: np.ndarray, attribute: str) -> None:
-    """Refuse an inertia matrix [kg·m²] that no distribution of mass has."""
+    """Raise ModelError for an inertia matrix [kg·m²] that no distribution of mass has."""
     scale = float(np.abs(inertia).max()) or 1.0
     moments = np.linalg.eigvalsh(inertia / scale)
     text = " ".join(shown(float(m) * scale) for m in moments)
@@ -153,14 +153,14 @@ def check_mjcf(root: Element) -> None:
     """Check every element of an MJCF tree.
 
     Raises:
-        ModelError: at the first nonsense, with file, line, element and units.
+        ModelError: at the first value without meaning, with file, line, element and units.
     """
     balance = any(e.get("balanceinertia") == "true" for e in root.findall("compiler"))
     taken: dict[tuple[str, str], Element] = {}
     for element, key in schema.keyed(root):
         check_values(element)
-        for attribute, unit in _NOT_NEGATIVE.get(key, {}).items():
-            check_not_negative(element, attribute, unit)
+        for attribute, unit in _NON_NEGATIVE.get(key, {}).items():
+            check_non_negative(element, attribute, unit)
         if _limited(element):
             for attribute in _ORDERED.get(key, {}):
                 check_ordered(element, attribute)
@@ -178,7 +178,7 @@ def check_mjcf(root: Element) -> None:
 
 
 def _limited(element: Element) -> bool:
-    """Say whether the ranges of an element can have an effect."""
+    """Return whether the ranges of an element can have an effect."""
     return not any(
         element.get(name) == "false" for name in ("limited", "ctrllimited", "forcelimited")
     )
@@ -214,7 +214,7 @@ def _check_timestep(element: Element) -> None:
 
 
 def _check_replicate(element: Element) -> None:
-    """Refuse nested <replicate> elements that would make a huge model."""
+    """Raise ModelError for nested <replicate> elements that would make a huge model."""
     copies = 1.0
     around: Element | None = element
     while around is not None:
@@ -226,7 +226,7 @@ def _check_replicate(element: Element) -> None:
 
 
 def _check_name(element: Element, key: str, taken: dict[tuple[str, str], Element]) -> None:
-    """Refuse a name that another element of the same kind has."""
+    """Raise ModelError for a name that another element of the same kind has."""
     name = element.get("name")
     section, _, tag = key.partition("/")
     if not name:
@@ -243,7 +243,7 @@ def _check_name(element: Element, key: str, taken: dict[tuple[str, str], Element
 
 
 def _check_class(element: Element) -> None:
-    """Refuse a percent sign in the name of a class, which MuJoCo's reader would act upon."""
+    """Raise ModelError for a percent sign in a class name, which MuJoCo's reader would act upon."""
     for attribute in ("class", "childclass"):
         name = element.get(attribute) or ""
         if "%" in name:
@@ -258,7 +258,8 @@ _FINITE_FIELDS = (
     "qpos0 qpos_spring body_pos body_quat body_ipos body_iquat body_mass body_inertia jnt_pos "
     "jnt_axis jnt_stiffness jnt_range dof_armature dof_damping dof_frictionloss geom_size geom_pos "
     "geom_quat geom_friction site_pos site_quat actuator_gear actuator_gainprm actuator_biasprm "
-    "actuator_ctrlrange actuator_forcerange eq_data key_qpos key_qvel mesh_vert"
+    "actuator_ctrlrange actuator_forcerange actuator_dynprm actuator_actrange eq_data key_qpos "
+    "key_qvel key_act mesh_vert"
 ).split()
 
 
@@ -272,7 +273,7 @@ _BOUNDED_FIELDS = (
 
 
 def check_compiled(model: mujoco.MjModel, shown_name: str) -> None:
-    """Refuse a compiled model in which a number overflowed or became NaN.
+    """Raise ModelError for a compiled model in which a number overflowed or became NaN.
 
     Args:
         model: the compiled model.
