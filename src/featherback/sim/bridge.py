@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
+from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, OutputRow, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
@@ -32,7 +32,6 @@ from featherback.sim.checkpoints import Schedule
 from featherback.sim.directions import theta_direction
 from featherback.sim.inputs import (
     check_steps,
-    is_whole,
     named_arrays,
     pack_theta,
     refuse_unknown,
@@ -72,7 +71,6 @@ __all__ = [
     "bridge_of_handle",
     "check_steps",
     "describe",
-    "is_whole",
     "refuse_too_large",
     "refuse_unknown",
     "refuse_without_gradient",
@@ -352,6 +350,10 @@ class Bridge:
         if point.worlds:
             own = (point.x, point.u, point.theta)
             self.engine.contacts(*own, numbers, pair, count, overflow)
+
+    def output_shape(self, row: OutputRow) -> tuple[int, ...]:
+        """Return the shape of an output of one world."""
+        return tuple(row.shape(self.model.structure.packed()[0]))
 
     @_job
     def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:

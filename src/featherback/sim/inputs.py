@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import reprlib
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._checks import is_integer, shown
 from featherback._core import ParameterChecker, parameter_table
 from featherback._typing import Real
 from featherback.errors import ParameterError, ShapeError
@@ -95,28 +94,15 @@ def rows(where: str, name: str, array: Real, n: int, model: str) -> tuple[Real, 
     )
 
 
-def shown(value: Any) -> str:
-    """Return a value in a few letters, however long it is."""
-    try:
-        return reprlib.repr(value)
-    except ValueError:
-        return "an integer of thousands of digits"
-
-
-def is_whole(value: Any) -> bool:
-    """Return whether a value is a whole number."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def check_steps(where: str, steps: Any, known: bool) -> int | None:
     """Return the number of steps; it may be None where the controls are `known` to say it."""
     if steps is None:
         if not known:
             raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
         return None
-    if not is_whole(steps) or not 0 <= steps <= MAX_STEPS:
+    if not is_integer(steps) or not 0 <= steps <= MAX_STEPS:
         raise ShapeError(
-            f"{where}: steps is {shown(steps)}; it must be a whole number from 0 to {MAX_STEPS}."
+            f"{where}: steps is {shown(steps)}; it must be an integer from 0 to {MAX_STEPS}."
         )
     return int(steps)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from featherback._checks import check_integer, shown
 from featherback._core import OptionRow, Options, option_table
 from featherback.errors import ParameterError
 from featherback.model import Model
-from featherback.sim.inputs import is_whole, shown
 
 DTYPES = ("float64", "float32")
 MAX_REAL = float(np.finfo(np.float64).max)
@@ -57,7 +57,7 @@ def _checked(where: str, row: OptionRow, value: Any) -> Any:
         check_choice(where, row.name, value, tuple(row.choices))
         return value
     if row.kind == "whole":
-        return check_integer(where, row.name, value, int(row.least), int(row.most))
+        return check_integer(where, row.name, value, minimum=int(row.least), maximum=int(row.most))
     return check_positive(where, row.name, value, zero=not row.open)
 
 
@@ -103,13 +103,3 @@ def check_positive(where: str, name: str, value: Any, zero: bool = False) -> flo
     if value < 0 or (value == 0 and not zero):
         raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
     return float(value)
-
-
-def check_integer(where: str, name: str, value: Any, minimum: int, maximum: int) -> int:
-    """Return an integer within bounds."""
-    if not is_whole(value) or not minimum <= value <= maximum:
-        raise ParameterError(
-            f"{where}: {name} is {shown(value)}; it must be a whole number from {minimum} to "
-            f"{maximum}."
-        )
-    return int(value)

@@ -1,6 +1,7 @@
 """What a model tells besides its motion: poses and dynamics, and the gradients of these.
 
-All outputs stand in one table, `OUTPUTS`; `evaluate` and `evaluate_vjp` read it.
+All outputs stand in one table, `OUTPUTS`, made from the core's; `evaluate` and `evaluate_vjp` read
+it. An output that is added to the core is one of it by itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from featherback._core import OutputRow, output_table
 from featherback._typing import Params, Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
@@ -50,33 +52,39 @@ class OutputGradient:
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a state.
+    """One output of a state, as callers see it.
 
     Attributes:
-        job: what the core computes.
-        shape: of that for one world; a text is a size of the model.
-        inputs: names of what it reads.
+        row: what the core computes; it names the inputs and the shape.
         bars: names of the cotangents, one for each array that is returned.
-        rows: for poses, the size of the model before the rows that are taken, and that of them.
+        taken: whose poses are returned, "body" or "site"; None where all of the row is.
     """
 
-    job: str
-    shape: tuple[str | int, ...]
-    inputs: tuple[str, ...]
+    row: OutputRow
     bars: tuple[str, ...]
-    rows: tuple[str, str] | None = None
+    taken: str | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what it reads, q first."""
+        return tuple(self.row.inputs)
 
 
-POSE = ("nposes", 12)
+# cotangents are named after what they are of
+BARS = {
+    "mass_matrix": "M_bar",
+    "bias": "c_bar",
+    "forward_dynamics": "a_bar",
+    "inverse_dynamics": "tau_bar",
+    "center_of_mass": "x_bar",
+}
+_ROWS = {row.name: row for row in output_table()}
+_POSES = _ROWS.pop("poses")
 OUTPUTS = {
-    "mass_matrix": Output("mass_matrix", ("nv", "nv"), ("q",), ("M_bar",)),
-    "bias": Output("bias", ("nv",), ("q", "v"), ("c_bar",)),
-    "forward_dynamics": Output("forward_dynamics", ("nv",), ("q", "v", "tau"), ("a_bar",)),
-    "inverse_dynamics": Output("inverse_dynamics", ("nv",), ("q", "v", "a"), ("tau_bar",)),
-    "center_of_mass": Output("center_of_mass", (3,), ("q",), ("x_bar",)),
-    "body_poses": Output("poses", POSE, ("q",), ("p_bar", "R_bar"), ("", "nbody")),
-    "site_poses": Output("poses", POSE, ("q",), ("p_bar", "R_bar"), ("nbody", "nsite")),
-    "site_positions": Output("poses", POSE, ("q",), ("x_bar",), ("nbody", "nsite")),
+    **{name: Output(row, (BARS.get(name, "y_bar"),)) for name, row in _ROWS.items()},
+    "body_poses": Output(_POSES, ("p_bar", "R_bar"), "body"),
+    "site_poses": Output(_POSES, ("p_bar", "R_bar"), "site"),
+    "site_positions": Output(_POSES, ("x_bar",), "site"),
 }
 # numbers of a pose: a position, then a rotation matrix
 PARTS: dict[str, tuple[slice, tuple[int, ...]]] = {
@@ -113,12 +121,12 @@ def evaluate(
     worlds = len(named["q"])
     theta, _ = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
-    y = np.empty((worlds, *_shape(bridge.model, output.shape)), bridge.layout.dtype)
-    bridge.output(output.job, named, theta, y)
+    y = np.empty((worlds, *bridge.output_shape(output.row)), bridge.layout.dtype)
+    bridge.output(output.row.name, named, theta, y)
     y = y if batched else y[0]
-    if output.rows is None:
+    if output.taken is None:
         return (y,)
-    taken = y[..., _rows(bridge.model, output.rows), :]
+    taken = y[..., _rows(bridge.model, output.taken), :]
     parts = (PARTS[bar] for bar in output.bars)
     return tuple(
         taken[..., columns].reshape(*taken.shape[:-1], *shape).copy() for columns, shape in parts
@@ -150,7 +158,7 @@ def evaluate_vjp(
     y_bar = _read_cotangents(where, bridge, output, cotangents, (worlds, batched))
     bars = {key: np.zeros_like(a) for key, a in named.items()}
     theta_bar = bridge.theta_bar(worlds) if given else None
-    bridge.output_vjp(output.job, named, theta, y_bar, bars, theta_bar)
+    bridge.output_vjp(output.row.name, named, theta, y_bar, bars, theta_bar)
     own = None if theta_bar is None else theta_bar[:, : bridge.theta_size]
     for array in (*bars.values(), own):
         bad = np.zeros(0, bool) if array is None else ~np.isfinite(array).all(axis=1)
@@ -170,9 +178,9 @@ def _read_cotangents(
 ) -> Real:
     """Check cotangents of an output; return them as the core lays it out, with a world axis."""
     worlds, batched = lead
-    shape = _shape(bridge.model, output.shape)
+    shape = bridge.output_shape(output.row)
     y_bar = np.zeros((worlds, *shape), bridge.layout.dtype)
-    rows = None if output.rows is None else _rows(bridge.model, output.rows)
+    rows = None if output.taken is None else _rows(bridge.model, output.taken)
     for name, value in given.items():
         # a pose has two cotangents, of which one may be missing
         if value is None and len(given) > 1:
@@ -201,21 +209,14 @@ def _check_count(where: str, names: tuple[str, ...], given: tuple[Any, ...]) -> 
         )
 
 
-def _shape(model: Model, shape: tuple[str | int, ...]) -> tuple[int, ...]:
-    """Return a shape with the sizes of a model."""
-    sizes = {"nposes": model.nbody + model.nsite, "nv": model.nv}
-    return tuple(n if isinstance(n, int) else sizes[n] for n in shape)
-
-
-def _rows(model: Model, rows: tuple[str, str]) -> slice:
-    """Return which poses are taken."""
-    first = model.nbody if rows[0] else 0
-    return slice(first, first + getattr(model, rows[1]))
+def _rows(model: Model, taken: str) -> slice:
+    """Return which poses are taken: bodies come first, then sites."""
+    return slice(0, model.nbody) if taken == "body" else slice(model.nbody, None)
 
 
 def _check_mass(where: str, bridge: Bridge, output: Output, params: Params | None) -> None:
     """Refuse a centre of mass where a world has no mass."""
-    if output.job != "center_of_mass":
+    if output.row.name != "center_of_mass":
         return
     base = bridge.params["body_mass"]
     mass = np.asarray(named_arrays(where, params).get("body_mass", base), np.float64)

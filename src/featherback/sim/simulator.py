@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from featherback._checks import check_integer
 from featherback._core import isa
 from featherback._typing import Params, Real
 from featherback.model import Model
@@ -16,12 +17,11 @@ from featherback.sim.bridge import Bridge
 from featherback.sim.checkpoints import Checkpoint, plan
 from featherback.sim.contacts import Contacts, find_contacts
 from featherback.sim.derivatives import linearize_step, step_jvp, step_vjp
-from featherback.sim.inputs import named_arrays, pack_theta
+from featherback.sim.inputs import MAX_STEPS, named_arrays, pack_theta
 from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.options import (
     MAX_THREADS,
     Options,
-    check_integer,
     check_model,
     check_positive,
     read_dtype,
@@ -92,7 +92,7 @@ class Simulator:
             "max_contacts": max_contacts,
         }
         options = read_options(where, model, real.name, given)
-        threads = check_integer(where, "threads", threads, 1, MAX_THREADS)
+        threads = check_integer(where, "threads", threads, maximum=MAX_THREADS)
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
@@ -217,7 +217,7 @@ class Simulator:
             act: real[(worlds,) na], initial activation of actuators; zero when None.
             steps: number of steps; needed when u does not say it.
             params: parameters that replace the simulator's in this call.
-            checkpoint: which states are kept. "step": all of them; a whole number k: every k-th;
+            checkpoint: which states are kept. "step": all of them; an integer k: every k-th;
                 "bytes:N", N a number of bytes or with kB, MB, GB: as many as fit, with the tape of
                 the backward pass. What is not kept is computed again by `Rollout.vjp`, with the
                 same bits.
@@ -245,8 +245,8 @@ class Simulator:
             checkpoint: as for `rollout`.
         """
         where, layout = "memory()", self._bridge.layout
-        steps = check_integer(where, "steps", steps, 0, 10**15)
-        worlds = check_integer(where, "worlds", worlds, 0, 10**12)
+        steps = check_integer(where, "steps", steps, minimum=0, maximum=MAX_STEPS)
+        worlds = check_integer(where, "worlds", worlds, minimum=0, maximum=10**12)
         state = layout.nx * self.dtype.itemsize * worlds
         return Memory(
             states=plan(where, checkpoint, steps, state).states * state,
