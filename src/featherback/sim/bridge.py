@@ -197,7 +197,7 @@ class Bridge:
         given = named_arrays(where, params)
         if not given:
             return None, {}
-        theta = pack_theta(where, self.model, dict(self.params), given, worlds)
+        theta = pack_theta(where, self.model, self.params, given, worlds)
         shapes = {name: np.shape(value) for name, value in given.items()}
         return np.ascontiguousarray(theta, self.layout.dtype), shapes
 

@@ -220,7 +220,12 @@ def _refuse(where: str, sim: Any, counts: dict[str, int], params: Sequence[str])
 def _base(sim: Simulator, given: dict[str, Any], steps: int) -> Inputs:
     """Return the state and controls of the first draw, checked by a rollout."""
     model, key = sim.model, sim.model.mujoco
-    start = {"q": model.q0, "v": model.v0, "act": model.act0, "u": np.zeros(model.nu)}
+    start: dict[str, Any] = {
+        "q": model.q0,
+        "v": model.v0,
+        "act": model.act0,
+        "u": np.zeros(model.nu),
+    }
     if model.keyframe_names:
         fields = {"q": key.key_qpos, "v": key.key_qvel, "act": key.key_act, "u": key.key_ctrl}
         start = {name: np.array(rows[0], np.float64) for name, rows in fields.items()}
@@ -281,7 +286,7 @@ class _Case:
 
     def _rollout(self, inputs: Inputs) -> Rollout:
         params: dict[str, ArrayLike] = {k: a for k, a in inputs.items() if k not in STATES}
-        point = {name: inputs[name] for name in STATES}
+        point: dict[str, Any] = {name: inputs[name] for name in STATES}
         return self.sim.rollout(**point, steps=self.steps, params=params)
 
     def _vjp(self, horizon: int) -> Inputs:

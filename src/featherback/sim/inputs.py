@@ -143,8 +143,8 @@ def refuse_unknown(where: str, name: str, known: list[str]) -> None:
 def pack_theta(
     where: str,
     model: Model,
-    base: dict[str, Real],
-    params: dict[str, Any],
+    base: Mapping[str, Real],
+    params: Mapping[str, Any],
     worlds: int | None,
 ) -> Real:
     """Return float64 (ntheta,) or (worlds, ntheta): the model's parameters with some replaced.
@@ -174,7 +174,7 @@ def pack_theta(
     return theta
 
 
-def _joined(base: dict[str, Real], merged: dict[str, Real], worlds: int | None) -> Real:
+def _joined(base: Mapping[str, Real], merged: dict[str, Real], worlds: int | None) -> Real:
     """Return parameters one after another, (ntheta,), or (worlds, ntheta)."""
     if worlds is None:
         return np.concatenate([a.reshape(-1) for a in merged.values()])

@@ -96,7 +96,7 @@ class Simulator:
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
-        theta = pack_theta(where, model, dict(model.structure.params), changed, None)
+        theta = pack_theta(where, model, model.structure.params, changed, None)
         self._attach(Bridge(model, options, real, threads, theta))
 
     def _attach(self, bridge: Bridge) -> None:
