@@ -2,7 +2,6 @@
 // ancestors, and islands. Proof: docs/derivations/rows.md.
 #pragma once
 #include "core/dynamics/dynamics.hpp"
-#include "core/solver/pgs.hpp"
 
 namespace fb::FB_ISA {
 
@@ -85,7 +84,7 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, 
   half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
   half_solve_axis<0, N>(w.dof[first], first, out, F);
 }
-// (R.1)  g = L^-1 J' for the rows of a block: walk
+// (R.1)  g = L^-1 J' for the rows of a group: walk
 // both chains towards the root, joined where they meet
 template <class T>
 FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowData<T>& e) {
@@ -109,7 +108,7 @@ FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowD
   }
 }
 
-// J v* for a row of a block, from the links' twists and the joint rates; the world does not move
+// J v* for a row of a group, from the links' twists and the joint rates; the world does not move
 template <class T>
 FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i) {
   const T* x = w.v_free;
@@ -189,10 +188,11 @@ FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const RowGroup& 
   delassus_paths<1, 1>(s, w, at, n, gx, gy, acc);
 }
 
-// (R.2)  A = J Mh^-1 J' of one island, dense; rows of
-// blocks [from, to) in sorted order start at row `first`
+// (R.2)  A = J Mh^-1 J' + R of one island, dense: the rows of groups [from, to) in sorted order
 template <class T>
-FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int first, int n, T* A) {
+FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, const Island& is) {
+  const int first = is.first, n = is.n;
+  T* A = w.A + is.at;
   for (int p = from; p < to; ++p) {
     const RowGroup& x = w.group[w.sorted[p]];
     for (int q = from; q <= p; ++q) {
@@ -214,7 +214,7 @@ FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int fi
   }
 }
 
-// visit(d, side) for the dofs that move a block, those nearer to the root later
+// visit(d, side) for the dofs that move a group, those nearer to the root later
 template <class F>
 FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
   int a = k.start[0], b = k.start[1];
@@ -227,7 +227,7 @@ FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
   for (; a >= 0; a = s.dof_parent[a]) visit(a, 0);
   for (; b >= 0; b = s.dof_parent[b]) visit(b, 1);
 }
-// the half-solved rows of a block by side, each from dof zero on
+// the half-solved rows of a group by side, each from dof zero on
 template <int N, class T>
 struct GroupRows {
   const T* g[2][N];
@@ -243,7 +243,7 @@ FB_INLINE GroupRows<N, T> group_rows(const Layout& s, const Work<T>& w, const Ro
   return x;
 }
 
-// x += L^-1 J' lam of a block of N rows
+// x += L^-1 J' lam of a group of N rows
 template <int N, class T>
 FB_INLINE void add_group_rows(const Layout& s, const Work<T>& w, const RowGroup& k, const T* lam,
                               T* x) {
@@ -276,7 +276,7 @@ FB_FN void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Moti
   expand_solution(s, w, dv, V);
 }
 
-// (R.4)  J Mh^-1 f of a block of N rows, from x = L^-1 f
+// (R.4)  J Mh^-1 f of a group of N rows, from x = L^-1 f
 template <int N, class T>
 FB_INLINE void group_times(const Layout& s, const Work<T>& w, const RowGroup& k, const T* x,
                            T* out) {
@@ -303,7 +303,36 @@ FB_FN void rows_times(const Layout& s, const Work<T>& w, const T* x, T* out) {
   }
 }
 
-// islands: trees that rows join; blocks sorted by island, rows numbered in that order
+// (R.5)  adjoint of one side's wrenches: with link twists w and y of the paired rates they move
+// <lam, J w> - <z, J v+>.  Adds to the link's w_bar and y_bar, sets F_bar = w lam - y z
+template <class T>
+FB_INLINE void wrench_adjoint(const RowGroup& k, const RowData<T>& e, int side,
+                              const RowBars<T>& bars, Work<T>& w, Motion<T> F_bar[3]) {
+  LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
+  for (int i = 0; i < k.rows; ++i) {
+    const T lam = bars.lam[k.row - bars.first + i], z = bars.z[k.row - bars.first + i];
+    b.w_bar = mul_add(e.F[side][i], lam, b.w_bar);
+    b.y_bar = mul_add(e.F[side][i], -z, b.y_bar);
+    F_bar[i] = b.w * lam - b.y * z;
+  }
+}
+// link bars of a fresh start, for columns
+template <class T>
+FB_INLINE void clear_bar(LinkBar<T>& b) {
+  b.w = zero_motion<T>();
+  b.w_bar = b.y_bar = b.v_bar = b.pose = zero_force<T>();
+}
+template <class T>
+FB_INLINE Motion<T> unit_motion(int c) {
+  return {{T(c == 0), T(c == 1), T(c == 2)}, {T(c == 3), T(c == 4), T(c == 5)}};
+}
+// columns[0] x + columns[1] y + columns[2] z
+template <class T>
+FB_INLINE Force<T> combine(const Force<T>* columns, Vec3<T> x) {
+  return mul_add(columns[2], x.z, mul_add(columns[1], x.y, columns[0] * x.x));
+}
+
+// islands: trees that rows join; groups sorted by island, rows numbered in that order
 template <class T>
 FB_FN void order_rows(const Layout& s, Work<T>& w) {
   int* root = w.tree_island;
@@ -319,8 +348,8 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     // the smaller tree leads, so that every root precedes its members
     root[a > b ? a : b] = a > b ? b : a;
   }
-  w.nrow = 0;
-  w.nisland = 0;
+  w.problem.nrow = 0;
+  w.problem.nisland = 0;
   int placed = 0;
   for (int t = 0; t < s.ntree && placed < w.ngroup; ++t) {
     if (root[t] != t) continue;
@@ -328,13 +357,13 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     for (int p = 0; p < w.ngroup; ++p) {
       RowGroup& k = w.group[p];
       if (find(k.tree[0] >= 0 ? k.tree[0] : k.tree[1]) != t) continue;
-      if (placed == before) w.island_row[w.nisland++] = w.nrow;
-      k.row = w.nrow;
-      w.nrow += k.rows;
+      if (placed == before) w.island_row[w.problem.nisland++] = w.problem.nrow;
+      k.row = w.problem.nrow;
+      w.problem.nrow += k.rows;
       w.sorted[placed++] = p;
     }
   }
-  w.island_row[w.nisland] = w.nrow;
+  w.island_row[w.problem.nisland] = w.problem.nrow;
 }
 
 }  // namespace fb::FB_ISA

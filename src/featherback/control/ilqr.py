@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from featherback._checks import check_integer
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.control.controls import check_bounds, control_range, real_array, real_numbers
 from featherback.control.manifold import difference
 from featherback.control.quadratic_cost import Expansion, StageCost
 from featherback.errors import OptimizationError, WorldError
 from featherback.sim import Simulator, Status
 
-Array = NDArray[np.float64]
 Report = Callable[[int, float], None]  # iteration, cost
 
 STEP_SIZES = 0.5 ** np.arange(10.0)  # line search: tried as worlds of one batch

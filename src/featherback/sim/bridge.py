@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, OutputRow, isa
+from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
@@ -31,12 +31,15 @@ from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.directions import theta_direction
 from featherback.sim.inputs import (
+    INERTIAS,
+    as_real,
     check_steps,
     named_arrays,
     pack_theta,
     refuse_unknown,
     refuse_without_gradient,
     require_finite,
+    same_worlds,
 )
 from featherback.sim.memory import (
     WORKSPACE,
@@ -46,6 +49,7 @@ from featherback.sim.memory import (
     refuse_too_large,
 )
 from featherback.sim.options import Options
+from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
 from featherback.sim.replay import Bars, Replay, require_finite_states
 from featherback.sim.state import Point, StateLayout, Trajectory
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTACT_NUMBERS",
+    "INERTIAS",
     "SENTENCES",
     "TRACE_NUMBERS",
     "Bars",
@@ -67,15 +72,21 @@ __all__ = [
     "Status",
     "Trajectory",
     "WorldStatus",
+    "as_real",
     "bridge_of",
     "bridge_of_handle",
     "check_steps",
     "describe",
+    "evaluate",
+    "evaluate_vjp",
+    "named_arrays",
+    "output_shape",
     "refuse_too_large",
     "refuse_unknown",
     "refuse_without_gradient",
     "require_finite",
     "require_finite_states",
+    "same_worlds",
     "world_error",
 ]
 
@@ -350,10 +361,6 @@ class Bridge:
         if point.worlds:
             own = (point.x, point.u, point.theta)
             self.engine.contacts(*own, numbers, pair, count, overflow)
-
-    def output_shape(self, row: OutputRow) -> tuple[int, ...]:
-        """Return the shape of an output of one world."""
-        return tuple(row.shape(self.model.structure.packed()[0]))
 
     @_job
     def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from featherback._checks import check_integer, shown
 from featherback._core import OptionRow, Options, option_table
 from featherback.errors import ParameterError
 from featherback.model import Model
+
+T = TypeVar("T")
 
 DTYPES = ("float64", "float32")
 MAX_REAL = float(np.finfo(np.float64).max)
@@ -49,6 +52,32 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             'be reversed, so pass solver="pgs" with it, or gradient="auto".'
         )
     return Options(**values)
+
+
+def described(row: OptionRow) -> str:
+    """Return what an option is, with its default."""
+    own = row.default_float32 if row.default_float32 != row.default else None
+    shown = f"{row.default!r}" + ("" if own is None else f", in float32 {own!r}")
+    return f"{row.doc}; default {shown}."
+
+
+def shown_options(cls: type[T]) -> type[T]:
+    """Show the options of the table in the signature and the documentation of a class."""
+    signature = inspect.signature(cls)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        # a default that depends on the number type is shown as None
+        inspect.Parameter(
+            name, keyword, default=row.default if row.default == row.default_float32 else None
+        )
+        for name, row in CHOSEN.items()
+    ]
+    setattr(cls, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010
+    lines = [f"        {name}: {described(row)}" for name, row in CHOSEN.items()]
+    if cls.__doc__ is not None:
+        cls.__doc__ = "\n".join([cls.__doc__.rstrip(), *lines, "    "])
+    return cls
 
 
 def _checked(where: str, row: OptionRow, value: Any) -> Any:

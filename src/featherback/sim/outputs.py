@@ -6,21 +6,24 @@ it. An output that is added to the core is one of it by itself.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from featherback._core import OutputRow, output_table
+from featherback._core import output_table
 from featherback._typing import Params, Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-from featherback.sim.bridge import Bridge
 from featherback.sim.cotangents import require_cotangent
 from featherback.sim.inputs import as_real, named_arrays, require_finite, unpack_theta
 from featherback.sim.state import read_rows
 from featherback.sim.status import overflow_error
+
+if TYPE_CHECKING:
+    from featherback.sim.bridge import Bridge
 
 ZERO = "give finite numbers, and zero where the loss does not depend on the output"
 LOOK = (
@@ -55,36 +58,26 @@ class Output:
     """One output of a state, as callers see it.
 
     Attributes:
-        row: what the core computes; it names the inputs and the shape.
+        job: what the core computes.
+        inputs: names of what it reads.
         bars: names of the cotangents, one for each array that is returned.
-        taken: whose poses are returned, "body" or "site"; None where all of the row is.
+        rows: for poses, the size of the model before the rows that are taken, and that of them.
     """
 
-    row: OutputRow
+    job: str
+    inputs: tuple[str, ...]
     bars: tuple[str, ...]
-    taken: str | None = None
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of what it reads, q first."""
-        return tuple(self.row.inputs)
+    rows: tuple[str, str] | None = None
 
 
-# cotangents are named after what they are of
-BARS = {
-    "mass_matrix": "M_bar",
-    "bias": "c_bar",
-    "forward_dynamics": "a_bar",
-    "inverse_dynamics": "tau_bar",
-    "center_of_mass": "x_bar",
-}
-_ROWS = {row.name: row for row in output_table()}
-_POSES = _ROWS.pop("poses")
 OUTPUTS = {
-    **{name: Output(row, (BARS.get(name, "y_bar"),)) for name, row in _ROWS.items()},
-    "body_poses": Output(_POSES, ("p_bar", "R_bar"), "body"),
-    "site_poses": Output(_POSES, ("p_bar", "R_bar"), "site"),
-    "site_positions": Output(_POSES, ("x_bar",), "site"),
+    row.name: Output(row.name, tuple(row.inputs), (f"{row.result}_bar",))
+    for row in output_table()
+    if row.name != "poses"
+} | {
+    "body_poses": Output("poses", ("q",), ("p_bar", "R_bar"), ("", "nbody")),
+    "site_poses": Output("poses", ("q",), ("p_bar", "R_bar"), ("nbody", "nsite")),
+    "site_positions": Output("poses", ("q",), ("x_bar",), ("nbody", "nsite")),
 }
 # numbers of a pose: a position, then a rotation matrix
 PARTS: dict[str, tuple[slice, tuple[int, ...]]] = {
@@ -101,6 +94,15 @@ def find_output(where: str, name: Any) -> Output:
             f"{where}: there is no output {name!r}; it must be one of {', '.join(OUTPUTS)}."
         )
     return OUTPUTS[name]
+
+
+def output_shape(model: Model, name: str) -> tuple[int, ...]:
+    """Return the shape of an output for one world; the arrays of a pose are one row."""
+    output = OUTPUTS[name]
+    if output.rows is None:
+        return model.structure.output_shape(output.job)
+    rows = _rows(model, output.rows)
+    return rows.stop - rows.start, sum(math.prod(PARTS[bar][1]) for bar in output.bars)
 
 
 def evaluate(
@@ -121,12 +123,12 @@ def evaluate(
     worlds = len(named["q"])
     theta, _ = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
-    y = np.empty((worlds, *bridge.output_shape(output.row)), bridge.layout.dtype)
-    bridge.output(output.row.name, named, theta, y)
+    y = np.empty((worlds, *bridge.model.structure.output_shape(output.job)), bridge.layout.dtype)
+    bridge.output(output.job, named, theta, y)
     y = y if batched else y[0]
-    if output.taken is None:
+    if output.rows is None:
         return (y,)
-    taken = y[..., _rows(bridge.model, output.taken), :]
+    taken = y[..., _rows(bridge.model, output.rows), :]
     parts = (PARTS[bar] for bar in output.bars)
     return tuple(
         taken[..., columns].reshape(*taken.shape[:-1], *shape).copy() for columns, shape in parts
@@ -158,7 +160,7 @@ def evaluate_vjp(
     y_bar = _read_cotangents(where, bridge, output, cotangents, (worlds, batched))
     bars = {key: np.zeros_like(a) for key, a in named.items()}
     theta_bar = bridge.theta_bar(worlds) if given else None
-    bridge.output_vjp(output.row.name, named, theta, y_bar, bars, theta_bar)
+    bridge.output_vjp(output.job, named, theta, y_bar, bars, theta_bar)
     own = None if theta_bar is None else theta_bar[:, : bridge.theta_size]
     for array in (*bars.values(), own):
         bad = np.zeros(0, bool) if array is None else ~np.isfinite(array).all(axis=1)
@@ -178,9 +180,9 @@ def _read_cotangents(
 ) -> Real:
     """Check cotangents of an output; return them as the core lays it out, with a world axis."""
     worlds, batched = lead
-    shape = bridge.output_shape(output.row)
+    shape = bridge.model.structure.output_shape(output.job)
     y_bar = np.zeros((worlds, *shape), bridge.layout.dtype)
-    rows = None if output.taken is None else _rows(bridge.model, output.taken)
+    rows = None if output.rows is None else _rows(bridge.model, output.rows)
     for name, value in given.items():
         # a pose has two cotangents, of which one may be missing
         if value is None and len(given) > 1:
@@ -209,14 +211,15 @@ def _check_count(where: str, names: tuple[str, ...], given: tuple[Any, ...]) -> 
         )
 
 
-def _rows(model: Model, taken: str) -> slice:
-    """Return which poses are taken: bodies come first, then sites."""
-    return slice(0, model.nbody) if taken == "body" else slice(model.nbody, None)
+def _rows(model: Model, rows: tuple[str, str]) -> slice:
+    """Return which poses are taken."""
+    first = model.nbody if rows[0] else 0
+    return slice(first, first + getattr(model, rows[1]))
 
 
 def _check_mass(where: str, bridge: Bridge, output: Output, params: Params | None) -> None:
     """Refuse a centre of mass where a world has no mass."""
-    if output.row.name != "center_of_mass":
+    if output.job != "center_of_mass":
         return
     base = bridge.params["body_mass"]
     mass = np.asarray(named_arrays(where, params).get("body_mass", base), np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from featherback.sim.options import (
     check_positive,
     read_dtype,
     read_options,
+    shown_options,
 )
 from featherback.sim.outputs import OutputGradient, evaluate, evaluate_vjp
 from featherback.sim.progress import progress_bar
@@ -34,9 +35,15 @@ from featherback.sim.run import roll_out, take_step
 from featherback.sim.state import check_step_controls, read_point, read_start
 from featherback.sim.status import Status
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from featherback.sim.arguments import Arguments
+
 _ARRAY, _NONFINITE = np.ndarray, int(Status.NONFINITE)
 
 
+@shown_options
 class Simulator:
     """Steps worlds of one model. Not shared between threads; make one Simulator per thread.
 
@@ -45,17 +52,8 @@ class Simulator:
         dt: step [s]; the model's own when None.
         dtype: "float64" or "float32", or such a dtype of NumPy, torch or JAX.
         threads: worker threads for batches, at most 256.
-        friction: "cone" or "box".
-        solver: "newton" or "pgs".
-        gradient: "auto", "implicit" or "unrolled"; the last needs solver="pgs".
-        margin: contact and limit rows are built below this gap [m or rad].
-        v_recover: largest speed of recovery from penetration [m/s].
-        v_rest: approach speed below which restitution is zero [m/s].
-        tolerance: relative residual of the contact solve; None for the number type's default.
-        max_sweeps: cap on Gauss-Seidel sweeps in one step.
-        max_contacts: contacts one world can hold; None for the smaller of 100 and what the
-            model's pairs can give.
         params: parameters that replace the model's, by name.
+        options: numerical options, each a keyword of its own; None stands for the default.
     """
 
     def __init__(
@@ -65,39 +63,20 @@ class Simulator:
         dt: float | None = None,
         dtype: Literal["float64", "float32"] | Any = "float64",
         threads: int = 1,
-        friction: Literal["cone", "box"] = "cone",
-        solver: Literal["newton", "pgs"] = "newton",
-        gradient: Literal["auto", "implicit", "unrolled"] = "auto",
-        margin: float = 0.005,
-        v_recover: float = 0.5,
-        v_rest: float = 0.05,
-        tolerance: float | None = None,
-        max_sweeps: int = 200,
-        max_contacts: int | None = None,
         params: Params | None = None,
+        **options: Unpack[Arguments],
     ) -> None:
         """Build the engine; see the class."""
         where = "Simulator()"
         check_model(where, model)
         real = read_dtype(where, dtype)
-        given = {
-            "friction": friction,
-            "solver": solver,
-            "gradient": gradient,
-            "margin": margin,
-            "v_recover": v_recover,
-            "v_rest": v_rest,
-            "tolerance": tolerance,
-            "max_sweeps": max_sweeps,
-            "max_contacts": max_contacts,
-        }
-        options = read_options(where, model, real.name, given)
+        chosen = read_options(where, model, real.name, options)
         threads = check_integer(where, "threads", threads, maximum=MAX_THREADS)
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
         theta = pack_theta(where, model, model.structure.params, changed, None)
-        self._attach(Bridge(model, options, real, threads, theta))
+        self._attach(Bridge(model, chosen, real, threads, theta))
 
     def _attach(self, bridge: Bridge) -> None:
         """Take the engine."""
