@@ -18,11 +18,11 @@ SANITIZED_PY := $(SANITIZED)/venv/bin/python
 ASAN := LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
         ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
-NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard core/*.hpp) $(wildcard bindings/*) \
-          $(wildcard third_party/xla_ffi/xla/ffi/api/*)
+CXX_FOLDERS := core core/* engine engine/* bindings tests/native
+CXX_FILES := $(foreach folder,$(CXX_FOLDERS),$(wildcard $(folder)/*.hpp) $(wildcard $(folder)/*.cpp))
+NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(CXX_FILES) $(wildcard third_party/xla_ffi/xla/ffi/api/*)
 STUB := src/featherback/_core.pyi
 PYTHON_FILES := $(wildcard src tests tools bench examples)
-CXX_FILES := $(wildcard core/*.hpp) $(wildcard bindings/*.cpp) $(wildcard bindings/*.hpp)
 
 # cmake and ninja are taken from the system where they exist
 BUILD_TOOLS := $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
@@ -39,20 +39,20 @@ demo: $(VENV)/.built  ## throw a ball by gradients and by CMA-ES; save the plot 
 test: $(VENV)/.test-tools  ## run the tests
 	@$(PY) -m pytest -n $(JOBS) -m "not slow" tests
 
-check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, types and the arrows between rooms
+check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, types, the rules between layers, and nvcc where it is
 	@$(PY) -m ruff format --check $(PYTHON_FILES)
 	@$(PY) -m ruff check $(PYTHON_FILES)
 	@$(PY) -m pyright --pythonpath $(PY)
-	@$(if $(CXX_FILES),$(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES))
+	@$(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES)
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(VENV)/bin/codespell
 	@$(PY) -m nanobind.stubgen -q -m featherback._core -o build/_core.pyi
 	@cmp -s build/_core.pyi $(STUB) || { \
 	  echo "make: $(STUB) differs from the extension; run make format"; exit 1; }
-	@$(PY) tools/check_includes.py
-	@$(PY) tools/check_tags.py
-	@$(PY) tools/check_sizes.py
-	@$(PY) tools/check_words.py
+	@$(PY) tools/write_arguments.py --check
+	@$(PY) -m tools.check
+	@$(PY) -m tools.check.tidy
+	@$(PY) -m tools.check.cuda
 
 bench: $(VENV)/.built  ## measure the budgets in short form, count instructions and name what got slower
 	@$(PY) bench/run.py --quick
@@ -62,10 +62,10 @@ corpus: $(VENV)/.built  ## load every robot of the corpus and compare its dynami
 	@$(PY) tools/corpus.py
 
 fuzz: $(SANITIZED)/.built  ## load mutated models with the sanitised extension
-	@$(ASAN) $(SANITIZED_PY) tools/fuzz_models.py --count $(FUZZ_COUNT)
+	@$(ASAN) $(SANITIZED_PY) -m tools.fuzz.models --count $(FUZZ_COUNT)
 
 mutate: $(VENV)/.test-tools  ## make every small mistake in the adjoints and see whether the tests notice
-	@$(PY) tools/mutate.py --all --jobs $(JOBS)
+	@$(PY) -m tools.mutate.run --all --resume --jobs $(JOBS)
 
 nightly: check $(VENV)/.test-tools  ## run everything, slow tests, corpus, fuzz, mutants and benchmarks included
 	@$(PY) -m pytest -n $(JOBS) tests
@@ -73,9 +73,10 @@ nightly: check $(VENV)/.test-tools  ## run everything, slow tests, corpus, fuzz,
 
 format: $(VENV)/.check-tools $(VENV)/.built  ## format Python and C++, renew the types of the extension
 	@$(PY) -m nanobind.stubgen -q -m featherback._core -o $(STUB)
+	@$(PY) tools/write_arguments.py
 	@$(PY) -m ruff check --fix-only --quiet $(PYTHON_FILES)
 	@$(PY) -m ruff format $(PYTHON_FILES)
-	@$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))
+	@$(VENV)/bin/clang-format -i $(CXX_FILES)
 
 clean:  ## remove the environment and everything built
 	@rm -rf $(VENV) build dist demo runs .pytest_cache .ruff_cache .hypothesis

@@ -133,15 +133,15 @@ std::vector<ParameterRow> parameter_table() {
 // ---- outputs
 
 struct OutputRow {
-  std::string name;
+  std::string name, result;
   Names inputs;
   std::vector<int> (*shape)(const Sizes&);
 };
 
 std::vector<OutputRow> output_table() {
   return {
-#define FB_X(name, rank, rows, columns, inputs)                                            \
-  OutputRow{#name, split(inputs), [](const Sizes& s) {                                     \
+#define FB_X(name, rank, rows, columns, inputs, result)                                    \
+  OutputRow{#name, result, split(inputs), [](const Sizes& s) {                             \
               (void)s;                                                                     \
               return rank == 1 ? std::vector<int>{rows} : std::vector<int>{rows, columns}; \
             }},
@@ -348,6 +348,7 @@ void bind_rows(nb::module_& m) {
   nb::class_<OutputRow>(m, "OutputRow", "An output of a state.")
       .def_ro("name", &OutputRow::name)
       .def_ro("inputs", &OutputRow::inputs, "Names of its inputs, q first.")
+      .def_ro("result", &OutputRow::result, "Symbol of its value.")
       .def(
           "shape",
           [](const OutputRow& row, SizeArray sizes) {

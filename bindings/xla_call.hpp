@@ -214,7 +214,7 @@ ffi::Error guarded(F&& work) {
 inline auto bind_call() { return ffi::Ffi::Bind().Ctx<ffi::State<CallState>>().Attrs(); }
 // arrays in, and then at least one array out
 template <int Arguments, int Results, class B = decltype(bind_call())>
-auto bind_arrays(B&& binding = bind_call()) {
+auto bind_arrays(B binding = bind_call()) {
   if constexpr (Arguments > 0)
     return bind_arrays<Arguments - 1, Results>(std::move(binding).template Arg<In>());
   else if constexpr (Results > 1)

@@ -14,7 +14,7 @@ from featherback.sim.options import CHOSEN, described
 
 TARGET = Path(__file__).parent.parent / "src" / "featherback" / "sim" / "arguments.py"
 
-HEAD = '''"""The options of a Simulator as a type; written by tools/write_arguments.py, do not edit."""
+HEAD = '''"""The options of a Simulator as a type, written by tools/write_arguments.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-// A plane against everything.  Branch-free: all lanes run together.  Proof:
-// docs/derivations/collision.md.
+// A plane against everything.  Branch-free: all lanes run together.
+// Proof: docs/derivations/collision.md.
 #pragma once
-#include "core/collision/shape.hpp"
+#include "core/collision/one_world.hpp"
 
 namespace fb::FB_ISA {
 
@@ -18,7 +18,7 @@ FB_INLINE Plane<T> plane_of(const Shape<T>& a) {
 template <class T>
 FB_INLINE void plane_ball(const Plane<T>& a, Vec3<T> c, T r, Mask<T> on, ContactPoint<T>& out) {
   const T d = dot(a.n, c - a.o);
-  out = {d - r, a.n, c - a.n * ((d + r) * Real<T>(0.5)), on};
+  out = {d - r, a.n, c - a.n * ((d + r) * Real<T>(0.5)), on, no_feature<T>()};
 }
 
 // (C.2)  given out_bar, add to a_bar, c_bar, r_bar
@@ -40,9 +40,10 @@ FB_INLINE void plane_ball_adjoint(const Plane<T>& a, Vec3<T> c, T r,
 
 // a point is a ball with r = 0
 template <class T>
-FB_INLINE void plane_point(const Plane<T>& a, Vec3<T> x, Mask<T> on, ContactPoint<T>& out) {
+FB_INLINE void plane_point(const Plane<T>& a, Vec3<T> x, Mask<T> on, const Feature<T>& feature,
+                           ContactPoint<T>& out) {
   const T d = dot(a.n, x - a.o);
-  out = {d, a.n, x - a.n * (d * Real<T>(0.5)), on};
+  out = {d, a.n, x - a.n * (d * Real<T>(0.5)), on, feature};
 }
 
 // given out_bar, add to a_bar, x_bar
@@ -63,9 +64,8 @@ FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<T
 template <class T>
 FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                     ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
   Vec3<T> c_bar = zero3<T>();
-  plane_ball_adjoint(plane_of(a), b.p, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  plane_ball_adjoint(plane_of(a), b.p, b.size.x, given.bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, b.p, c_bar);
 }
 
@@ -75,80 +75,84 @@ FB_INLINE void plane_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint<
   const Vec3<T> n = column(a.R, 2), end = column(b.R, 2) * b.size.y;
   const T d = dot(n, b.p - a.p), rise = dot(n, end), r = b.size.x;
   const T high = d + rise, low = d - rise;
-  out[0] = {high - r, n, b.p + end - n * ((high + r) * Real<T>(0.5)), Mask<T>(true)};
-  out[1] = {low - r, n, b.p - end - n * ((low + r) * Real<T>(0.5)), b.size.y > T(0)};
+  const Vec3<T> top = b.p + end - n * ((high + r) * Real<T>(0.5));
+  const Vec3<T> bottom = b.p - end - n * ((low + r) * Real<T>(0.5));
+  out[0] = {high - r, n, top, Mask<T>(true), no_feature<T>()};
+  out[1] = {low - r, n, bottom, b.size.y > T(0), no_feature<T>()};
 }
 
 // (C.22)  the end ball of a slot moves with B, and along B's axis with the half length
 template <class T>
 FB_INLINE void plane_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                      ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
-  const int slot = given.slot;
-  const Vec3<T> axis = column(b.R, 2), parent = slot == 0 ? axis : -axis;
-  const Vec3<T> c = mul_add(parent, b.size.y, b.p);
+  const Vec3<T> axis = column(b.R, 2), outward = given.slot == 0 ? axis : -axis;
+  const Vec3<T> c = mul_add(outward, b.size.y, b.p);
   Vec3<T> c_bar = zero3<T>();
-  plane_ball_adjoint(plane_of(a), c, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  plane_ball_adjoint(plane_of(a), c, b.size.x, given.bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, c, c_bar);
-  b_bar.size.y += dot(parent, c_bar);
+  b_bar.size.y += dot(outward, c_bar);
 }
 
-// (C.4)  the eight corners
+// (C.4)  the eight corners, one a slot
 template <class T>
 FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Plane<T> plane = plane_of(a);
   const Shape<T> box = b;
-  for (int k = 0; k < 8; ++k) plane_point(plane, box_corner(box, k), Mask<T>(true), out[k]);
+  for (int k = 0; k < 8; ++k)
+    plane_point(plane, box_corner(box, k), Mask<T>(true), no_feature<T>(), out[k]);
 }
 
 // given out_bar, add to a_bar, b_bar
 template <class T>
 FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                  ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
-  const int slot = given.slot;
   Vec3<T> x_bar = zero3<T>();
-  plane_point_adjoint(plane_of(a), box_corner(b, slot), out_bar, a_bar, x_bar);
-  box_corner_adjoint(b, slot, x_bar, b_bar);
+  plane_point_adjoint(plane_of(a), box_corner(b, given.slot), given.bar, a_bar, x_bar);
+  box_corner_adjoint(b, given.slot, x_bar, b_bar);
 }
 
 // below this sine of the tilt a standing cylinder keeps
 // its support points fixed in its own frame (smoothly)
 inline constexpr double kStandingTilt = 1e-3;
 
-// (C.5)  unit direction in the cap's plane towards the deepest rim point: the projection w of -n,
-// turned into the local x axis while |w| is below kStandingTilt, where the deepest point runs
-// around the rim
+// (C.5)  a vector in the cap's plane towards the deepest rim point: the projection w of -n, turned
+// into the local x axis while |w| is below kStandingTilt, where the deepest point runs around the rim
 template <class T>
-FB_INLINE Vec3<T> rim_direction(const Shape<T>& b, Vec3<T> n, Vec3<T> axis) {
+FB_INLINE Vec3<T> rim_vector(const Shape<T>& b, Vec3<T> n) {
   using R = Real<T>;
-  const Vec3<T> x = column(b.R, 0), w = axis * dot(n, axis) - n;
+  const Vec3<T> axis = column(b.R, 2), x = column(b.R, 0), w = axis * dot(n, axis) - n;
   const T tilt = min(norm(w) * R(1 / kStandingTilt), T(1));
   const T weight = tilt * tilt * (T(3) - tilt * R(2));
-  return direction(w * weight + x * ((T(1) - weight) * R(kStandingTilt)), x).u;
+  return w * weight + x * ((T(1) - weight) * R(kStandingTilt));
 }
 
-// (C.24)  given rim_bar, add to n_bar, axis_bar, x_bar (the local x axis); with t = |w| / k the
-// weight has the gradient 6 (1 - t) w / k^2
+// cotangents of the plane's normal, the axis and the local x axis of a cylinder
 template <class T>
-FB_INLINE void rim_direction_adjoint(const Shape<T>& b, Vec3<T> n, Vec3<T> axis, Vec3<T> rim_bar,
-                                     Vec3<T>& n_bar, Vec3<T>& axis_bar, Vec3<T>& x_bar) {
+struct RimBars {
+  Vec3<T> n, axis, x;
+};
+
+// (C.24)  given the bar of the vector, add to bars; with t = |w| / k the weight has the gradient
+// 6 (1 - t) w / k^2
+template <class T>
+FB_INLINE void rim_vector_adjoint(const Shape<T>& b, Vec3<T> n, Vec3<T> out_bar, RimBars<T>& bars) {
   using R = Real<T>;
   constexpr double k = kStandingTilt;
+  const Vec3<T> axis = column(b.R, 2), x = column(b.R, 0);
   const T cosine = dot(n, axis);
-  const Vec3<T> x = column(b.R, 0), w = axis * cosine - n;
+  const Vec3<T> w = axis * cosine - n;
   const T tilt = min(norm(w) * R(1 / k), T(1));
   const T weight = tilt * tilt * (T(3) - tilt * R(2)), rest = (T(1) - weight) * R(k);
-  Vec3<T> sum_bar = zero3<T>();
-  direction_adjoint(w * weight + x * rest, {rim_bar, T(0)}, sum_bar, x_bar);
 
-  const T weight_bar = dot(sum_bar, w) - dot(sum_bar, x) * R(k);
+  // out = g w + (1 - g) k x
+  const T weight_bar = dot(out_bar, w) - dot(out_bar, x) * R(k);
   const T slope = (T(1) - tilt) * R(6 / (k * k));
-  const Vec3<T> w_bar = sum_bar * weight + w * (slope * weight_bar);
-  x_bar += sum_bar * rest;
+  const Vec3<T> w_bar = out_bar * weight + w * (slope * weight_bar);
+  bars.x += out_bar * rest;
+  // w = axis (n . axis) - n
   const T cosine_bar = dot(axis, w_bar);
-  axis_bar += w_bar * cosine + n * cosine_bar;
-  n_bar += axis * cosine_bar - w_bar;
+  bars.axis += w_bar * cosine + n * cosine_bar;
+  bars.n += axis * cosine_bar - w_bar;
 }
 
 // a support point of a cylinder: along the axis by `axial` half lengths, towards the rim by
@@ -159,25 +163,32 @@ struct RimPlace {
   Real<T> radial, across;
 };
 template <class T>
-FB_INLINE RimPlace<T> rim_place(int slot, T cosine) {
+FB_INLINE RimPlace<T> rim_place(int slot, Mask<T> upright) {
   using R = Real<T>;
-  const T low = select(cosine > T(0), T(-1), T(1));
+  const T low = select(upright, T(-1), T(1));
   if (slot < 2) return {T(slot == 0 ? 1 : -1), R(1), R(0)};
   return {low, R(-0.5), R(slot == 2 ? 0.86602540378443864676 : -0.86602540378443864676)};
 }
+
+// feature of a cylinder on a plane: its axis points away from the plane, so that the cap at its start
+// is the lower one; the deepest rim point has no direction
+inline constexpr uint32_t kAxisAway = 1, kNoRim = 2;
 
 // (C.5)  lying: the deepest rim points of both caps; standing: two more on the lower cap, 120
 // degrees to either side
 template <class T>
 FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Plane<T> plane = plane_of(a);
-  const Vec3<T> c = b.p, axis = column(b.R, 2);
-  const Vec3<T> rim = rim_direction(b, plane.n, axis), side = cross(axis, rim);
-  const T r = b.size.x, h = b.size.y, cosine = dot(plane.n, axis);
+  const Vec3<T> c = b.p, axis = column(b.R, 2), towards = rim_vector(b, plane.n);
+  const Mask<T> upright = dot(plane.n, axis) > T(0), known = has_direction(towards);
+  const Vec3<T> rim = direction(towards, known, column(b.R, 0)).u, side = cross(axis, rim);
+  const T r = b.size.x, h = b.size.y;
+  const Feature<T> feature =
+      make_feature<T>(bits_where(upright, kAxisAway) | bits_where(!known, kNoRim));
   for (int k = 0; k < 4; ++k) {
-    const RimPlace<T> at = rim_place(k, cosine);
+    const RimPlace<T> at = rim_place<T>(k, upright);
     const Vec3<T> x = axis * (h * at.axial) + rim * (r * at.radial) + side * (r * at.across);
-    plane_point(plane, c + x, k == 1 ? h > T(0) : Mask<T>(true), out[k]);
+    plane_point(plane, c + x, k == 1 ? h > T(0) : Mask<T>(true), feature, out[k]);
   }
 }
 
@@ -185,37 +196,45 @@ FB_INLINE void plane_cylinder(const Shape<T>& a, const Shape<T>& b, ContactPoint
 template <class T>
 FB_INLINE void plane_cylinder_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                       ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
-  const int slot = given.slot;
-  const Vec3<T> n = column(a.R, 2), axis = column(b.R, 2);
-  const Vec3<T> rim = rim_direction(b, n, axis), side = cross(axis, rim);
-  const RimPlace<T> at = rim_place(slot, dot(n, axis));
+  const Bits<T> kind = given.feature.kind;
+  const Vec3<T> n = column(a.R, 2), axis = column(b.R, 2), towards = rim_vector(b, n);
+  const Mask<T> known = !has_bits(kind, kNoRim);
+  const Vec3<T> rim = direction(towards, known, column(b.R, 0)).u, side = cross(axis, rim);
+  const RimPlace<T> at = rim_place<T>(given.slot, has_bits(kind, kAxisAway));
+
+  // x = p + axis (h axial) + (rim radial + side across) r
   const Vec3<T> out = rim * at.radial + side * at.across;
   const Vec3<T> x = b.p + axis * (b.size.y * at.axial) + out * b.size.x;
   Vec3<T> x_bar = zero3<T>();
-  plane_point_adjoint(plane_of(a), x, out_bar, a_bar, x_bar);
+  plane_point_adjoint(plane_of(a), x, given.bar, a_bar, x_bar);
   b_bar.size.x += dot(out, x_bar);
   b_bar.size.y += dot(axis, x_bar) * at.axial;
 
-  // side = axis x rim
+  // side = axis x rim, rim = towards / |towards|
   const Vec3<T> side_bar = x_bar * (b.size.x * at.across);
   const Vec3<T> rim_bar = x_bar * (b.size.x * at.radial) + cross(side_bar, axis);
-  Vec3<T> axis_bar = x_bar * (b.size.y * at.axial) + cross(rim, side_bar);
-  Vec3<T> n_bar = zero3<T>(), local_x_bar = zero3<T>();
-  rim_direction_adjoint(b, n, axis, rim_bar, n_bar, axis_bar, local_x_bar);
-  add_direction(a_bar, n, n_bar);
+  RimBars<T> bars{zero3<T>(), x_bar * (b.size.y * at.axial) + cross(rim, side_bar), zero3<T>()};
+  Vec3<T> towards_bar = zero3<T>();
+  direction_adjoint(towards, known, {rim_bar, T(0)}, towards_bar, bars.x);
+  rim_vector_adjoint(b, n, towards_bar, bars);
+  add_direction(a_bar, n, bars.n);
   add_point(b_bar, b.p, x_bar);
-  add_direction(b_bar, axis, axis_bar);
-  add_direction(b_bar, column(b.R, 0), local_x_bar);
+  add_direction(b_bar, axis, bars.axis);
+  add_direction(b_bar, column(b.R, 0), bars.x);
 }
+
+// feature of an ellipsoid on a plane: the normal has no image, since the semi-axes vanish
+inline constexpr uint32_t kNoImage = 1;
 
 // (C.6)  with m = S R_B' n: phi = n . (c - o) - |m|, deepest point c - R_B S m / |m|
 template <class T>
 FB_INLINE void plane_ellipsoid(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
-  const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
+  const Vec3<T> m = scaled(local, s);
+  const Mask<T> known = has_direction(m);
+  const Vec3<T> u = direction(m, known, Vec3<T>{T(0), T(0), T(1)}).u;
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
-  plane_point(plane_of(a), x, Mask<T>(true), out[0]);
+  plane_point(plane_of(a), x, Mask<T>(true), make_feature<T>(bits_where(!known, kNoImage)), out[0]);
 }
 
 // (C.26)  given out_bar, add to a_bar, b_bar
@@ -223,14 +242,16 @@ template <class T>
 FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
                                        const SlotBar<T>& given, ShapeBar<T>& a_bar,
                                        ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
   const Vec3<T> n = column(a.R, 2), local = mul_transposed(b.R, n), s = b.size;
-  const Vec3<T> m = scaled(local, s), u = direction(m, Vec3<T>{T(0), T(0), T(1)}).u;
+  const Mask<T> known = !has_bits(given.feature.kind, kNoImage);
+  const Vec3<T> m = scaled(local, s), u = direction(m, known, Vec3<T>{T(0), T(0), T(1)}).u;
+
+  // x = p - R (S u), u = m / |m|, m = S R' n
   const Vec3<T> x = b.p - mul(b.R, scaled(u, s));
   Vec3<T> x_bar = zero3<T>(), m_bar = zero3<T>(), none = zero3<T>();
-  plane_point_adjoint(plane_of(a), x, out_bar, a_bar, x_bar);
+  plane_point_adjoint(plane_of(a), x, given.bar, a_bar, x_bar);
   const Vec3<T> y_bar = -mul_transposed(b.R, x_bar);
-  direction_adjoint(m, {scaled(y_bar, s), T(0)}, m_bar, none);
+  direction_adjoint(m, known, {scaled(y_bar, s), T(0)}, m_bar, none);
   b_bar.size += scaled(y_bar, u) + scaled(m_bar, local);
 
   // local = R_B' n turns with n and against B
@@ -243,7 +264,8 @@ FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
 // a hull vertex, as seen from the first one found
 template <class T>
 struct HullPoint {
-  T score, index;
+  T score;
+  Bits<T> index;
   Vec3<T> x;
 };
 
@@ -264,7 +286,7 @@ template <class T>
 FB_INLINE HullPoint<T> best_vertex(const Shape<T>& b, const MeshMap<T>& map, Vec3<T> n, Vec3<T> x0,
                                    Vec3<T> side, bool far) {
   using R = Real<T>;
-  HullPoint<T> best{T(R(-1e30)), T(0), x0};
+  HullPoint<T> best{T(R(-1e30)), Bits<T>(0u), x0};
   for (int k = 0; k < b.nvert; ++k) {
     const Vec3<T> x = mesh_vertex(b.vert, map, k), arm = x - x0;
     const T height = dot(n, arm);
@@ -272,7 +294,7 @@ FB_INLINE HullPoint<T> best_vertex(const Shape<T>& b, const MeshMap<T>& map, Vec
     if (far) spread = norm(arm - n * height);
     const T score = spread - height * R(kMeshSlope);
     const Mask<T> better = score > best.score;
-    best = {select(better, score, best.score), select(better, T(k), best.index),
+    best = {select(better, score, best.score), select(better, Bits<T>(uint32_t(k)), best.index),
             select(better, x, best.x)};
   }
   return best;
@@ -286,11 +308,24 @@ FB_INLINE HullPoint<T> hull_point(const Shape<T>& b, const MeshMap<T>& map, Vec3
   const Vec3<T> none = zero3<T>();
   if (slot == 0) return best_vertex(b, map, n, none, none, false);
   if (slot == 1) return best_vertex(b, map, n, found[0].x, none, true);
-  const Vec3<T> side = direction(cross(n, found[1].x - found[0].x), none).u;
+  const Vec3<T> across = cross(n, found[1].x - found[0].x);
+  const Vec3<T> side = direction(across, has_direction(across), none).u;
   return best_vertex(b, map, n, found[0].x, slot == 2 ? side : -side, false);
 }
 
-// (C.7)  four hull vertices; a vertex found twice is on once
+// vertices of a mesh by number, another one in each world
+template <class T>
+FB_INLINE Vec3<T> vertex_at(const Shape<T>& b, const MeshMap<T>& map, Bits<T> index) {
+  using R = Real<T>;
+  Vec3<T> v = zero3<T>();
+  for (int k = 0; k < kLanes<T>; ++k) {
+    const R* x = b.vert + kMeshFrame + 3 * bits_at(index, k);
+    write_world(v, k, lift3<OneWorldOf<T>>(x));
+  }
+  return mesh_vertex(map, v);
+}
+
+// (C.7)  four hull vertices, whose numbers are the feature's; a vertex found twice is on once
 template <class T>
 FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
@@ -300,7 +335,8 @@ FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>*
     found[k] = hull_point(b, map, m, found, k);
     Mask<T> on(b.nvert > 0);
     for (int j = 0; j < k; ++j) on = on & !(found[k].index == found[j].index);
-    plane_point(plane_of(a), b.p + mul(b.R, found[k].x), on, out[k]);
+    const Feature<T> feature{Bits<T>(0u), {found[k].index, Bits<T>(0u)}};
+    plane_point(plane_of(a), b.p + mul(b.R, found[k].x), on, feature, out[k]);
   }
 }
 
@@ -309,16 +345,11 @@ FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>*
 template <class T>
 FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                   ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
-  const int slot = given.slot;
-  const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
   if (b.nvert == 0) return;
-  const MeshMap<T> map = hull_map(b);
-  HullPoint<T> found[2];
-  for (int k = 0; k < 2 && k < slot; ++k) found[k] = hull_point(b, map, m, found, k);
-  const Vec3<T> local = hull_point(b, map, m, found, slot).x, x = b.p + mul(b.R, local);
+  const Vec3<T> local = vertex_at(b, hull_map(b), given.feature.id[0]);
+  const Vec3<T> x = b.p + mul(b.R, local);
   Vec3<T> x_bar = zero3<T>();
-  plane_point_adjoint(plane_of(a), x, out_bar, a_bar, x_bar);
+  plane_point_adjoint(plane_of(a), x, given.bar, a_bar, x_bar);
   add_point(b_bar, x, x_bar);
   mesh_vertex_adjoint(b.vert, b.size, local, mul_transposed(b.R, x_bar), b_bar.size);
 }

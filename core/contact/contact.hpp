@@ -332,7 +332,7 @@ FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int 
   bars.mu = rows.mu[r];
   ContactPointBar<T> point_bar{T(0), zero3<T>(), zero3<T>()};
   contact_data_adjoint(m, o, k, w.geometry[index], bars, w, point_bar);
-  add_slot(point_bars, k.side, point_bar);
+  add_slot(point_bars, k.side, w.geometry[index].feature, point_bar);
 }
 // lanes in which no row of a contact carries an impulse or a cotangent
 template <class T>
@@ -355,7 +355,7 @@ FB_FN void contact_point_poses(const Model<T, P>& m, const RowGroup& k, Work<T>&
     a.pose = b.pose = zero_force<T>();
     SlotBars<T> bars;
     bars.count = 0;
-    add_slot(bars, k.side, unit);
+    add_slot(bars, k.side, w.geometry[&k - w.group].feature, unit);
     contact_point_adjoint(m, k, bars, w);
     pose[0][e] = a.pose;
     pose[1][e] = b.pose;

@@ -105,7 +105,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     for (int a = 0; a < s.nq; ++a) q1_bar[a] = q_bar[a] = T(0);
     bool any_turn = false;
     for (int l = 1; l < s.nlink; ++l) {
-      if (s.link_type[l] > kBall) continue;
+      if (!joint_turns(s.link_type[l])) continue;
       tangent[s.link_dof[l] + s.link_ndof[l] - 3 + i] = T(1);
       any_turn = true;
     }
@@ -114,7 +114,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], q1_bar, q_bar, v_bar, h_bar);
     lower_tangent(s, x.q, q_bar, tangent);
     for (int l = 1; l < s.nlink; ++l) {
-      if (s.link_type[l] > kBall) continue;
+      if (!joint_turns(s.link_type[l])) continue;
       const int d = s.link_dof[l] + s.link_ndof[l] - 3;
       for (int j = 0; j < 3; ++j) {
         f.turn[6 * (d + i) + j] = tangent[d + j];
@@ -128,7 +128,7 @@ template <class T, class P>
 FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   const Layout& s = m.s;
   const int l = s.dof_link[d], last = s.link_dof[l] + s.link_ndof[l];
-  if (s.link_type[l] > kBall || d < last - 3) {
+  if (!joint_turns(s.link_type[l]) || d < last - 3) {
     set_columns(T(m.theta.dt[0]), f.dof_row(d), f.line, f.stride);
     f.line[d] += T(1);
     return;

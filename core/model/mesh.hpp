@@ -44,9 +44,12 @@ FB_INLINE MeshMap<T> mesh_map(const Real<T>* mesh, Vec3<T> f) {
   return map;
 }
 template <class T>
-FB_INLINE Vec3<T> mesh_vertex(const Real<T>* mesh, const MeshMap<T>& map, int k) {
-  const Vec3<T> v = lift3<T>(mesh + kMeshFrame + 3 * k);
+FB_INLINE Vec3<T> mesh_vertex(const MeshMap<T>& map, Vec3<T> v) {
   return map.active ? v + mul_add(map.A, v, map.b) : v;
+}
+template <class T>
+FB_INLINE Vec3<T> mesh_vertex(const Real<T>* mesh, const MeshMap<T>& map, int k) {
+  return mesh_vertex(map, lift3<T>(mesh + kMeshFrame + 3 * k));
 }
 // (H.3)  given the cotangent of a vertex x, add to that of f: R x_bar times the place in the file
 // before the stretch, (R x + p) / (1 + f)

@@ -150,7 +150,7 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(actuator_biasprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
   X(actuator_gear, s.nu, 6, "m or no unit", any, true, kHasGradient)                               \
   X(actuator_ctrlrange, s.nu, 2, "of the control", range, s.act_ctrllimited[i] > 0, kHasGradient)  \
-  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)  \
+  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)      \
   X(actuator_dynprm, s.nu, 1, "s", any, true, kHasGradient)                                        \
   X(actuator_actrange, s.nu, 2, "of the activation", range, s.act_limited[i] > 0, kHasGradient)
 
@@ -164,15 +164,15 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(pair_mu, s.npair) X(pair_restitution, s.npair) X(pair_compliance, s.npair)                     \
   X(eq_p1, 3 * s.neq) X(eq_p2, 3 * s.neq) X(eq_R1, 9 * s.neq) X(eq_R2, 9 * s.neq)
 
-// ---- outputs of a state: name, rank, rows, columns, inputs by name.  poses: bodies, then sites,
-// 12 numbers each (position, rotation matrix by rows)
+// ---- outputs of a state: name, rank, rows, columns, inputs, the symbol of the result.  poses:
+// bodies, then sites, 12 numbers each (position, rotation matrix by rows)
 #define FB_OUTPUTS(X)                                                                              \
-  X(poses, 2, s.nbody + s.nsite, 12, "q")                                                          \
-  X(center_of_mass, 1, 3, 1, "q")                                                                  \
-  X(mass_matrix, 2, s.nv, s.nv, "q")                                                               \
-  X(bias, 1, s.nv, 1, "q v")                                                                       \
-  X(inverse_dynamics, 1, s.nv, 1, "q v a")                                                         \
-  X(forward_dynamics, 1, s.nv, 1, "q v tau")
+  X(poses, 2, s.nbody + s.nsite, 12, "q", "poses")                                                 \
+  X(center_of_mass, 1, 3, 1, "q", "x")                                                             \
+  X(mass_matrix, 2, s.nv, s.nv, "q", "M")                                                          \
+  X(bias, 1, s.nv, 1, "q v", "c")                                                                  \
+  X(inverse_dynamics, 1, s.nv, 1, "q v a", "tau")                                                  \
+  X(forward_dynamics, 1, s.nv, 1, "q v tau", "a")
 enum class Output : int { FB_OUTPUTS(FB_ENUM) };
 
 // ---- numerical options of a Simulator
@@ -189,7 +189,7 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
 // a default that depends on the number type R
 #define FB_BY_PRECISION(wide, narrow) (sizeof(R) == 8 ? wide : narrow)
 // name, type, default, allowed values (functions of bindings/schema.cpp), what it is.  What is
-// fixed() cannot be chosen; max_contacts is by default no more than the model's pairs can give
+// fixed() cannot be chosen
 #define FB_OPTIONS(X)                                                                              \
   X(margin, real, 0.005, at_least(0),                                                              \
     "contact and limit rows are built below this gap [m or rad]")                                  \
@@ -202,14 +202,14 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
   X(max_sweeps, whole, 200, whole(1, 1000000),                                                     \
     "cap on Gauss-Seidel sweeps in one step")                                                      \
   X(max_contacts, whole, 100, whole(0, 10000),                                                     \
-    "contacts one world can hold")                                                                 \
+    "contacts one world can hold, by default at most what the model's pairs can give")             \
   X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS),                          \
-    "cone: the true cone; box: each tangent by itself")                                            \
+    "'cone' (the true cone) or 'box' (each tangent by itself)")                                    \
   X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS),                                       \
-    "newton: sweeps, then Newton steps on the active set; pgs: sweeps only")                       \
+    "'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only)")               \
   X(gradient, GradientMode, kGradientAuto, FB_WORDS(FB_GRADIENTS),                                 \
-    "implicit: the solution is differentiated; unrolled: the sweeps are (solver pgs only); auto: " \
-    "implicit where the solve finished, unrolled elsewhere")                                       \
+    "'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the solution is " \
+    "differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only)")                           \
   X(regularization, real, FB_BY_PRECISION(1e-6, 1e-4), fixed(),                                    \
     "default compliance, as a share of the bodies' inverse weights")
 

@@ -12,21 +12,6 @@ def isa() -> str:
 def available_isas() -> list[str]:
     """Instruction sets this processor and build offer."""
 
-def size_names() -> list[str]:
-    """Sizes that an Engine is built from."""
-
-def table_names() -> list[str]:
-    """Integer tables, in any order."""
-
-def parameter_names() -> list[str]:
-    """Physical parameters in the order in which they lie in a flat array."""
-
-def shape_types() -> list[tuple[str, int]]:
-    """Shapes of geoms: (name, MuJoCo's number)."""
-
-def pair_table() -> list[tuple[str, int, int, int, int]]:
-    """Pairs of shapes that can touch: (name, kind, shape A, shape B, contact points)."""
-
 CONTACT_NUMBERS: int = 10
 
 TRACE_NUMBERS: int = 5
@@ -86,6 +71,10 @@ class OutputRow:
     @property
     def inputs(self) -> list[str]:
         """Names of its inputs, q first."""
+
+    @property
+    def result(self) -> str:
+        """Symbol of its value."""
 
     def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(18), order='C', device='cpu', writable=False)]) -> list[int]:
         """Its shape in one world of a model."""
@@ -161,20 +150,24 @@ class Options:
 
     @property
     def max_contacts(self) -> int:
-        """contacts one world can hold."""
+        """
+        contacts one world can hold, by default at most what the model's pairs can give.
+        """
 
     @property
     def friction(self) -> str:
-        """cone: the true cone; box: each tangent by itself."""
+        """'cone' (the true cone) or 'box' (each tangent by itself)."""
 
     @property
     def solver(self) -> str:
-        """newton: sweeps, then Newton steps on the active set; pgs: sweeps only."""
+        """
+        'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only).
+        """
 
     @property
     def gradient(self) -> str:
         """
-        implicit: the solution is differentiated; unrolled: the sweeps are (solver pgs only); auto: implicit where the solve finished, unrolled elsewhere.
+        'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the solution is differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only).
         """
 
     @property
@@ -235,8 +228,19 @@ def joint_types() -> list[JointRow]:
 def equality_types() -> list[TypeRow]:
     """Types of equality constraints."""
 
+def activation_types() -> list[TypeRow]:
+    """How an activation follows its control."""
+
 def friction_rules() -> list[TypeRow]:
     """Whose friction a pair of geoms takes."""
+
+def shape_types() -> list[tuple[str, int]]:
+    """Shapes of geoms: (name, MuJoCo's number)."""
+
+def pair_table() -> list[tuple[str, int, int, int, int]]:
+    """
+    Pairs of shapes that can touch: (name, kind, shape A, shape B, contact points).
+    """
 
 def parameter_table() -> list[ParameterRow]:
     """Physical parameters with their rules."""
@@ -290,7 +294,7 @@ class ParameterChecker:
     @overload
     def check(self, theta: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], given: Sequence[str], rounding: float) -> Violation | None: ...
 
-def describe_worlds(status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
+def describe_worlds(status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], residual: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> str:
     """Each world that is not OK, at most ten of them; empty for none."""
 
 class Engine:
@@ -305,33 +309,27 @@ class Engine:
     def derived_size(self) -> int: ...
 
     @property
+    def state_size(self) -> int: ...
+
+    @property
     def workspace_bytes(self) -> int: ...
 
-    def step_one(self, q: object | None, v: object | None, u: object | None) -> object: ...
+    def rollout(self, x: Annotated[NDArray, dict(order='C', device='cpu')], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], *, steps: int, u_first: int = 0, residual: Annotated[NDArray, dict(order='C', device='cpu')] | None = None, sweeps: Annotated[NDArray, dict(order='C', device='cpu')] | None = None, progress: object | None = None) -> None: ...
 
-    def linearize_one(self, q: object | None, v: object | None, u: object | None) -> object: ...
+    def vjp(self, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_cot: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_bar: Annotated[NDArray, dict(order='C', device='cpu')], u_bar: Annotated[NDArray, dict(order='C', device='cpu')], theta_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None, status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], unrolled: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], ties: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], *, u_first: int = 0, finish_params: bool = True, trace: Annotated[NDArray, dict(order='C', device='cpu')] | None = None) -> None: ...
 
-    def rollout(self, arrays: dict, progress: object | None) -> None: ...
+    def jvp(self, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_dot: Annotated[NDArray, dict(order='C', device='cpu')], du: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, dtheta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
-    def vjp(self, arrays: dict) -> None: ...
+    def hvp(self, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_dot: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], du: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, dtheta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_cot: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_cot_dot: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_bar: Annotated[NDArray, dict(order='C', device='cpu')], x_bar_dot: Annotated[NDArray, dict(order='C', device='cpu')], u_bar_dot: Annotated[NDArray, dict(order='C', device='cpu')], theta_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None, theta_bar_dot: Annotated[NDArray, dict(order='C', device='cpu')] | None, status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
-    def jvp(self, arrays: dict) -> None: ...
+    def linearize(self, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, A: Annotated[NDArray, dict(order='C', device='cpu')], B: Annotated[NDArray, dict(order='C', device='cpu')], status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
-    def hvp(self, arrays: dict) -> None: ...
+    def contacts(self, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, numbers: Annotated[NDArray, dict(order='C', device='cpu')], pair: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')], count: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], overflow: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
-    def linearize(self, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: object | None, theta: object | None, A: Annotated[NDArray, dict(order='C', device='cpu')], B: Annotated[NDArray, dict(order='C', device='cpu')], status: Annotated[NDArray, dict(order='C', device='cpu')], status_step: Annotated[NDArray, dict(order='C', device='cpu')]) -> None: ...
+    def output(self, name: str, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray, dict(order='C', device='cpu')]) -> None: ...
 
-    def evaluate(self, job: str, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: object | None, x: object | None, y: Annotated[NDArray, dict(order='C', device='cpu')], theta: object | None, bars: dict) -> None: ...
+    def output_vjp(self, name: str, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, y_bar: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], q_bar: Annotated[NDArray, dict(order='C', device='cpu')], v_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None, x_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None, theta_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None) -> None: ...
 
-    def contacts(self, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: object | None, theta: object | None, numbers: Annotated[NDArray, dict(order='C', device='cpu')], ids: Annotated[NDArray, dict(order='C', device='cpu')], count: Annotated[NDArray, dict(order='C', device='cpu')], overflow: Annotated[NDArray, dict(order='C', device='cpu')]) -> None: ...
+    def step_one(self, q: object | None, v: object | None, act: object | None, u: object | None) -> object: ...
 
-class EnginePool:
-    """Engines of one model for XLA; see featherback.jax."""
-
-    def __init__(self, engine: Engine, key: int, bodies: Sequence[str]) -> None: ...
-
-def xla_handlers() -> dict:
-    """Handlers of XLA's foreign function interface, by name and stage."""
-
-def xla_state_type() -> dict:
-    """What a compiled function holds of a Simulator, as XLA registers types."""
+    def linearize_one(self, q: object | None, v: object | None, act: object | None, u: object | None) -> object: ...

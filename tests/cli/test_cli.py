@@ -1,6 +1,8 @@
 """Tests of the command line."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +78,30 @@ def test_our_errors_become_one_line(
         main(["demo", "--out", "x"])
     assert caught.value.code == 1
     assert capsys.readouterr().err == "featherback: demo: x is not a folder; name one.\n"
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print name and version, and leave without an error."""
+    main(["--version"])
+    assert capsys.readouterr().out == f"featherback {fb.__version__}\n"
+
+
+@pytest.mark.parametrize("module", ["tyro", "rich.console"])
+def test_ctrl_c_during_imports_leaves_no_traceback(module: str) -> None:
+    """Leave with status 130 and one line where Ctrl-C comes while a package is imported."""
+    code = f"""
+import sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from featherback.cli.main import main
+main(["doctor"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "featherback: interrupted.\n"
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

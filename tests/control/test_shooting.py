@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -395,12 +393,31 @@ def test_a_site_that_is_not_there_is_named() -> None:
     )
 
 
-def test_the_page_of_control_is_true() -> None:
-    """Run the code of docs/control.md as it is printed."""
-    page = (Path(__file__).parents[2] / "docs" / "control.md").read_text()
-    code = page.partition("```python\n")[2].partition("```")[0]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("hold", [1, 7])
+def test_an_outcome_has_its_controls(hold: int) -> None:
+    """Return the controls of the unknowns found, which give the rollout of the cost."""
+    problem = swing(hold=hold)
+    outcome = optimize(problem, max_evaluations=5)
+    roll = problem.rollout(outcome.x)
+    assert outcome.u.shape == (STEPS, 1)
+    assert np.array_equal(outcome.u, roll.u)
+    plain = optimize(Quadratic())
+    with pytest.raises(ParameterError, match=r"Outcome\.u.*Shooting"):
+        _ = plain.u
+
+
+def test_unknowns_expand_flat_or_in_a_batch() -> None:
+    """Expand one vector, rows of them, or their unflattened shape, and refuse other shapes."""
+    print("seed 8")
+    controls = swing(hold=7).controls
+    x = np.random.default_rng(8).standard_normal((3, *controls.shape))
+    batch = controls.expand(x)
+    assert batch.shape == (3, STEPS, 1)
+    assert np.array_equal(controls.expand(x.reshape(3, -1)), batch)
+    assert np.array_equal(controls.expand(x[1].ravel()), batch[1])
+    for shape in ((4,), (2, 4), (3, 2, 2), ()):
+        with pytest.raises(ShapeError, match=r"Controls\.expand\(\): x has shape"):
+            controls.expand(np.zeros(shape))
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,10 +36,11 @@ Sampler = Callable[[np.random.Generator], Vector]
 
 # adjoints that have tests of their own
 PAIR_ADJOINTS = """
-    ball_on_box box_box_one box_corner capsule_places closest_on_segments closest_slot
-    closest_to_box collide cut_polygon direction edge_point end_slot exit_of_segment face_touches
-    hold_within mesh_vertex opposed_corners parallel_weight pass_of_edge plane_ball plane_point
-    point_box rim_direction slot stretch_in_slab stretch_over_face touch_of_balls vertex_touch
+    ball_on_box box_box_one box_corner capsule_place closest_on_segments closest_slot
+    closest_to_box collide collide_worlds cut_polygon direction edge_middle edge_normal
+    edges_point end_slot face_corners face_points hold_within mesh_vertex node_place
+    parallel_weight pass_of_edge plane_ball plane_point point_box rim_vector touch_of_balls
+    vertex_point
 """
 PAIR_FUNCTIONS = [name.replace("-", "_") for name, *_ in pair_table()]
 TESTED_ELSEWHERE = dict.fromkeys(

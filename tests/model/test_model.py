@@ -57,7 +57,9 @@ def test_params_are_those_of_the_structure() -> None:
 def test_keyframes() -> None:
     """Return the state of a keyframe by name and by number."""
     made = model(mjcf(after=KEYS))
-    assert made.keyframe_names == ("home", "")
+    assert made.keyframe_names == ("home", 1)
+    for which in made.keyframe_names:
+        assert made.keyframe(which)[0].shape == (1,)
     q, v = made.keyframe("home")
     assert (q.tolist(), v.tolist()) == ([0.5], [2.0])
     assert made.keyframe(1)[0].tolist() == [1.0]
@@ -71,15 +73,12 @@ def test_keyframes() -> None:
         (
             "",
             "home",
-            'model "test" has no keyframes; add a <key> to the file or use q0.',
+            'keyframe(): model "test" has no keyframes; add a <key> to the file or use q0.',
         ),
-        (KEYS, "hme", 'model "test" has no keyframe "hme"; did you mean "home"?'),
-        (KEYS, 2, 'model "test" has no keyframe 2; there are 2, numbered from 0.'),
-        (
-            '<keyframe><key qpos="1"/></keyframe>',
-            "",
-            'model "test" has no keyframe ""; use a number.',
-        ),
+        (KEYS, "hme", 'keyframe(): model "test" has no keyframe "hme"; did you mean "home"?'),
+        (KEYS, "", 'keyframe(): model "test" has no keyframe ""; there are: "home", 1.'),
+        (KEYS, 2, 'keyframe(): model "test" has no keyframe 2; there are 2, numbered from 0.'),
+        (KEYS, 0.5, 'keyframe(): model "test" has no keyframe 0.5; there are 2, numbered from 0.'),
     ],
 )
 def test_keyframe_errors(after: str, which: str | int, expected: str) -> None:

@@ -3,10 +3,12 @@
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@ using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::c
 using Array = nb::ndarray<nb::numpy, double>;
 
 inline constexpr int kShapeNumbers = 15, kTouchNumbers = 8, kBarNumbers = 18;
+inline constexpr int kFeatureNumbers = 1 + core::kFeatureIds;
 
 // a NumPy array that owns its numbers
 inline Array make_array(std::vector<double> numbers, std::initializer_list<size_t> shape) {
@@ -54,15 +57,14 @@ class ShapePairs {
 
   // (worlds, slots, 8): phi, n, p, on.  lanes: 1, 4 or 8 worlds in one number; single: in float32
   Array collide(int lanes, bool single) const {
-    const auto run = [&]<class T>(T) { return collide_in<T>(); };
-    std::vector<double> out;
-    if (single)
-      out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
-    else
-      out = lanes == 1   ? run(double())
-            : lanes == 4 ? run(core::Lane<double, 4>())
-                         : run(core::Lane<double, 8>());
-    return make_array(std::move(out), {worlds(), slots(), size_t(kTouchNumbers)});
+    return make_array(in_numbers(lanes, single, [&]<class T>(T) { return collide_in<T>(); }),
+                      {worlds(), slots(), size_t(kTouchNumbers)});
+  }
+
+  // (worlds, slots, 3): the words of the features
+  Array features(int lanes, bool single) const {
+    return make_array(in_numbers(lanes, single, [&]<class T>(T) { return features_in<T>(); }),
+                      {worlds(), slots(), size_t(kFeatureNumbers)});
   }
 
   // (worlds, slots, 7): the tangents of phi, n, p, given those of the shapes
@@ -82,17 +84,16 @@ class ShapePairs {
     return make_array(std::move(out), {worlds(), slots(), size_t(7)});
   }
 
-  // point_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; lanes: 1
-  // or 4 worlds in one number (8 in float32)
-  Array adjoint(int slot, Table point_bar, int lanes, bool single, double start) const {
+  // point_bar (worlds, 7) of one slot -> (worlds, 18), added to bars that are all `start`; features
+  // (worlds, 3): those of the slot, or those found here
+  Array adjoint(int slot, Table point_bar, std::optional<Table> features, int lanes, bool single,
+                double start) const {
     require_bar(slot, point_bar);
-    const auto run = [&]<class T>(T) { return adjoint_in<T>(slot, point_bar, start); };
-    std::vector<double> out;
-    if (single)
-      out = lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
-    else
-      out = lanes == 1 ? run(double()) : run(core::Lane<double, 4>());
-    return make_array(std::move(out), {worlds(), size_t(kBarNumbers)});
+    const Table* given = features ? &*features : nullptr;
+    return make_array(
+        in_numbers(lanes, single,
+                   [&]<class T>(T) { return adjoint_in<T>(slot, point_bar, given, start); }),
+        {worlds(), size_t(kBarNumbers)});
   }
 
   // the tangents of the 18 numbers, for shapes that move and a cotangent that does not
@@ -103,11 +104,15 @@ class ShapePairs {
     std::vector<double> out;
     for (size_t w = 0; w < worlds(); ++w) {
       const double* t = &point_bar(w, 0);
+      const core::Shape<D> a = dual_shape(0, w, a_tan), b = dual_shape(1, w, b_tan);
+      core::ContactPoint<D> found[core::kMaxSlots];
+      core::collide(kind_, a, b, found);
       core::ShapeBar<D> bars[2] = {start_bar<D>(0), start_bar<D>(0)};
-      core::SlotBars<D> touch{};
-      core::add_slot<D>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
-      core::collide_adjoint<D>(kind_, dual_shape(0, w, a_tan), dual_shape(1, w, b_tan), touch,
-                               bars[0], bars[1]);
+      core::SlotBars<D> touch;
+      touch.count = 0;
+      core::add_slot<D>(touch, slot, found[slot].feature,
+                        {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
+      core::collide_adjoint<D>(kind_, a, b, touch, bars[0], bars[1]);
       D bar[kBarNumbers];
       read_bars(bars, bar);
       for (const D& x : bar) out.push_back(x.d);
@@ -121,6 +126,14 @@ class ShapePairs {
   using D = core::Dual<double>;
 
   size_t worlds() const { return shape_[0].shape(0); }
+
+  template <class F>
+  static std::vector<double> in_numbers(int lanes, bool single, F run) {
+    if (single) return lanes == 1 ? run(float()) : run(core::Lane<float, 8>());
+    return lanes == 1   ? run(double())
+           : lanes == 4 ? run(core::Lane<double, 4>())
+                        : run(core::Lane<double, 8>());
+  }
 
   void require_shapes(const Table& table) const {
     if (table.shape(0) != worlds() || table.shape(1) != kShapeNumbers)
@@ -187,17 +200,52 @@ class ShapePairs {
   }
 
   template <class T>
-  std::vector<double> adjoint_in(int slot, const Table& point_bar, double start) const {
+  std::vector<double> features_in() const {
+    const auto vert = hull<T>();
+    std::vector<double> out;
+    for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
+      core::ContactPoint<T> touch[core::kMaxSlots];
+      core::collide(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert), touch);
+      for (int k = 0; k < core::kLanes<T> && first + size_t(k) < worlds(); ++k)
+        for (size_t j = 0; j < slots(); ++j) {
+          const core::Feature<T>& f = touch[j].feature;
+          out.push_back(core::bits_at(f.kind, k));
+          for (const auto& id : f.id) out.push_back(core::bits_at(id, k));
+        }
+    }
+    return out;
+  }
+  template <class T>
+  core::Feature<T> load_feature(const Table& table, size_t first) const {
+    core::Feature<T> f = core::no_feature<T>();
+    for (int k = 0; k < core::kLanes<T>; ++k) {
+      const double* x = &table(std::min(first + size_t(k), worlds() - 1), 0);
+      core::set_bits(f.kind, k, uint32_t(x[0]));
+      for (int i = 0; i < core::kFeatureIds; ++i) core::set_bits(f.id[i], k, uint32_t(x[1 + i]));
+    }
+    return f;
+  }
+
+  template <class T>
+  std::vector<double> adjoint_in(int slot, const Table& point_bar, const Table* features,
+                                 double start) const {
     const auto vert = hull<T>();
     std::vector<double> out(worlds() * kBarNumbers);
     for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
+      const core::Shape<T> a = load_shape<T>(0, first, vert), b = load_shape<T>(1, first, vert);
+      core::ContactPoint<T> found[core::kMaxSlots];
+      if (features)
+        found[slot].feature = load_feature<T>(*features, first);
+      else
+        core::collide(kind_, a, b, found);
       T t[7], x[kBarNumbers];
       load(point_bar, first, 7, t);
       core::ShapeBar<T> bars[2] = {start_bar<T>(start), start_bar<T>(start)};
-      core::SlotBars<T> touch{};
-      core::add_slot<T>(touch, slot, {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
-      core::collide_adjoint(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert),
-                            touch, bars[0], bars[1]);
+      core::SlotBars<T> touch;
+      touch.count = 0;
+      core::add_slot<T>(touch, slot, found[slot].feature,
+                        {t[0], {t[1], t[2], t[3]}, {t[4], t[5], t[6]}});
+      core::collide_adjoint(kind_, a, b, touch, bars[0], bars[1]);
       read_bars(bars, x);
       for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds(); ++k)
         for (int e = 0; e < kBarNumbers; ++e)
@@ -238,8 +286,9 @@ inline void register_collision_ops(nanobind::module_& m) {
       .def(nanobind::init<int, Table, Table, Table>(), "kind"_a, "a"_a, "b"_a, "vert"_a)
       .def("collide", &ShapePairs::collide, "lanes"_a = 1, "single"_a = false)
       .def("tangent", &ShapePairs::tangent, "a_tan"_a, "b_tan"_a)
-      .def("adjoint", &ShapePairs::adjoint, "slot"_a, "point_bar"_a, "lanes"_a = 1,
-           "single"_a = false, "start"_a = 0.0)
+      .def("features", &ShapePairs::features, "lanes"_a = 1, "single"_a = false)
+      .def("adjoint", &ShapePairs::adjoint, "slot"_a, "point_bar"_a,
+           "features"_a = nanobind::none(), "lanes"_a = 1, "single"_a = false, "start"_a = 0.0)
       .def("adjoint_tangent", &ShapePairs::adjoint_tangent, "slot"_a, "a_tan"_a, "b_tan"_a,
            "point_bar"_a);
 }

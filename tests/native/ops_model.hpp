@@ -390,8 +390,8 @@ inline OpTable model_table(const Box& box) {
       "joint_force_limit collide";
   const char* step =
       "step velocity motion rows tree dof wrench contact contact_point contact_data body_equality "
-      "equality_data joint_equality ball_limit log actuation actuator advance_activation integrate "
-      "inverse_dynamics";
+      "equality_data joint_equality ball_limit log actuation actuator transmission difference "
+      "vector twist placement advance_activation integrate inverse_dynamics";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));

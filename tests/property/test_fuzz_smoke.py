@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fuzz_models
-import fuzz_mutate
-import fuzz_seeds
 import pytest
 
 import featherback as fb
+from tools.fuzz import models, mutants, seeds
 
 SEED = 7
 COUNT = 150
@@ -20,20 +18,20 @@ def test_mutants_give_a_model_or_a_model_error(
 ) -> None:
     """Load mutated files and expect success or ModelError from each."""
     monkeypatch.chdir(tmp_path)
-    seeds = fuzz_seeds.all_seeds()
+    files = seeds.all_seeds()
     print(f"seed {SEED}")
     outcomes = [
-        fuzz_models.examine(fuzz_mutate.mutate(seeds, SEED, index), tmp_path, lambda stage: None)
+        models.examine(mutants.mutate(files, SEED, index), tmp_path, lambda stage: None)
         for index in range(COUNT)
     ]
-    findings = [outcome for outcome in outcomes if fuzz_models.is_finding(outcome)]
+    findings = [outcome for outcome in outcomes if models.is_finding(outcome)]
     assert not findings, "\n".join(f"{o.index}: {o.kind}: {o.detail}" for o in findings)
     assert sum(outcome.kind.startswith("loaded") for outcome in outcomes) > COUNT // 20
     assert sum(outcome.kind == "refused" for outcome in outcomes) > COUNT // 3
 
 
-@pytest.mark.parametrize("seed", fuzz_seeds.inline_seeds(), ids=lambda seed: seed.name)
-def test_seeds_load(seed: fuzz_seeds.Seed, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", seeds.inline_seeds(), ids=lambda seed: seed.name)
+def test_seeds_load(seed: seeds.Seed, tmp_path: Path) -> None:
     """Load every seed as it is, so that mutation starts from inside the grammar."""
     for name, data in seed.files.items():
         (tmp_path / name).write_bytes(data)
@@ -44,8 +42,8 @@ def test_seeds_load(seed: fuzz_seeds.Seed, tmp_path: Path) -> None:
 
 def test_mutation_repeats() -> None:
     """Give the same bytes for the same seed and index, and others for another index."""
-    seeds = fuzz_seeds.inline_seeds()
-    first = [fuzz_mutate.mutate(seeds, SEED, index) for index in range(50)]
-    again = [fuzz_mutate.mutate(seeds, SEED, index) for index in range(50)]
+    files = seeds.inline_seeds()
+    first = [mutants.mutate(files, SEED, index) for index in range(50)]
+    again = [mutants.mutate(files, SEED, index) for index in range(50)]
     assert first == again
     assert len({mutant.data for mutant in first}) > 40

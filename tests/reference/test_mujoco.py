@@ -19,7 +19,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import corpus
 import mujoco
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 import featherback as fb
 from tests.property.random_models import random_state, random_tree
+from tools import corpus
 
 Vector = NDArray[np.float64]
 

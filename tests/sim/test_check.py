@@ -19,8 +19,8 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str, index: tuple[int, ...], af
     """Add an error to one entry of every gradient, from states after a step on."""
     honest = Rollout.vjp
 
-    def wrong(self: Rollout, q_bar: Any, v_bar: Any) -> fb.Gradient:
-        found = honest(self, q_bar, v_bar)
+    def wrong(self: Rollout, q_bar: Any, v_bar: Any, act_bar: Any) -> fb.Gradient:
+        found = honest(self, q_bar, v_bar, act_bar)
         extra = 0.01 * float(np.abs(q_bar[..., after + 1 :, :]).sum())
         if name in found.params:
             found.params[name][index] += extra
@@ -110,8 +110,8 @@ def test_same_seed_same_report() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 0}, "steps is 0; it must be a whole number of at least 1."),
-        ({"draws": True}, "draws is True; it must be a whole number of at least 1."),
+        ({"steps": 0}, "steps is 0; it must be an integer >= 1."),
+        ({"draws": True}, "draws is True; it must be an integer >= 1."),
         (
             {"params": "dt"},
             'params is the text "dt"; pass a list of names, such as ["dt"].',
@@ -123,7 +123,7 @@ def test_same_seed_same_report() -> None:
         ),
         (
             {"q": np.zeros((3, 2))},
-            "q, v or u has a world axis; give one state and one sequence of controls.",
+            "q, v, act or u has a world axis; give one state and one sequence of controls.",
         ),
     ],
 )

@@ -6,8 +6,9 @@ import json
 import zipfile
 from pathlib import Path
 
-import corpus
 import pytest
+
+from tools import corpus
 
 ENTRY = corpus.Entry("gymnasium", "1.4.0", "mjcf", False, "a/b/ant.xml")
 

@@ -1,4 +1,4 @@
-"""Tests of tools/mutate.py: sites, switches, the draw, and the report."""
+"""Tests of tools/mutate: sites, switches, the draw, verdicts, and the report."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import mutate
-import mutate_sites
 import pytest
-from mutate_sites import Site
+
+from tools.mutate import build, judge, report, run, sites
+from tools.mutate.sites import Site
+from tools.mutate.verdicts import Known, Verdicts
 
 HEADER = """\
 #pragma once
-#include "mutant.hpp"
+#include "core/mutant.hpp"
 #define FB_INLINE inline
 // used by the adjoint only
 template <class T>
@@ -36,7 +37,7 @@ FB_INLINE void foo_adjoint(T a, T b, T y_bar, T* a_bar, T* b_bar) {
 MAIN = """\
 #include <cstdio>
 #include <cstdlib>
-#include "foo.hpp"
+#include "core/foo.hpp"
 int main(int, char** argv) {
   fb::mutant::chosen = std::atoi(argv[1]);
   double a_bar = 0, b_bar = 0;
@@ -46,16 +47,25 @@ int main(int, char** argv) {
 """
 
 
+ENGINE = """\
+template <class T>
+FB_FN void sum_of(T* x) {
+  x[0] += x[2];
+}
+"""
+
+
 @pytest.fixture
-def core(tmp_path: Path) -> Path:
-    """A folder with one header."""
-    (tmp_path / "foo.hpp").write_text(HEADER)
+def root(tmp_path: Path) -> Path:
+    """A project with one header."""
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "foo.hpp").write_text(HEADER)
     return tmp_path
 
 
-def test_finds_sites_in_adjoints_and_their_helpers(core: Path) -> None:
+def test_finds_sites_in_adjoints_and_their_helpers(root: Path) -> None:
     """Find each kind of mistake in what only adjoints use, and none elsewhere."""
-    assert [f"{s.line} {s.function} {s.kind} {s.change}" for s in mutate_sites.all_sites(core)] == [
+    assert [f"{s.line} {s.function} {s.kind} {s.change}" for s in sites.all_sites(root)] == [
         "7 add_twice drop out[0] += x * T(2);",
         "7 add_twice index out[0]: 0 -> 1",
         "7 add_twice sign out[0] += x * T(2) -> -=",
@@ -78,102 +88,138 @@ def test_finds_sites_in_adjoints_and_their_helpers(core: Path) -> None:
     ]
 
 
-def test_guards_nest(core: Path) -> None:
+def test_finds_sites_in_all_of_the_engine(root: Path) -> None:
+    """Find mistakes in the loops over steps and lanes too, adjoints or not; keys are unique."""
+    (root / "engine" / "jobs").mkdir(parents=True)
+    (root / "engine" / "jobs" / "sum.hpp").write_text(ENGINE + ENGINE)
+    found = [s for s in sites.all_sites(root) if s.file == "engine/jobs/sum.hpp"]
+    assert [s.key for s in found[:4]] == [
+        "engine/jobs/sum.hpp | sum_of | drop | x[0] += x[2];",
+        "engine/jobs/sum.hpp | sum_of | index | x[0]: 0 -> 1",
+        "engine/jobs/sum.hpp | sum_of | sign | x[0] += x[2] -> -=",
+        "engine/jobs/sum.hpp | sum_of | index | x[2]: 2 -> 1",
+    ]
+    assert len(found) == len({s.key for s in found}) == 8
+
+
+def test_guards_nest(root: Path) -> None:
     """Put the switches of one statement around each other."""
-    sites = mutate_sites.all_sites(core)
-    numbered = [(n, s) for n, s in enumerate(sites, 1) if s.line == 17 and s.kind != "index"]
-    assert mutate_sites.guard(HEADER, numbered).splitlines()[16] == (
+    found = sites.all_sites(root)
+    numbered = [(n, s) for n, s in enumerate(found, 1) if s.line == 17 and s.kind != "index"]
+    assert sites.guard(HEADER, numbered).splitlines()[16] == (
         "  { if (!fb::mutant::on(8)) a_bar[0] += "
         "fb::mutant::sign<10>(y_bar * fb::mutant::one<11>(b)); }"
     )
 
 
-def test_each_switch_changes_what_is_computed(core: Path) -> None:
+def test_each_switch_changes_what_is_computed(root: Path) -> None:
     """Leave results as they are without a mutant, change them with each, and the forward never."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("there is no g++ here")
-    sites = [s for s in mutate_sites.all_sites(core) if s.kind != "index"]
-    (core / "foo.hpp").write_text(mutate_sites.guard(HEADER, list(enumerate(sites, 1))))
-    (core / "mutant.hpp").write_text(mutate_sites.HEADER)
-    (core / "main.cpp").write_text(MAIN)
-    command = [compiler, "-std=c++20", "-o", core / "main", core / "main.cpp"]
+    found = [s for s in sites.all_sites(root) if s.kind != "index"]
+    (root / "core" / "foo.hpp").write_text(sites.guard(HEADER, list(enumerate(found, 1))))
+    (root / "core" / "mutant.hpp").write_text(sites.HEADER)
+    (root / "main.cpp").write_text(MAIN)
+    command = [compiler, "-std=c++20", f"-I{root}", "-o", root / "main", root / "main.cpp"]
     subprocess.run(command, check=True)
 
     def run(mutant: int) -> str:
-        return subprocess.check_output([core / "main", str(mutant)], text=True)
+        return subprocess.check_output([root / "main", str(mutant)], text=True)
 
     assert run(0) == "10 35 28"
-    for number, site in enumerate(sites, 1):
+    for number, site in enumerate(found, 1):
         forward, *bars = run(number).split()
         assert forward == "10"
         # the spare numbers are never read: nothing can notice that they are wrong
         assert (bars == ["35", "28"]) == (site.line == 16)
 
 
-def test_draw_is_that_of_its_seed(core: Path) -> None:
+def test_draw_is_that_of_its_seed(root: Path) -> None:
     """Draw the same mutants for the same seed, some of every function, all when asked for more."""
-    sites = mutate_sites.all_sites(core)
-    five = mutate_sites.draw(sites, 5, 0)
-    assert five == mutate_sites.draw(sites, 5, 0)
+    found = sites.all_sites(root)
+    five = sites.draw(found, 5, 0)
+    assert five == sites.draw(found, 5, 0)
     assert len(five) == 5
     assert {s.function for s in five} == {"add_twice", "foo_adjoint"}
-    assert any(mutate_sites.draw(sites, 5, seed) != five for seed in range(1, 5))
-    assert mutate_sites.draw(sites, 100, 0) == sites
+    assert any(sites.draw(found, 5, seed) != five for seed in range(1, 5))
+    assert sites.draw(found, 100, 0) == found
 
 
 def test_reads_the_list_of_equivalents() -> None:
     """Give each key of a group the reason that follows it."""
     keys = "a | f | sign | x -> y\nb | g | drop | z | w;\n"
-    assert mutate.read_equivalents(f"# note\n\n{keys}  it is\n  zero\n\nc | h\n  no\n") == {
+    assert report.read_equivalents(f"# note\n\n{keys}  it is\n  zero\n\nc | h\n  no\n") == {
         "a | f | sign | x -> y": "it is zero",
         "b | g | drop | z | w;": "it is zero",
         "c | h": "no",
     }
 
 
-def test_report_tells_survivors(core: Path) -> None:
+def test_report_tells_survivors(root: Path) -> None:
     """Report a mutant that no test notices, unless it is listed; refuse a list that is wrong."""
-    sites = mutate_sites.all_sites(core)[:3]
-    chosen: list[tuple[int, Site]] = list(enumerate(sites, 1))
-    verdict = mutate.Verdict({1: "tests/a.py::b", 2: None, 3: None}, unreached={3})
-    lines, well = mutate.report(sites, chosen, verdict, {})
+    found = sites.all_sites(root)[:3]
+    chosen: list[tuple[int, Site]] = list(enumerate(found, 1))
+    verdict = judge.Verdict({1: "tests/a.py::b", 2: None, 3: None}, unreached={3})
+    lines, well = report.report(found, chosen, verdict, {})
     assert not well
+    where = "core/foo.hpp:7: add_twice"
     assert lines == [
-        "foo.hpp:7: add_twice: drop: out[0] += x * T(2);: killed: tests/a.py::b",
-        (second := "foo.hpp:7: add_twice: index: out[0]: 0 -> 1: survived: no test notices it"),
+        f"{where}: drop: out[0] += x * T(2);: killed: tests/a.py::b",
         (
-            third := "foo.hpp:7: add_twice: sign: out[0] += x * T(2) -> -=: survived: "
-            "no test comes across it"
+            second
+            := "core/foo.hpp:7: add_twice: index: out[0]: 0 -> 1: survived: no test notices it"
         ),
+        (third := f"{where}: sign: out[0] += x * T(2) -> -=: survived: no test comes across it"),
         second,
         third,
         "mutate: 3 of 3 mutants: 1 killed, 2 survived",
         "mutate: kinds: 1 drop, 1 index, 1 sign",
     ]
-    listed = {sites[1].key: "reason", sites[2].key: "reason"}
-    lines, well = mutate.report(sites, chosen, verdict, listed)
+    listed = {found[1].key: "reason", found[2].key: "reason"}
+    lines, well = report.report(found, chosen, verdict, listed)
     assert well
     assert lines[-2] == "mutate: 3 of 3 mutants: 2 equivalent, 1 killed"
-    listed |= {sites[0].key: "no", "gone": "no"}
-    lines, well = mutate.report(sites, chosen, verdict, listed)
+    listed |= {found[0].key: "no", "gone": "no"}
+    lines, well = report.report(found, chosen, verdict, listed)
     assert not well
     assert lines[3:5] == [
-        f"{lines[0]} (listed as equivalent; take it off mutate_equivalent.txt)",
-        "mutate_equivalent.txt: there is no mutant gone; take it off",
+        f"{lines[0]} (listed as equivalent; take it off equivalent.txt)",
+        "equivalent.txt: there is no mutant gone; take it off",
     ]
 
 
 def test_the_list_names_mutants_that_exist() -> None:
     """Find every mutant of the list in core/, however its line has moved."""
-    known = {site.key for site in mutate_sites.all_sites(mutate.ROOT / "core")}
-    listed = mutate.read_equivalents(mutate.EQUIVALENT.read_text())
+    known = {site.key for site in sites.all_sites(build.ROOT)}
+    listed = report.read_equivalents(report.EQUIVALENT.read_text())
     assert listed.keys() - known == set()
 
 
 def test_lists_mutants(capsys: pytest.CaptureFixture[str]) -> None:
     """Name the mutants of one header on request, and build nothing."""
-    assert mutate.main(["--list", "--file", "integrate.hpp"]) == 0
+    assert run.main(["--list", "--file", "integrate.hpp"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) >= 50
-    assert all(line.startswith("integrate.hpp:") for line in lines)
+    assert all(line.startswith("core/dynamics/integrate.hpp:") for line in lines)
+
+
+def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
+    """Take a run up again: what was noticed asks for the same header, the rest for all the same."""
+    killed, survived, new = sites.all_sites(root)[:3]
+    file = tmp_path / "verdicts.jsonl"
+    store = Verdicts(file, root, "state")
+    store.add(killed, "tests/a.py::b", True)
+    store.add(survived, None, True)
+    file.write_text(file.read_text() + '{"key": "cut')
+
+    def known(state: str) -> list[Known | None]:
+        store = Verdicts(file, root, state)
+        return [store.known(site) for site in (killed, survived, new)]
+
+    assert known("state") == [Known("tests/a.py::b", True), Known(None, True), None]
+    assert known("other tests") == [Known("tests/a.py::b", True), None, None]
+    Verdicts(file, root, "state").add(new, None, False)
+    assert known("state")[2] == Known(None, False)
+    (root / "core" / "foo.hpp").write_text(HEADER + "// another text\n")
+    assert known("state") == [None, None, None]

@@ -1,85 +1,11 @@
-"""Entry point of `featherback` and `python -m featherback`."""
+"""Entry point of `featherback` and `python -m featherback`; nothing is imported before it runs."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
 
-import tyro
-
+from featherback import __version__
 from featherback.errors import FeatherbackError
-
-Part = Literal["budgets", "tables", "scaling", "stages", "count"]
-
-app = tyro.extras.SubcommandApp()
-
-
-@app.command
-def demo(
-    out: Annotated[Path, tyro.conf.arg(help="folder for the recording and the film")] = Path(
-        "demo"
-    ),
-) -> None:
-    """Drop a Laikago from 5 cm, let it stand under its servos, and save a film."""
-    from featherback.cli.demo import run_demo
-
-    run_demo(out)
-
-
-@app.command
-def run(
-    name: Annotated[
-        tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help="name of the experiment")
-    ],
-    quick: Annotated[bool, tyro.conf.arg(help="a run of seconds")] = False,
-    seed: Annotated[int | None, tyro.conf.arg(help="seed of its random numbers; 0")] = None,
-    seeds: Annotated[int | None, tyro.conf.arg(help="run seeds 0 to N - 1; a summary")] = None,
-    out: Annotated[Path | None, tyro.conf.arg(help="folder of its files; runs/NAME")] = None,
-    resume: Annotated[bool, tyro.conf.arg(help="go on from what a stopped run saved")] = False,
-) -> None:
-    """Run an experiment: plot, recorded motion, film, and a JSON result with its baseline."""
-    from featherback.cli.run import run_experiment
-
-    run_experiment(name, quick=quick, seed=seed, seeds=seeds, out=out, resume=resume)
-
-
-@app.command
-def experiments() -> None:
-    """List the experiments that `featherback run` knows."""
-    from featherback.cli.run import list_experiments
-
-    list_experiments()
-
-
-@app.command
-def bench(
-    quick: Annotated[bool, tyro.conf.arg(help="rough figures in a few minutes")] = False,
-    only: Annotated[
-        tyro.conf.UseAppendAction[tuple[Part, ...]],
-        tyro.conf.arg(help="one part; may be given again; all parts when it is not given"),
-    ] = (),
-    out: Annotated[Path, tyro.conf.arg(help="folder for JSON, Markdown, PNG")] = Path(
-        "results/bench"
-    ),
-    docs: Annotated[bool, tyro.conf.arg(help="also renew docs/ and the stored figures")] = False,
-) -> None:
-    """Measure speed and memory against MuJoCo and autodiff tools; needs a source checkout.
-
-    For example `featherback bench --quick --only budgets --only count`, or, for all figures and
-    the pages of docs/, `featherback bench --out results/bench --docs`.
-    """
-    from featherback.cli.bench import run_bench
-
-    run_bench(quick=quick, only=list(only), out=out, docs=docs)
-
-
-@app.command
-def doctor() -> None:
-    """Print versions, instruction set and cores: what a bug report should contain."""
-    from featherback.cli.doctor import run_doctor
-
-    run_doctor()
 
 
 def main(args: list[str] | None = None) -> None:
@@ -89,12 +15,25 @@ def main(args: list[str] | None = None) -> None:
         args: arguments without the program's name; ``sys.argv`` when None.
 
     Raises:
-        SystemExit: with status 1 after an error of ours, whose message goes to stderr.
+        SystemExit: with status 1 after an error of ours, whose message goes to stderr, and with
+            status 130 after Ctrl-C.
     """
+    given = sys.argv[1:] if args is None else args
     try:
+        if given == ["--version"]:
+            print(f"featherback {__version__}")
+            return
+        # here, so that Ctrl-C is caught while it is imported too
+        from featherback.cli.commands import app
+
         app.cli(
-            prog="featherback", args=args, description="Featherstone dynamics with backpropagation."
+            prog="featherback",
+            args=given,
+            description="Featherstone dynamics with backpropagation. --version prints the version.",
         )
     except FeatherbackError as error:
         print(f"featherback: {error}", file=sys.stderr)
         raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("featherback: interrupted.", file=sys.stderr)
+        raise SystemExit(130) from None

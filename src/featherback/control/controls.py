@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback._checks import check_integer, is_integer
+from featherback._typing import Array
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-
-Array = NDArray[np.float64]
 
 
 def real_numbers(where: str, name: str, value: ArrayLike) -> Array:

@@ -1,4 +1,4 @@
-"""The model a simulator runs: a compiled MuJoCo model, what of it acts, and what was said."""
+"""The model a simulator runs: a compiled MuJoCo model, which parts of it act, and notices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._checks import is_integer
+from featherback._typing import Array, Bools
 from featherback.errors import ParameterError
 from featherback.model.pairs import Pairs
 from featherback.model.report import Notice, format_report
@@ -17,7 +19,7 @@ from featherback.model.report import Notice, format_report
 if TYPE_CHECKING:
     import mujoco
 
-Array = NDArray[np.float64]
+    from featherback.model.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Parsed:
 
     mujoco: mujoco.MjModel
     pairs: Pairs
-    keep_equality: NDArray[np.bool_]
-    keep_actuator: NDArray[np.bool_]
+    keep_equality: Bools
+    keep_actuator: Bools
     notices: tuple[Notice, ...]
     name: str
     filename: str | None
@@ -53,7 +55,7 @@ class Model:
     """
 
     parsed: Parsed
-    structure: Any
+    structure: Structure
 
     def __repr__(self) -> str:
         """Return name and sizes."""
@@ -158,9 +160,9 @@ class Model:
         return tuple(self.mujoco.actuator(i).name for i in range(self.nu))
 
     @cached_property
-    def keyframe_names(self) -> tuple[str, ...]:
-        """Names of the keyframes; "" where there is none."""
-        return tuple(self.mujoco.key(i).name for i in range(int(self.mujoco.nkey)))
+    def keyframe_names(self) -> tuple[str | int, ...]:
+        """What `keyframe` takes: the names of the keyframes; the number of one without a name."""
+        return tuple(self.mujoco.key(i).name or i for i in range(int(self.mujoco.nkey)))
 
     @property
     def params(self) -> dict[str, Array]:
@@ -171,7 +173,7 @@ class Model:
         """Return the state of a keyframe.
 
         Args:
-            which: its name or number.
+            which: its name or its number, from 0; negative numbers count from the end.
 
         Returns:
             q float64[nq] and v float64[nv], read-only; and act float64[na] where na > 0.
@@ -184,22 +186,23 @@ class Model:
         return (*state, _frozen(self.mujoco.key_act[number])) if self.na else state
 
     def _keyframe_number(self, which: str | int) -> int:
-        """Return the number of a keyframe, or say what there is."""
+        """Return the number of a keyframe; raise ParameterError if there is none."""
         names = self.keyframe_names
-        start = f'model "{self.name}"'
+        start = f'keyframe(): model "{self.name}"'
         if not names:
             raise ParameterError(f"{start} has no keyframes; add a <key> to the file or use q0.")
+        if isinstance(which, str) and which in names:
+            return names.index(which)
         if isinstance(which, str):
-            if which in names and which:
-                return names.index(which)
-            near = difflib.get_close_matches(which, [n for n in names if n], 1, 0.0)
-            hint = f'; did you mean "{near[0]}"?' if near else "; use a number."
-            raise ParameterError(f'{start} has no keyframe "{which}"{hint}')
-        if not -len(names) <= which < len(names):
+            near = difflib.get_close_matches(which, [n for n in names if isinstance(n, str)], 1)
+            listed = ", ".join(f'"{n}"' if isinstance(n, str) else str(n) for n in names[:10])
+            hint = f'did you mean "{near[0]}"?' if near else f"there are: {listed}."
+            raise ParameterError(f'{start} has no keyframe "{which}"; {hint}')
+        if not is_integer(which) or not -len(names) <= which < len(names):
             raise ParameterError(
-                f"{start} has no keyframe {which}; there are {len(names)}, numbered from 0."
+                f"{start} has no keyframe {which!r}; there are {len(names)}, numbered from 0."
             )
-        return which
+        return int(which)
 
     def report(self) -> str:
         """Return, as text, what loading ignored, dropped, approximated or repaired."""

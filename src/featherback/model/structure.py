@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._core import (
     activation_types,
     equality_types,
     friction_rules,
     option_table,
+    output_table,
     pair_table,
     parameter_names,
     size_names,
     table_names,
 )
+from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
 from featherback.model.joints import FREE, JOINTS, SINGLE
 from featherback.model.pairs import SHAPES
@@ -32,11 +33,10 @@ if TYPE_CHECKING:
 
     from featherback.model.model import Parsed
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 # (shape, shape) -> (kind of pair, contact points it can give)
 PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
+OUTPUTS = {row.name: row for row in output_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
 ACTIVATIONS = {row.name: row.number for row in activation_types()}
@@ -57,8 +57,8 @@ class Structure:
 
     sizes: dict[str, int]
     tables: dict[str, Ints]
-    params: dict[str, Floats]
-    vert: Floats
+    params: dict[str, Array]
+    vert: Array
     touches: int
 
     def packed(self, **limits: int) -> tuple[Ints, Ints]:
@@ -70,6 +70,11 @@ class Structure:
         sizes = {**self.sizes, **limits}
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an output of the core for one world."""
+        sizes = np.array([self.sizes[size] for size in size_names()], np.int32)
+        return tuple(OUTPUTS[name].shape(sizes))
 
 
 def build_structure(parsed: Parsed) -> Structure:
@@ -181,13 +186,13 @@ def _add_trees(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
     tables["tree_dof"] = tables["link_dof"][roots] if roots else np.zeros(0, np.int32)
 
 
-def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
+def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
     """Say what each geom is and collect the hulls of the meshes."""
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
     meshes = np.full(m.ngeom, -1, np.int32)
     hulls: dict[int, tuple[int, int]] = {}
-    vert: list[Floats] = []
+    vert: list[Array] = []
     for g in range(m.ngeom):
         if m.geom_type[g] != SHAPES["mesh"] or m.geom_dataid[g] < 0:
             continue
@@ -210,7 +215,7 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
     return np.concatenate(vert) if vert else np.zeros((0, 3))
 
 
-def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
+def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
     """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its place, its scale.
 
     The compiler moves a mesh to its centre of mass and principal axes: what stands in the file,
@@ -223,7 +228,7 @@ def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
     return np.vstack([rotation.reshape(3, 3), m.mesh_pos[mesh], m.mesh_scale[mesh]])
 
 
-def hull_vertices(m: mujoco.MjModel, mesh: int) -> Floats:
+def hull_vertices(m: mujoco.MjModel, mesh: int) -> Array:
     """Return float64[n, 3], the vertices of a mesh's convex hull."""
     first = m.mesh_vertadr[mesh]
     points = m.mesh_vert[first : first + m.mesh_vertnum[mesh]].astype(np.float64)
@@ -275,12 +280,15 @@ def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
 
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name each actuator's joint, -1 for one that does not act, and its law."""
+    import mujoco
+
     m = parsed.mujoco
+    gain, bias = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_AFFINE
     joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
     tables.update(
         act_jnt=joint.astype(np.int32),
-        act_affine_gain=(m.actuator_gaintype == 1).astype(np.int32),
-        act_affine_bias=(m.actuator_biastype == 1).astype(np.int32),
+        act_affine_gain=(m.actuator_gaintype == gain).astype(np.int32),
+        act_affine_bias=(m.actuator_biastype == bias).astype(np.int32),
         act_ctrllimited=m.actuator_ctrllimited.astype(np.int32),
         act_forcelimited=m.actuator_forcelimited.astype(np.int32),
         act_adr=m.actuator_actadr,
@@ -300,7 +308,7 @@ def _activation_types(parsed: Parsed) -> Ints:
     return np.where(held, ACTIVATIONS["held"], m.actuator_dyntype).astype(np.int32)
 
 
-def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
+def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
     m = parsed.mujoco
     ours: dict[str, Any] = {
@@ -317,7 +325,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
         "eq_data": m.eq_data[:, :11],
         "actuator_dynprm": m.actuator_dynprm[:, :1],
     }
-    params: dict[str, Floats] = {}
+    params: dict[str, Array] = {}
     for name in parameter_names():
         value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
         value.setflags(write=False)
@@ -325,7 +333,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
     return params
 
 
-def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Floats:
+def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     """Return float64[nbody, 2]: mean of J M^-1 J' over the axes at the reference pose.
 
     The first number is that of the centre of mass of everything that rides on the body's link, the

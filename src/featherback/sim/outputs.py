@@ -1,23 +1,29 @@
 """What a model tells besides its motion: poses and dynamics, and the gradients of these.
 
-All outputs stand in one table, `OUTPUTS`; `evaluate` and `evaluate_vjp` read it.
+All outputs stand in one table, `OUTPUTS`, made from the core's; `evaluate` and `evaluate_vjp` read
+it. An output that is added to the core is one of it by itself.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from featherback._core import output_table
 from featherback._typing import Params, Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-from featherback.sim.bridge import Bridge
+from featherback.sim.cotangents import require_cotangent
 from featherback.sim.inputs import as_real, named_arrays, require_finite, unpack_theta
 from featherback.sim.state import read_rows
 from featherback.sim.status import overflow_error
+
+if TYPE_CHECKING:
+    from featherback.sim.bridge import Bridge
 
 ZERO = "give finite numbers, and zero where the loss does not depend on the output"
 LOOK = (
@@ -49,33 +55,29 @@ class OutputGradient:
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a state.
+    """One output of a state, as callers see it.
 
     Attributes:
         job: what the core computes.
-        shape: of that for one world; a text is a size of the model.
         inputs: names of what it reads.
         bars: names of the cotangents, one for each array that is returned.
         rows: for poses, the size of the model before the rows that are taken, and that of them.
     """
 
     job: str
-    shape: tuple[str | int, ...]
     inputs: tuple[str, ...]
     bars: tuple[str, ...]
     rows: tuple[str, str] | None = None
 
 
-POSE = ("nposes", 12)
 OUTPUTS = {
-    "mass_matrix": Output("mass_matrix", ("nv", "nv"), ("q",), ("M_bar",)),
-    "bias": Output("bias", ("nv",), ("q", "v"), ("c_bar",)),
-    "forward_dynamics": Output("forward_dynamics", ("nv",), ("q", "v", "tau"), ("a_bar",)),
-    "inverse_dynamics": Output("inverse_dynamics", ("nv",), ("q", "v", "a"), ("tau_bar",)),
-    "center_of_mass": Output("center_of_mass", (3,), ("q",), ("x_bar",)),
-    "body_poses": Output("poses", POSE, ("q",), ("p_bar", "R_bar"), ("", "nbody")),
-    "site_poses": Output("poses", POSE, ("q",), ("p_bar", "R_bar"), ("nbody", "nsite")),
-    "site_positions": Output("poses", POSE, ("q",), ("x_bar",), ("nbody", "nsite")),
+    row.name: Output(row.name, tuple(row.inputs), (f"{row.result}_bar",))
+    for row in output_table()
+    if row.name != "poses"
+} | {
+    "body_poses": Output("poses", ("q",), ("p_bar", "R_bar"), ("", "nbody")),
+    "site_poses": Output("poses", ("q",), ("p_bar", "R_bar"), ("nbody", "nsite")),
+    "site_positions": Output("poses", ("q",), ("x_bar",), ("nbody", "nsite")),
 }
 # numbers of a pose: a position, then a rotation matrix
 PARTS: dict[str, tuple[slice, tuple[int, ...]]] = {
@@ -92,6 +94,15 @@ def find_output(where: str, name: Any) -> Output:
             f"{where}: there is no output {name!r}; it must be one of {', '.join(OUTPUTS)}."
         )
     return OUTPUTS[name]
+
+
+def output_shape(model: Model, name: str) -> tuple[int, ...]:
+    """Return the shape of an output for one world; the arrays of a pose are one row."""
+    output = OUTPUTS[name]
+    if output.rows is None:
+        return model.structure.output_shape(output.job)
+    rows = _rows(model, output.rows)
+    return rows.stop - rows.start, sum(math.prod(PARTS[bar][1]) for bar in output.bars)
 
 
 def evaluate(
@@ -112,7 +123,7 @@ def evaluate(
     worlds = len(named["q"])
     theta, _ = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
-    y = np.empty((worlds, *_shape(bridge.model, output.shape)), bridge.layout.dtype)
+    y = np.empty((worlds, *bridge.model.structure.output_shape(output.job)), bridge.layout.dtype)
     bridge.output(output.job, named, theta, y)
     y = y if batched else y[0]
     if output.rows is None:
@@ -145,6 +156,7 @@ def evaluate_vjp(
     theta, given = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
     cotangents = dict(zip(output.bars, arrays[count:], strict=True))
+    require_cotangent(where, cotangents.values(), " or ".join(cotangents))
     y_bar = _read_cotangents(where, bridge, output, cotangents, (worlds, batched))
     bars = {key: np.zeros_like(a) for key, a in named.items()}
     theta_bar = bridge.theta_bar(worlds) if given else None
@@ -168,7 +180,7 @@ def _read_cotangents(
 ) -> Real:
     """Check cotangents of an output; return them as the core lays it out, with a world axis."""
     worlds, batched = lead
-    shape = _shape(bridge.model, output.shape)
+    shape = bridge.model.structure.output_shape(output.job)
     y_bar = np.zeros((worlds, *shape), bridge.layout.dtype)
     rows = None if output.rows is None else _rows(bridge.model, output.rows)
     for name, value in given.items():
@@ -197,12 +209,6 @@ def _check_count(where: str, names: tuple[str, ...], given: tuple[Any, ...]) -> 
         raise ShapeError(
             f"{where}: {len(given)} arrays are given; expected {len(names)}: {', '.join(names)}."
         )
-
-
-def _shape(model: Model, shape: tuple[str | int, ...]) -> tuple[int, ...]:
-    """Return a shape with the sizes of a model."""
-    sizes = {"nposes": model.nbody + model.nsite, "nv": model.nv}
-    return tuple(n if isinstance(n, int) else sizes[n] for n in shape)
 
 
 def _rows(model: Model, rows: tuple[str, str]) -> slice:

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
-from featherback.sim.cotangents import ask_function, place_rows, read_cotangents
+from featherback.sim.cotangents import (
+    ask_function,
+    place_rows,
+    read_cotangents,
+    require_cotangent,
+)
 from featherback.sim.diagnosis import Diagnosis, diagnose
 from featherback.sim.directions import array_direction
 from featherback.sim.replay import Bars, Cotangents, Replay, require_finite_states
@@ -260,6 +265,8 @@ class Rollout:
         where = "hessian_vector_product()"
         path = self.replay.path
         start, du, dtheta = self._direction(where, direction, dact, dparams)
+        given = (q_bar, v_bar, act_bar, q_bar_dot, v_bar_dot, act_bar_dot)
+        require_cotangent(where, given, "q_bar, v_bar or act_bar")
         x_dot = self.replay.jvp(where, start, du, dtheta)
         bars = (
             read_cotangents(where, path, (q_bar, v_bar, act_bar)),
@@ -312,6 +319,7 @@ class Rollout:
                     f"{where}: both cotangents and q_bar or v_bar are given; pass one of them."
                 )
             return ask_function(where, path, function)
+        require_cotangent(where, bars, "q_bar, v_bar, act_bar or cotangents")
         x_cot = read_cotangents(where, path, bars)
         if path.schedule.keeps_all:
             return lambda first, x: x_cot

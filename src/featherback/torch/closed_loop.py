@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from featherback._checks import is_integer
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
-from featherback.sim.bridge import is_whole, refuse_too_large
+from featherback.sim.bridge import refuse_too_large
 from featherback.torch import ops
 from featherback.torch.again import run_again
 from featherback.torch.inputs import (
@@ -138,7 +139,7 @@ def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
             "torch.nn.Module that is called with q, v and the number of the step."
         )
     for name, value in (("steps", steps), ("segment", segment)):
-        whole = is_whole(value) and value > 0
+        whole = is_integer(value) and value > 0
         if not whole and not (name == "segment" and value is None):
             raise ParameterError(f"{WHERE}: {name} is {value!r}; it must be a whole number >= 1.")
     if memory not in MEMORY:

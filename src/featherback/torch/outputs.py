@@ -12,8 +12,13 @@ from torch.autograd import Function
 
 from featherback.errors import FeatherbackError
 from featherback.sim import Simulator
-from featherback.sim.bridge import Bridge, bridge_of, bridge_of_handle
-from featherback.sim.outputs import evaluate, evaluate_vjp
+from featherback.sim.bridge import (
+    bridge_of,
+    bridge_of_handle,
+    evaluate,
+    evaluate_vjp,
+    output_shape,
+)
 from featherback.torch import ops
 from featherback.torch.inputs import (
     check_rows,
@@ -125,19 +130,6 @@ def _evaluate(job: str, sim: Simulator, inputs: dict[str, Tensor], params: Any) 
     return y if lead is None else y.unflatten(0, lead)
 
 
-def _shape(bridge: Bridge, job: str) -> tuple[int, ...]:
-    """Return the shape of an output for one world."""
-    m = bridge.model
-    shapes = {
-        "body_poses": (m.nbody, 12),
-        "site_poses": (m.nsite, 12),
-        "site_positions": (m.nsite, 3),
-        "center_of_mass": (3,),
-        "mass_matrix": (m.nv, m.nv),
-    }
-    return shapes.get(job, (m.nv,))
-
-
 def _kernel(handle: str, job: str, names: str, *tensors: Any) -> Tensor:
     """Evaluate an output."""
     bridge = bridge_of_handle(handle)
@@ -174,7 +166,7 @@ def _kernel_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:
 def _fake(handle: str, job: str, names: str, *tensors: Any) -> Tensor:
     """Return an empty output."""
     q = tensors[0]
-    return q.new_empty((*q.shape[:-1], *_shape(bridge_of_handle(handle), job)))
+    return q.new_empty((*q.shape[:-1], *output_shape(bridge_of_handle(handle).model, job)))
 
 
 def _fake_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:

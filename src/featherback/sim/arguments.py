@@ -1,0 +1,36 @@
+"""The options of a Simulator as a type, written by tools/write_arguments.py."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class Arguments(TypedDict, total=False):
+    """Numerical options of a Simulator; None stands for the default.
+
+    Attributes:
+        margin: contact and limit rows are built below this gap [m or rad]; default 0.005.
+        v_recover: largest speed of recovery from penetration [m/s]; default 0.5.
+        v_rest: approach speed below which restitution is zero [m/s]; default 0.05.
+        tolerance: residual of the contact solve, relative to the largest row velocity; default
+            1e-10, in float32 0.0001.
+        max_sweeps: cap on Gauss-Seidel sweeps in one step; default 200.
+        max_contacts: contacts one world can hold, by default at most what the model's pairs can
+            give; default 100.
+        friction: 'cone' (the true cone) or 'box' (each tangent by itself); default 'cone'.
+        solver: 'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only);
+            default 'newton'.
+        gradient: 'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the
+            solution is differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only); default
+            'auto'.
+    """
+
+    margin: float | None
+    v_recover: float | None
+    v_rest: float | None
+    tolerance: float | None
+    max_sweeps: int | None
+    max_contacts: int | None
+    friction: Literal["cone", "box"] | None
+    solver: Literal["newton", "pgs"] | None
+    gradient: Literal["auto", "implicit", "unrolled"] | None

@@ -1,0 +1,99 @@
+"""The table of docs/parameters.md is that of the code: names, shapes, values, gradients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import featherback as fb
+from featherback.errors import ParameterError
+
+PAGE = Path(__file__).parents[2] / "docs" / "parameters.md"
+
+# a model in which all sizes differ
+XML = """<mujoco><default><geom contype="0"/></default>
+<asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/></asset><worldbody>
+<geom type="plane" size="1 1 1" contype="1" conaffinity="0"/><site/><site/>
+<body pos="0 0 1"><freejoint/><geom type="mesh" mesh="m"/><geom size=".1"/><geom size=".1"/>
+<site/><site/><site/><site/><site/><site/>
+<body pos="0 0 1"><joint name="a" type="ball"/><geom size=".1"/>
+<body pos="0 0 1"><joint name="b" range="0 1" frictionloss="1"/><geom size=".1"/>
+<body pos="0 0 1"><joint name="c" type="slide" frictionloss="1"/><geom size=".1"/></body>
+</body></body></body></worldbody>
+<equality><joint joint1="b" joint2="c"/><joint joint1="c"/></equality>
+<actuator><motor joint="b"/><motor joint="c"/><position joint="b"/></actuator></mujoco>"""
+
+
+def table() -> dict[str, dict[str, str]]:
+    """Return the rows of the page by parameter, each by column."""
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0].strip("`"): dict(zip(head, row, strict=True)) for row in rows}
+
+
+@pytest.fixture(scope="module")
+def sim() -> fb.Simulator:
+    """Return a simulator of a model with something of every kind."""
+    return fb.Simulator(fb.load(XML))
+
+
+def test_names_and_shapes(sim: fb.Simulator) -> None:
+    """List every parameter, in the order of the code, with its shape in terms of sizes."""
+    rows, model = table(), sim.model
+    sizes = {name: int(getattr(model.mujoco, name)) for name in "nbody njnt nq nv nu".split()}
+    sizes |= {name: int(getattr(model.mujoco, name)) for name in "ngeom nmesh nsite neq".split()}
+    sizes["npair"] = len(model.parsed.pairs)
+    assert len(set(sizes.values())) == len(sizes)
+    assert list(rows) == list(sim.params)
+    for name, value in sim.params.items():
+        cells = rows[name]["Shape"].strip("()").split(",")
+        shape = tuple(sizes.get(c.strip()) or int(c) for c in cells if c.strip())
+        assert shape == value.shape, name
+
+
+@pytest.mark.parametrize("name", list(table()))
+def test_allowed_values(sim: fb.Simulator, name: str) -> None:
+    """Raise for -1 and for 0 where the page forbids them, and nowhere else."""
+    must = table()[name]["Must be"]
+    forbidden = {
+        -1.0: must in (">= 0", "> 0", "0 to 1", "positive semidefinite"),
+        0.0: must in ("> 0", "not 0", "non-zero length"),
+    }
+    for number, raises in forbidden.items():
+        value = np.full_like(sim.params[name], number)
+        if raises:
+            with pytest.raises(ParameterError, match=name):
+                fb.Simulator(sim.model, params={name: value})
+        else:
+            fb.Simulator(sim.model, params={name: value})
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, r in table().items() if r["Must be"] == "lower <= upper"]
+)
+def test_ranges(sim: fb.Simulator, name: str) -> None:
+    """Raise for a range in force whose lower end exceeds its upper end."""
+    model = fb.load(
+        XML.replace('name="b" range="0 1"', 'name="b" range="0 1" actuatorfrcrange="-1 1"').replace(
+            '<motor joint="b"/>', '<motor joint="b" ctrlrange="-1 1" forcerange="-1 1"/>'
+        )
+    )
+    value = np.tile([1.0, -1.0], (len(model.params[name]), 1))
+    with pytest.raises(ParameterError, match=name):
+        fb.Simulator(model, params={name: value})
+
+
+@pytest.mark.parametrize("name", list(table()))
+def test_gradients(sim: fb.Simulator, name: str) -> None:
+    """Return a gradient of the parameter's shape, or raise where the page says there is none."""
+    model = sim.model
+    given = {name: np.array(sim.params[name])}
+    roll = sim.rollout(model.q0, model.v0, np.zeros((2, model.nu)), params=given)
+    ones = np.ones_like(roll.q)
+    if table()[name]["Gradient"] == "yes":
+        assert roll.vjp(ones).params[name].shape == given[name].shape
+    else:
+        with pytest.raises(ParameterError, match=name):
+            roll.vjp(ones)

@@ -1,0 +1,1 @@
+"""Checks of the sources, mutants of the adjoints, mutated models, and the corpus of robots."""

@@ -1,0 +1,1 @@
+"""Checks that no linter does: layers, tags of equations, sizes, adjoints, a compiler for GPUs."""

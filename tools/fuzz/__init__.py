@@ -1,0 +1,1 @@
+"""Mutated model files: each must load or be refused with a sentence."""

@@ -1,0 +1,215 @@
+"""Run the tests under the mutants, in processes of their own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools.mutate.sites import Site
+
+WORKER = Path(__file__).with_name("worker.py")
+PATIENCE = 600.0  # seconds a worker may be silent before its mutant counts as one that hangs
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test as it ran without a mutant.
+
+    Attributes:
+        name: pytest's name of it.
+        passed: whether it passed.
+        seconds: how long it took.
+        seen: mutants that it comes across.
+        idle: sites that it comes across and whose types leave nothing to mutate.
+    """
+
+    name: str
+    passed: bool
+    seconds: float
+    seen: frozenset[int]
+    idle: frozenset[int]
+
+
+@dataclass
+class Verdict:
+    """What became of the mutants.
+
+    Attributes:
+        killers: by mutant, the test that failed, "crash" or "hang"; None where none did.
+        unreached: mutants that no test comes across.
+    """
+
+    killers: dict[int, str | None] = field(default_factory=dict)
+    unreached: set[int] = field(default_factory=set)
+
+    def set(self, number: int, killer: str | None, reached: bool) -> None:
+        """Keep what became of one."""
+        self.killers[number] = killer
+        if not reached:
+            self.unreached.add(number)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run happens: the package with the mutants, a folder for its files, and the tests."""
+
+    package: Path
+    folder: Path
+    tests: tuple[str, ...]
+
+
+def worker(job: str, place: Place, out: Path, plan: dict[str, Any]) -> subprocess.Popen:
+    """Start a worker; what pytest prints goes to a file beside its lines."""
+    command = [sys.executable, str(WORKER), job, str(place.package), str(out), *place.tests]
+    storage = {"HYPOTHESIS_STORAGE_DIRECTORY": str(out.parent / "hypothesis")}
+    with out.with_suffix(".log").open("a") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **storage},
+            text=True,
+        )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(plan))
+    process.stdin.close()
+    return process
+
+
+def lines_of(out: Path) -> list[dict[str, Any]]:
+    """Return the complete lines that a worker has written."""
+    if not out.exists():
+        return []
+    return [json.loads(line) for line in out.read_text().splitlines(keepends=True) if "\n" in line]
+
+
+def record(place: Place, state: str | None) -> list[Test]:
+    """Run every test once, without a mutant; what was recorded in the same state is taken as it is.
+
+    Args:
+        place: where the run happens.
+        state: digest of sources and tests, None to run in any case.
+    """
+    out, kept = place.folder / "record.jsonl", place.folder / "record.sha256"
+    if state is None or not kept.exists() or kept.read_text() != state:
+        kept.unlink(missing_ok=True)
+        out.unlink(missing_ok=True)
+        process = worker("record", place, out, {})
+        try:
+            code = process.wait()
+        finally:
+            process.kill()
+        if code not in (0, 1, 5):
+            raise SystemExit(f"mutate: the tests did not run; see {out.with_suffix('.log')}.")
+        kept.write_text(state or "")
+    return [
+        Test(
+            line["test"],
+            line["passed"],
+            line["seconds"],
+            frozenset(line["seen"]),
+            frozenset(line["idle"]),
+        )
+        for line in lines_of(out)
+    ]
+
+
+class Part:
+    """The mutants that one worker judges, over the deaths of its processes."""
+
+    def __init__(self, index: int, place: Place, plan: list[Any]) -> None:
+        """Start on a plan: for each mutant its number, its function and the names of its tests."""
+        self.place = place
+        self.out = place.folder / f"judge-{index}.jsonl"
+        self.out.unlink(missing_ok=True)
+        self.left = plan
+        self.killers: dict[int, str | None] = {}
+        self.process = self.start()
+        self.heard = time.monotonic()
+        self.size = 0
+
+    def start(self) -> subprocess.Popen:
+        """Start a process on what is left."""
+        return worker("judge", self.place, self.out, {"mutants": self.left})
+
+    def poll(self) -> bool:
+        """Read what is new; restart a process that died or is silent. Tell whether all is done."""
+        size = self.out.stat().st_size if self.out.exists() else 0
+        ended = self.process.poll() is not None
+        if size != self.size:
+            self.size, self.heard = size, time.monotonic()
+        silent = time.monotonic() - self.heard > PATIENCE
+        if silent and not ended:
+            self.process.kill()
+            self.process.wait()
+        lines = lines_of(self.out)
+        self.killers |= {x["mutant"]: x["killer"] for x in lines if "mutant" in x}
+        if not (ended or silent):
+            return False
+        self.left = [entry for entry in self.left if entry[0] not in self.killers]
+        if not self.left:
+            return True
+        current = self.left[0][0]
+        if not any(line.get("begin") == current for line in lines):
+            raise SystemExit(f"mutate: a worker did not start; see {self.out.with_suffix('.log')}.")
+        self.killers[current] = "hang" if silent else "crash"
+        self.left = self.left[1:]
+        self.process, self.heard = self.start(), time.monotonic()
+        return False
+
+
+Note = Callable[[int, "str | None", bool], None]
+
+
+def judge(
+    place: Place,
+    tests: list[Test],
+    chosen: list[tuple[int, Site]],
+    options: argparse.Namespace,
+    note: Note,
+) -> None:
+    """Switch the mutants on, one at a time, and run the tests that come across them.
+
+    Args:
+        place: where the run happens.
+        tests: what each test comes across.
+        chosen: the mutants with their numbers.
+        options: jobs and the time at which to stop.
+        note: called with each number, the test that noticed it, and whether any came across it.
+    """
+    plan: list[tuple[int, str, list[str]]] = []
+    for number, site in chosen:
+        able = [t for t in tests if t.passed and number in t.seen]
+        able.sort(key=lambda t: t.seconds)
+        if able:
+            plan.append((number, site.function, [t.name for t in able]))
+        else:
+            note(number, None, False)
+    jobs = options.jobs
+    parts = [Part(i, place, plan[i::jobs]) for i in range(jobs) if plan[i::jobs]]
+    told: set[int] = set()
+    try:
+        done = False
+        while not done and time.monotonic() < options.end:
+            time.sleep(0.5)
+            done = all([part.poll() for part in parts])
+            before = len(told)
+            for part in parts:
+                for number in part.killers.keys() - told:
+                    told.add(number)
+                    note(number, part.killers[number], True)
+            if len(told) // 100 > before // 100:
+                print(f"  {len(told)} of {len(plan)} judged", flush=True)
+    finally:
+        for part in parts:
+            part.process.kill()
+            part.process.wait()
