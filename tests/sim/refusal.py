@@ -51,3 +51,9 @@ def ball() -> fb.Simulator:
 def roll(**options: Any) -> fb.Rollout:
     """Return a rollout of a double pendulum."""
     return fb.Simulator(fb.models.pendulum(2)).rollout(Z, np.ones(2), steps=5, **options)
+
+
+def at_fault(error: fb.WorldError) -> list[tuple[int, int, int]]:
+    """Return world, step and status of each world that an error names."""
+    fields = (error.world, error.step, error.status)
+    return list(zip(*(field.tolist() for field in fields), strict=True))

@@ -389,6 +389,42 @@ def _rollout_derivatives() -> Iterable[Case]:
     )
 
 
+CHECKS: dict[str, tuple[dict[str, Any], type[Exception], tuple[str, ...]]] = {
+    "no steps": ({"steps": 0}, ParameterError, ("steps", "0")),
+    "draws is a bool": ({"draws": True}, ParameterError, ("draws", "True")),
+    "params is a text": ({"params": "dt"}, ParameterError, ("params", '["dt"]')),
+    "no gradient": ({"params": ["site_pos"]}, ParameterError, ('params["site_pos"]', "gradient")),
+    "unknown parameter": ({"params": ["mass"]}, ParameterError, ('"mass"', "body_mass")),
+    "worlds": ({"q": np.zeros((3, 2))}, ParameterError, ("q", "world axis")),
+}
+
+
+def _checks() -> Iterable[Case]:
+    """What check_gradients cannot check."""
+    for name, (options, error, names) in CHECKS.items():
+        yield Case(
+            f"check_gradients, {name}",
+            lambda options=options: fb.check_gradients(sim(), **options),
+            error,
+            names,
+        )
+    # its rollout refuses shapes
+    yield Case(
+        "rollout, long q of check_gradients",
+        lambda: fb.check_gradients(sim(), q=np.zeros(3)),
+        ShapeError,
+        ("q", "(3,)"),
+    )
+    narrow = fb.Simulator(MODEL, dtype="float32")
+    for name, given in (("no simulator", MODEL), ("float32", narrow)):
+        yield Case(
+            f"check_gradients, {name}",
+            lambda given=given: fb.check_gradients(given),
+            ParameterError,
+            ("check_gradients()", "Simulator", "float32" if given is narrow else "Model"),
+        )
+
+
 CASES = (
     *PARAMS,
     *_steps(),
@@ -397,4 +433,5 @@ CASES = (
     *_outputs(),
     *_derivatives(),
     *_rollout_derivatives(),
+    *_checks(),
 )
