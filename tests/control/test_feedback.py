@@ -83,7 +83,7 @@ def test_ilqr_solves_a_linear_problem_in_one_step() -> None:
 
 
 def test_ilqr_within_limits_is_the_bounded_minimum() -> None:
-    """Agree with a bounded minimisation of the same cost where the limits act."""
+    """Agree with a bounded minimization of the same cost where the limits act."""
     from scipy.optimize import lsq_linear
 
     model = fb.load(SLIDER)

@@ -192,5 +192,5 @@ def test_reports_are_given_for_each_iteration() -> None:
     assert [n for n, _, _ in calls] == list(range(estimate.iterations + 1))
     assert [cost for _, cost, _ in calls] == estimate.costs
     assert len(estimate.path) == len(calls)
-    # the optimiser moves a start at a bound a little inside
+    # the optimizer moves a start at a bound a little inside
     np.testing.assert_allclose(estimate.path[0], [1.0, 1.0, 0.0, 0.01], atol=1e-9)
