@@ -22,7 +22,7 @@ template <class T, class P>
 FB_FN void group_data(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T* q,
                       const Work<T>& w, RowData<T>& e) {
   const RowGroup& k = w.group[index];
-  e.ncoef = 0;
+  e.ncoef = e.cone = 0;
   for (int i = 0; i < 3; ++i) e.F[0][i] = e.F[1][i] = zero_force<T>();
   e.mu = T(0);
   with_row_group<T>(k.kind, [&](auto rows) { rows.data(m, o, index, q, w, e); });
@@ -56,7 +56,7 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
       w.mu[r] = e.mu;
       w.cone[r] = 0;
     }
-    if (k.kind == kContactRows && k.rows == 3) w.cone[k.row] = 1;
+    w.cone[k.row] = e.cone;
     half_solve(m.s, w, k, e);
   }
   w.problem.options = o;

@@ -9,8 +9,7 @@ namespace fb::FB_ISA {
 // link whose tree origin a contact is expressed about: the moving one, B before A
 FB_INLINE int reference_link(int la, int lb) { return lb > 0 ? lb : la; }
 
-// centre and axes of a geom relative to its tree's origin; the world's own link neither turns nor
-// moves
+// centre and axes of a geom relative to its tree's origin; the world's own link does not move
 template <class T, class P>
 FB_INLINE Vec3<T> geom_centre(const Model<T, P>& m, int g, const Work<T>& w) {
   const int l = m.s.geom_link[g];
@@ -61,6 +60,7 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
   return dot(d, d) < far * far;
 }
 
+// a geom as a shape about `centre`, in world axes
 template <class T, class P>
 FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Vec3<T> centre) {
   Shape<T> x;
@@ -133,6 +133,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
           place_shape(m, gb, w, cB + (OB - Oref)), point);
   for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
+    // phi < margin, or the free motion closes the gap
     const ContactPoint<T>& x = point[k];
     const T rate = dot(w.link[lb].v_free, point_force(x.p + (Oref - OB), x.n)) -
                    dot(w.link[la].v_free, point_force(x.p + (Oref - OA), x.n));
@@ -198,6 +199,7 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
     e.hi[i] = unbounded<T>();
     e.R[i] = share;
   }
+  // beta of the gap, or of the bounce from J v; R = compliance / h^2 where one is given
   const P h = m.theta.dt[0];
   T before = T(0), after = T(0);
   if (movesA) {
@@ -212,6 +214,7 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
   e.b[0] = normal_term(m, o, k.source, x.phi, before, after).beta;
   e.lo[0] = T(0);
   e.mu = T(m.derived.pair_mu[k.source]);
+  e.cone = k.rows == 3;
   e.R[0] = select(soft > T(0), soft, e.R[0]);
 }
 
@@ -271,6 +274,7 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
       d_bar[i] += cross(f.ang, p[q]) + f.lin;
     }
   }
+  // d = (n, t1(n), t2(n))
   point_bar.n += d_bar[0];
   if (k.rows == 3) tangents_adjoint(x.n, frame, d_bar[1], d_bar[2], point_bar.n);
 }
@@ -289,6 +293,7 @@ FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
     shape[q] = place_shape(m, g[q], w, c + (origin_of(s, w, link[q]) - Oref));
     bar[q] = {zero_force<T>(), zero3<T>()};
   }
+  // (phi, n, p) = collide(A, B)
   collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], point_bars, bar[0], bar[1]);
   // the pose's wrench, moved from the common origin to each tree's
   for (int q = 0; q < 2; ++q) {
@@ -306,6 +311,7 @@ FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
       add3(Vec3<T>{f.x / T(s0[0]), f.y / T(s0[1]), f.z / T(s0[2])},
            w.theta_bar->mesh_scale + 3 * s.geom_mesh[g[q]]);
     }
+    // p = r + R geom_p, axes = R geom_R
     add3(mul_transposed(R, f.lin), w.derived_bar->geom_p + 3 * g[q]);
     add_rotation_bar(mul_transposed(R, f.ang - cross(shape[q].p, f.lin)),
                      m.derived.geom_R + 9 * g[q], w.derived_bar->geom_R + 9 * g[q]);

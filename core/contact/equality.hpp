@@ -71,6 +71,7 @@ FB_FN void equality_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
   if (k.kind == kWeldRotationRows) {
     const Mat3<T> R1 = mul(A.R, m.derived.eq_R1 + 9 * eq), R2 = mul(B.R, m.derived.eq_R2 + 9 * eq);
+    // e = log(R1 R2')
     const Vec3<T> e = rotation_error(R1, R2);
     const Vec3<T> e_bar{gap_bar(m, o, z[0], e.x, true, w), gap_bar(m, o, z[1], e.y, true, w),
                         gap_bar(m, o, z[2], e.z, true, w)};
@@ -88,6 +89,7 @@ FB_FN void equality_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   const Vec3<T> p1 = A.r + mul(A.R, lift3<P>(m.derived.eq_p1 + 3 * eq));
   const Vec3<T> p2 = B.r + mul(B.R, lift3<P>(m.derived.eq_p2 + 3 * eq));
   const Vec3<T> phi = (p1 - p2) + (origin_of(s, w, k.linkA) - origin_of(s, w, k.linkB));
+  // phi = p1 - p2; F_A = (p1 x d, d), F_B = -(p2 x d, d)
   Vec3<T> p1_bar{gap_bar(m, o, z[0], phi.x, true, w), gap_bar(m, o, z[1], phi.y, true, w),
                  gap_bar(m, o, z[2], phi.z, true, w)};
   Vec3<T> p2_bar = -p1_bar;
@@ -173,6 +175,7 @@ FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
                                   Work<T>& w, T* q_tan) {
   const Layout& s = m.s;
   const T lam = bars.lam[k.row - bars.first], z = bars.z[k.row - bars.first];
+  // phi, p'(y) and p''(y)
   const P* c = m.theta.eq_data + 11 * k.source;
   const int q1 = s.jnt_qadr[s.eq_obj1[k.source]], j2 = s.eq_obj2[k.source];
   const bool pair = j2 >= 0;
@@ -193,6 +196,7 @@ FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
   const T y_bar = -(slope * phi_bar + bend * coef_bar);
   if (pair) q_tan[d2] += y_bar;
   if (!w.theta_bar) return;
+  // reference angles, and the coefficients of y^i
   w.theta_bar->qpos0[q1] -= phi_bar;
   if (pair) w.theta_bar->qpos0[q2] -= y_bar;
   T* out = w.theta_bar->eq_data + 11 * k.source;

@@ -39,6 +39,7 @@ struct RowData {
   int cdof[3], ncoef;
   T b[3], lo[3], hi[3], R[3];  // R: compliance over h^2
   T mu;
+  int cone;  // 1: the three rows are a normal and its tangents
 };
 
 // rows and groups a model can have at once

@@ -1,5 +1,5 @@
 // Constraint rows in joint space: half solves along the chains of dofs, A = J Mh^-1 J' over common
-// ancestors, and islands. Proof: docs/derivations/rows.md.
+// ancestors, islands, and the adjoint of a group's wrenches.  Proof: docs/derivations/rows.md.
 #pragma once
 #include "core/dynamics/dynamics.hpp"
 
@@ -23,7 +23,7 @@ FB_INLINE void set_chains(const Layout& s, RowGroup& k, int dofA, int dofB) {
   k.tree[1] = dofB < 0 ? -1 : s.dof_tree[dofB];
 }
 
-// segment of half-solved row r that belongs to side e; both sides of one tree share a segment
+// segment of half-solved row r that belongs to a side; both sides of one tree share a segment
 template <class T>
 FB_INLINE T* row_segment(const Layout& s, const Work<T>& w, const RowGroup& k, int r, int side) {
   const int seg = side == 1 && k.tree[0] == k.tree[1] ? 0 : side;
@@ -57,12 +57,12 @@ FB_INLINE void half_solve_axis(const DofWork<T>& f, int d, T* const* out, Force<
 // one chain, no coefficients: the wrenches stay in registers
 template <int N, class T>
 FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, int side,
-                                const Force<T>* seed) {
+                                const Force<T>* wrench) {
   Force<T> F[N];
   T* out[N];
 #pragma GCC unroll 3
   for (int i = 0; i < N; ++i) {
-    F[i] = seed[i];
+    F[i] = wrench[i];
     out[i] = row_segment(s, w, k, k.row + i, side);
   }
   const int tree = k.tree[side], first = s.tree_dof[tree];
@@ -84,8 +84,7 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, 
   half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
   half_solve_axis<0, N>(w.dof[first], first, out, F);
 }
-// (R.1)  g = L^-1 J' for the rows of a group: walk
-// both chains towards the root, joined where they meet
+// (R.1)  g = L^-1 J' for the rows of a group: walk both chains rootward, joined where they meet
 template <class T>
 FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowData<T>& e) {
   int a = k.start[0], b = k.start[1];
@@ -119,7 +118,7 @@ FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData
   return y;
 }
 
-// the same over one path, from dof d on
+// acc += gx gy' / D over one path to the root, from dof d on
 template <int NX, int NY, class T>
 FB_INLINE void delassus_path(const Layout& s, const Work<T>& w, int d, const T* const* gx,
                              const T* const* gy, T acc[3][3]) {
@@ -147,7 +146,7 @@ FB_INLINE void delassus_path(const Layout& s, const Work<T>& w, int d, const T* 
 #pragma GCC unroll 3
     for (int j = 0; j < NY; ++j) acc[i][j] = sum[i][j];
 }
-// add gx gy' / D over the dofs in the union of up to four paths to the root
+// the same over the dofs in the union of up to four paths
 template <int NX, int NY, class T>
 FB_INLINE void delassus_paths(const Layout& s, const Work<T>& w, int* at, int n, const T* const* gx,
                               const T* const* gy, T acc[3][3]) {
@@ -214,7 +213,7 @@ FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, const 
   }
 }
 
-// visit(d, side) for the dofs that move a group, those nearer to the root later
+// visit(d, side) for the dofs that move a group, rootward
 template <class F>
 FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
   int a = k.start[0], b = k.start[1];
@@ -258,6 +257,7 @@ FB_INLINE void add_group_rows(const Layout& s, const Work<T>& w, const RowGroup&
     x[d] = sum;
   });
 }
+// the same for all groups
 template <class T>
 FB_FN void add_half_solved(const Layout& s, const Work<T>& w, const T* lam, T* x) {
   for (int p = 0; p < w.ngroup; ++p) {
@@ -268,7 +268,8 @@ FB_FN void add_half_solved(const Layout& s, const Work<T>& w, const T* lam, T* x
       add_group_rows<1>(s, w, k, lam, x);
   }
 }
-// (R.3)  Mh^-1 J' lam into dv: sum the half-solved rows, then one sweep to the leaves
+// (R.3)  Mh^-1 J' lam into dv, and the link twists of it into V: sum the half-solved rows, then one
+// sweep leafward
 template <class T>
 FB_FN void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Motion<T>* V) {
   for (int d = 0; d < s.nv; ++d) dv[d] = T(0);
@@ -292,6 +293,7 @@ FB_INLINE void group_times(const Layout& s, const Work<T>& w, const RowGroup& k,
 #pragma GCC unroll 3
   for (int i = 0; i < N; ++i) out[k.row + i] = sum[i];
 }
+// the same for all groups
 template <class T>
 FB_FN void rows_times(const Layout& s, const Work<T>& w, const T* x, T* out) {
   for (int p = 0; p < w.ngroup; ++p) {
@@ -335,6 +337,7 @@ FB_INLINE Force<T> combine(const Force<T>* columns, Vec3<T> x) {
 // islands: trees that rows join; groups sorted by island, rows numbered in that order
 template <class T>
 FB_FN void order_rows(const Layout& s, Work<T>& w) {
+  // union of trees, each with the smallest of its island as root
   int* root = w.tree_island;
   for (int t = 0; t < s.ntree; ++t) root[t] = t;
   const auto find = [&](int t) {
@@ -348,6 +351,7 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     // the smaller tree leads, so that every root precedes its members
     root[a > b ? a : b] = a > b ? b : a;
   }
+  // number the rows, island by island in the order of discovery
   w.problem.nrow = 0;
   w.problem.nisland = 0;
   int placed = 0;

@@ -118,7 +118,7 @@ struct Riding : Coordinates<Adds, Turns> {
   }
 };
 
-struct Hinge : Riding<1, false> {
+struct HingeJoint : Riding<1, false> {
   static constexpr bool has_axis = true;
 
   // (B.11)  the link's rotation R and origin r, which comes in as the joint's; E: the joint's frame
@@ -146,7 +146,7 @@ struct Hinge : Riding<1, false> {
   }
 };
 
-struct Slide : Riding<1, false> {
+struct SlideJoint : Riding<1, false> {
   static constexpr bool has_axis = true;
 
   template <class T, class P>
@@ -174,7 +174,7 @@ FB_INLINE void turning_axes(const Mat3<T>& R, Vec3<T> r, D* d) {
   }
 }
 
-struct Ball : Riding<0, true> {
+struct BallJoint : Riding<0, true> {
   static constexpr bool has_axis = false;
 
   template <class T, class P>
@@ -193,7 +193,7 @@ struct Ball : Riding<0, true> {
 };
 
 // placed in the world: it moves along the world's axes, which do not ride on its link, and turns
-struct Free : Coordinates<3, true> {
+struct FreeJoint : Coordinates<3, true> {
   static constexpr int world_axes = 3, lengths = 0;
   static constexpr bool placed = false, has_axis = false;
 
@@ -231,10 +231,10 @@ struct Free : Coordinates<3, true> {
 // f with the struct of a joint type
 template <class F>
 FB_INLINE decltype(auto) with_joint(int type, F&& f) {
-  if (type == kHinge) return f(Hinge{});
-  if (type == kSlide) return f(Slide{});
-  if (type == kBall) return f(Ball{});
-  return f(Free{});
+  if (type == kHinge) return f(HingeJoint{});
+  if (type == kSlide) return f(SlideJoint{});
+  if (type == kBall) return f(BallJoint{});
+  return f(FreeJoint{});
 }
 FB_INLINE int joint_dofs(int type) {
   return with_joint(type, [](auto joint) { return joint.nv; });

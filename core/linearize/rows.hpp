@@ -15,6 +15,7 @@ FB_FN void add_stiffness(const Layout& s, const RowGroup& k, const GroupStiffnes
     if (link[side] == 0) continue;
     Subtree<T>& b = f.body[link[side]];
     load_subtree(b);
+    // F -= F_c / h, H += H_side + x -> x x* F_c
     Force<T> F = zero_force<T>();
     for (int i = 0; i < k.rows; ++i) F = mul_add(e.F[side][i], w.solution.lam[k.row + i], F);
     b.F -= F * (T(1) / h);
@@ -23,7 +24,7 @@ FB_FN void add_stiffness(const Layout& s, const RowGroup& k, const GroupStiffnes
       const T v[6] = {y.ang.x, y.ang.y, y.ang.z, y.lin.x, y.lin.y, y.lin.z};
       for (int r = 0; r < 6; ++r) b.H[6 * r + c] += v[r];
     }
-    // links that both move: the impulse on this one answers to the other's pose
+    // links that both move: the impulse on this one answers to the other's pose, K_ij += S_j . H S_i
     if (link[1 - side] == 0) continue;
     const Force<T>* cross_column = H.column[1 - side][side];
     for (int i = s.link_lastdof[link[side]]; i >= 0; i = s.dof_parent[i]) {
@@ -43,6 +44,7 @@ FB_FN void add_row_columns(const Layout& s, const RowGroup& k, int r, const Work
     const int l = side == 0 ? k.linkA : k.linkB;
     if (l == 0) continue;
     const LinkBar<T>& b = w.bar[l];
+    // C_j = S_j . (pose + y x* y_bar + v x* v_bar) + eta_j . y_bar + psi_j . v_bar
     const Force<T> pose = b.pose + cross(b.y, b.y_bar) + cross(w.link[l].v, b.v_bar);
     for (int j = s.link_lastdof[l]; j >= 0; j = s.dof_parent[j]) {
       const DofMoves<T>& e = f.move[j];

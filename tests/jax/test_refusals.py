@@ -65,7 +65,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "steps below zero": (
         lambda sim: fbj.rollout(sim, Z, Z, steps=-1),
         ShapeError,
-        "rollout(): steps is -1; it must be a whole number >= 0.",
+        "rollout(): steps is -1; it must be an integer from 0 to 2147483647.",
     ),
     "two numbers of steps": (
         lambda sim: fbj.rollout(sim, Z, Z, np.zeros((5, 2)), steps=4),
