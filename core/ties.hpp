@@ -5,35 +5,6 @@
 
 namespace fb::FB_ISA {
 
-template <class T>
-FB_INLINE T one_where(Mask<T> m) {
-  return select(m, T(1), T(0));
-}
-
-// rows at a bound that does not push, tangents on the edge of their cone
-template <class T>
-FB_FN T solver_ties(const RowProblem<T>& p) {
-  T count = T(0);
-  for (int r = 0; r < p.nrow;) {
-    const T x = p.lam[r] + p.n[r];
-    count += one_where<T>((p.lo[r] < p.hi[r]) & ((x == p.lo[r]) | (x == p.hi[r])));
-    if (!p.cone[r]) {
-      r += 1;
-      continue;
-    }
-    const T x1 = p.lam[r + 1] + p.n[r + 1], x2 = p.lam[r + 2] + p.n[r + 2];
-    const T radius = p.mu[r] * p.lam[r];
-    const Mask<T> rubs = radius > T(0);
-    if (p.box_friction) {
-      count += one_where<T>(rubs & (abs(x1) == radius)) + one_where<T>(rubs & (abs(x2) == radius));
-    } else {
-      count += one_where<T>(rubs & (dot2(x1, x1, x2, x2) == radius * radius));
-    }
-    r += 3;
-  }
-  return count;
-}
-
 // controls, activations and forces exactly at their limits
 template <class T, class P>
 FB_FN T actuator_ties(const Model<T, P>& m, const StepPoint<T>& x) {
@@ -59,7 +30,7 @@ template <class T, class P>
 FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                   Work<T>& w) {
   T count = actuator_ties(m, x);
-  if (w.nrow > 0) count += solver_ties(row_problem(m, o, w));
+  if (w.problem.nrow > 0) count += RowSolver<T>::ties(w.problem, w.solution);
   const T deepest = -(T(m.theta.dt[0]) * o.v_recover);
   for (int i = 0; i < w.ngroup; ++i)
     if (w.group[i].kind == kContactRows)

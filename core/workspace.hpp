@@ -3,9 +3,8 @@
 #pragma once
 #include <initializer_list>
 
-#include "core/collision/feature.hpp"
-#include "core/dynamics/spatial.hpp"
-#include "core/model/layout.hpp"
+#include "core/contact/row_group.hpp"
+#include "core/solver/solver.hpp"
 
 namespace fb::FB_ISA {
 
@@ -37,42 +36,6 @@ struct LinkBar {
   Force<T> pose;  // wrench about the tree's origin, paired with the world twist that moves the link
 };
 
-// one group of rows with a common structure: a contact (1 or 3), a limit, a dry friction, an
-// equality (3, 3 + 3 or 1)
-enum RowKind : int {
-  kContactRows,
-  kLimitRows,
-  kBallLimitRows,
-  kFrictionRows,
-  kConnectRows,
-  kWeldRotationRows,
-  kJointEqualityRows
-};
-struct RowGroup {
-  int kind, rows, row;    // row: first row in the solver's order
-  int linkA, linkB;       // bodies of a contact or equality; for joint rows the joints' links
-  int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
-  int source, side;       // pair, joint or equality; slot of the pair, or -1 | +1 for a limit's end
-};
-template <class T>
-struct RowGeometry {
-  T phi;         // gap
-  Vec3<T> n, p;  // normal from A to B; point about the origin of B's tree (A's when B is static)
-  Mask<T> active;
-  Feature<T> feature = no_feature<T>();  // of a contact: what carries it
-};
-
-// what a block hands over for its rows: wrenches on its two links or coefficients on single dofs,
-// and the row's data
-template <class T>
-struct RowData {
-  Force<T> F[2][3];
-  T coef[3];
-  int cdof[3], ncoef;
-  T b[3], lo[3], hi[3], R[3];  // R: compliance over h^2
-  T mu;
-};
-
 template <class T>
 struct Work {
   LinkWork<T>* link;
@@ -88,32 +51,27 @@ struct Work {
   Theta<T>* theta_bar;
   Derived<T>* derived_bar;
   T *tau, *hD, *qdd, *v_free, *dv;
-  T *w_rate, *y_rate, *a_eff, *hD_bar_extra;  // adjoint only
+  T *w_rate, *a_eff, *hD_bar_extra;  // adjoint only
   RowGroup* group;
   RowGeometry<T>* geometry;
   RowData<T>* data;  // of each group, for the adjoint
   T* g;              // half-solved rows, per row two segments of the longest tree
-  T *A, *b, *lo, *hi, *mu, *lam;
-  T *n, *n0, *D, *lu, *rhs, *keep, *R, *z, *mu_bar, *lo_bar, *hi_bar, *R_bar;
-  // unfinished solves only: cotangents and states of the reversed sweeps
-  T *u_z, *u_mu, *u_lo, *u_hi, *u_D, *u_now, *u_lam_bar, *u_saved, *u_A, *u_history;
-  int *tree_island, *island_row, *cone, *order, *sorted;
-  int ngroup, nrow, nisland, max_group, max_row, max_tree;
-  Mask<T> overflow, unconverged, unrolled;  // unrolled: differentiated sweep by sweep
-  T residual, sweeps;
+  int ngroup, max_group, max_row, max_tree;
+  Mask<T> overflow;
+  // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
+  T *A, *b, *lo, *hi, *mu;
+  T* R;  // compliance over h^2, in the diagonal of A
+  int *tree_island, *island_row, *cone;
+  int* sorted;  // groups in the order of their rows
+  RowProblem<T> problem;
+  typename RowSolver<T>::Solution solution;
+  // adjoint of the rows
+  T *lam_bar, *R_bar;
+  T* neg_z;                  // -z, for J' z
+  RowProblemBar<T> row_bar;  // cotangents of the problem
+  // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
+  T *unit_row, *row_weights, *unit_rate, *weighted_rate;
 };
-
-// rows and blocks a model can have at once
-FB_FN int group_capacity(const Layout& s) {
-  int n = s.max_contacts + 2 * s.nlimit + s.nfriction;
-  for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
-  return n;
-}
-FB_FN int row_capacity(const Layout& s) {
-  int n = 3 * s.max_contacts + 2 * s.nlimit + s.nfriction;
-  for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 6 : s.eq_type[e] == kConnect ? 3 : 1;
-  return n;
-}
 
 // hand out consecutive, aligned pieces of a buffer; with a null base it only counts
 struct Carver {
@@ -128,6 +86,30 @@ struct Carver {
   }
 };
 
+// the problem of the rows, its solution and its cotangents
+template <class T>
+FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
+  const size_t rows = w.max_row > 0 ? w.max_row : 1;
+  RowProblemBar<T>& bar = w.row_bar;
+  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.R, &w.lam_bar, &w.R_bar, &w.neg_z, &bar.z, &bar.mu,
+                &bar.lo, &bar.hi, &w.unit_row, &w.row_weights})
+    *x = c.take<T>(rows);
+  for (int** x : {&w.cone, &w.sorted}) *x = c.take<int>(rows);
+  w.tree_island = c.take<int>(s.ntree + 1);
+  w.island_row = c.take<int>(s.ntree + 2);
+  w.g = c.take<T>(2 * rows * w.max_tree);
+  w.A = c.take<T>(rows * rows);
+  bar.A = c.take<T>(rows * rows);
+  RowSolver<T>::carve(c, rows, s.max_sweeps, w.solution);
+  w.problem.island_row = w.island_row;
+  w.problem.cone = w.cone;
+  w.problem.A = w.A;
+  w.problem.b = w.b;
+  w.problem.lo = w.lo;
+  w.problem.hi = w.hi;
+  w.problem.mu = w.mu;
+}
+
 template <class T>
 FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   Carver c{base, 0};
@@ -138,7 +120,6 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.max_tree = 1;
   for (int t = 0; t < s.ntree; ++t)
     w.max_tree = s.tree_ndof[t] > w.max_tree ? s.tree_ndof[t] : w.max_tree;
-  const size_t rows = w.max_row > 0 ? w.max_row : 1;
   w.link = c.take<LinkWork<T>>(s.nlink);
   w.dof = c.take<DofWork<T>>(s.nv);
   w.origin = c.take<Vec3<T>>(s.ntree + 1);
@@ -148,24 +129,13 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.ext = c.take<Force<T>>(s.nlink);
   w.has_child_inertia = c.take<int>(s.nlink);
   w.bar = c.take<LinkBar<T>>(s.nlink);
-  for (T** x : {&w.w_rate, &w.y_rate, &w.a_eff, &w.hD_bar_extra}) *x = c.take<T>(s.nv);
+  for (T** x : {&w.w_rate, &w.a_eff, &w.hD_bar_extra, &w.unit_rate, &w.weighted_rate})
+    *x = c.take<T>(s.nv);
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv}) *x = c.take<T>(s.nv);
   w.group = c.take<RowGroup>(w.max_group);
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);
-  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.lam, &w.n, &w.n0, &w.D, &w.rhs, &w.keep, &w.R, &w.z,
-                &w.mu_bar, &w.lo_bar, &w.hi_bar, &w.R_bar})
-    *x = c.take<T>(rows);
-  for (int** x : {&w.cone, &w.order, &w.sorted}) *x = c.take<int>(rows);
-  w.tree_island = c.take<int>(s.ntree + 1);
-  w.island_row = c.take<int>(s.ntree + 2);
-  w.g = c.take<T>(2 * rows * w.max_tree);
-  w.A = c.take<T>(rows * rows);
-  w.lu = c.take<T>(rows * rows);
-  for (T** x : {&w.u_z, &w.u_mu, &w.u_lo, &w.u_hi, &w.u_D, &w.u_now, &w.u_lam_bar, &w.u_saved})
-    *x = c.take<T>(rows);
-  w.u_A = c.take<T>(rows * rows);
-  w.u_history = c.take<T>(rows * s.max_sweeps);
+  carve_rows(s, c, w);
   return c.at;
 }
 

@@ -99,16 +99,16 @@ FB_FN void step_block(WorldBlock<S, P>& b) {
     step(b.m, b.o, b.x, b.u, only, b.x2, b.w);
     take_where(only, state_size(b.m.s), b.x2, b.x1);
     overflow = overflow | (only & b.w.overflow);
-    unconverged = unconverged | (only & b.w.unconverged);
-    unrolled = unrolled | (only & b.w.unrolled);
-    residual = select(only, b.w.residual, residual);
-    sweeps = select(only, b.w.sweeps, sweeps);
+    unconverged = unconverged | (only & b.w.solution.unconverged);
+    unrolled = unrolled | (only & b.w.solution.unrolled);
+    residual = select(only, b.w.solution.residual, residual);
+    sweeps = select(only, b.w.solution.sweeps, sweeps);
   }
   b.w.overflow = overflow;
-  b.w.unconverged = unconverged;
-  b.w.unrolled = unrolled;
-  b.w.residual = residual;
-  b.w.sweeps = sweeps;
+  b.w.solution.unconverged = unconverged;
+  b.w.solution.unrolled = unrolled;
+  b.w.solution.residual = residual;
+  b.w.solution.sweeps = sweeps;
 }
 
 // what a backward step tells besides its bars
@@ -135,7 +135,7 @@ FB_FN S pushing_contacts(const Work<S>& w) {
   S count(0);
   for (int i = 0; i < w.ngroup; ++i)
     if (w.group[i].kind == kContactRows)
-      count += one_where<S>(w.geometry[i].active & (w.lam[w.group[i].row] > S(0)));
+      count += one_where<S>(w.geometry[i].active & (w.solution.lam[w.group[i].row] > S(0)));
   return count;
 }
 template <class S, class P>
@@ -146,8 +146,8 @@ FB_FN BackwardNotes<S> noted_adjoint(WorldBlock<S, P>& b) {
   FB_STAGE(ties);
   n.ties = step_ties(b.m, b.o, at, b.w);
   n.contacts = pushing_contacts(b.w);
-  n.residual = b.w.residual;
-  n.unrolled = b.w.unrolled;
+  n.residual = b.w.solution.residual;
+  n.unrolled = b.w.solution.unrolled;
   n.missing = b.w.overflow;
   adjoint_lanes(b);
   return n;

@@ -264,8 +264,8 @@ FB_INLINE Vec3<T> face_point(const BoxFrame<T>& ref, const FaceView<T>& view, Ve
   return ref.p + view.u * x.x + view.v * x.y + view.n * (ref.half[view.k] + x.z * Real<T>(0.5));
 }
 
-// (C.16)  the incident face cut to the reference face, one contact point per corner; the number of
-// slots written
+// (C.16)  the incident face cut to the reference face, one
+// contact point per corner; the number of slots written
 template <class T>
 FB_INLINE int face_points(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxAxis<T>& at,
                           ContactPoint<T>* out) {

@@ -100,6 +100,15 @@ FB_INLINE void write_world(ContactPoint<T>& a, int k, const ContactPoint<S>& v) 
   write_world(a.feature, k, v.feature);
 }
 
+template <class T>
+FB_INLINE bool is_nothing(const Vec3<T>& x) {
+  return is_nothing(x.x) && is_nothing(x.y) && is_nothing(x.z);
+}
+template <class T>
+FB_INLINE bool is_nothing(const ContactPointBar<T>& x) {
+  return is_nothing(x.phi) && is_nothing(x.n) && is_nothing(x.p);
+}
+
 // the pair function `one` of one world, in each world of T
 template <int kSlots, class T, class F>
 FB_INLINE void collide_worlds(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out, F one) {
@@ -114,14 +123,6 @@ FB_INLINE void collide_worlds(const Shape<T>& a, const Shape<T>& b, ContactPoint
   }
 }
 
-template <class T>
-FB_INLINE bool is_nothing(const Vec3<T>& x) {
-  return is_nothing(x.x) && is_nothing(x.y) && is_nothing(x.z);
-}
-template <class T>
-FB_INLINE bool is_nothing(const ContactPointBar<T>& x) {
-  return is_nothing(x.phi) && is_nothing(x.n) && is_nothing(x.p);
-}
 // its adjoint `one`: a world without a cotangent is passed over
 template <class T, class F>
 FB_INLINE void collide_worlds_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,

@@ -1,5 +1,5 @@
-// Shape pairs -> gaps, normals, contact points: one function per pair of shapes, chosen by kind. The
-// table of pairs is FB_PAIRS in core/model/schema.hpp; shape.hpp says what goes in and out.
+// Shape pairs -> gaps, normals, contact points: one function per pair of shapes, chosen by kind.
+// The table of pairs is FB_PAIRS in core/model/schema.hpp; shape.hpp says what goes in and out.
 // Proof: docs/derivations/collision.md.
 #pragma once
 #include "core/collision/box_box.hpp"
@@ -22,26 +22,24 @@ FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, ContactP
   }
 }
 
-// one slot of a pair
-template <class T>
-FB_INLINE void slot_adjoint(int kind, const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& at,
-                            ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  switch (kind) {
-#define FB_X(kind, shape_a, shape_b, slots, function) \
-  case kind:                                          \
-    return function##_adjoint(a, b, at, a_bar, b_bar);
-    FB_PAIRS(FB_X)
-#undef FB_X
-    default:
-      return;
-  }
-}
-// given the cotangents of some contact points of a pair, add to a_bar, b_bar; a cotangent of zero
-// adds exactly zero
+// given the cotangents of some contact points of a pair and what carried them, add to a_bar, b_bar;
+// a cotangent of zero adds exactly zero
 template <class T>
 FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b,
                                 const SlotBars<T>& bars, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  for (int i = 0; i < bars.count; ++i) slot_adjoint(kind, a, b, bars.at[i], a_bar, b_bar);
+  for (int i = 0; i < bars.count; ++i) {
+    const SlotBar<T>& given = bars.at[i];
+    switch (kind) {
+#define FB_X(kind, shape_a, shape_b, slots, function) \
+  case kind:                                          \
+    function##_adjoint(a, b, given, a_bar, b_bar);    \
+    break;
+      FB_PAIRS(FB_X)
+#undef FB_X
+      default:
+        return;
+    }
+  }
 }
 
 }  // namespace fb::FB_ISA

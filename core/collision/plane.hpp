@@ -64,9 +64,8 @@ FB_INLINE void plane_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<T
 template <class T>
 FB_INLINE void plane_sphere_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                     ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
   Vec3<T> c_bar = zero3<T>();
-  plane_ball_adjoint(plane_of(a), b.p, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  plane_ball_adjoint(plane_of(a), b.p, b.size.x, given.bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, b.p, c_bar);
 }
 
@@ -86,12 +85,10 @@ FB_INLINE void plane_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint<
 template <class T>
 FB_INLINE void plane_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                      ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
-  const int slot = given.slot;
-  const Vec3<T> axis = column(b.R, 2), outward = slot == 0 ? axis : -axis;
+  const Vec3<T> axis = column(b.R, 2), outward = given.slot == 0 ? axis : -axis;
   const Vec3<T> c = mul_add(outward, b.size.y, b.p);
   Vec3<T> c_bar = zero3<T>();
-  plane_ball_adjoint(plane_of(a), c, b.size.x, out_bar, a_bar, c_bar, b_bar.size.x);
+  plane_ball_adjoint(plane_of(a), c, b.size.x, given.bar, a_bar, c_bar, b_bar.size.x);
   add_point(b_bar, c, c_bar);
   b_bar.size.y += dot(outward, c_bar);
 }
@@ -109,15 +106,13 @@ FB_INLINE void plane_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* 
 template <class T>
 FB_INLINE void plane_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                  ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const ContactPointBar<T>& out_bar = given.bar;
-  const int slot = given.slot;
   Vec3<T> x_bar = zero3<T>();
-  plane_point_adjoint(plane_of(a), box_corner(b, slot), out_bar, a_bar, x_bar);
-  box_corner_adjoint(b, slot, x_bar, b_bar);
+  plane_point_adjoint(plane_of(a), box_corner(b, given.slot), given.bar, a_bar, x_bar);
+  box_corner_adjoint(b, given.slot, x_bar, b_bar);
 }
 
-// below this sine of the tilt a standing cylinder keeps its support points fixed in its own frame
-// (smoothly)
+// below this sine of the tilt a standing cylinder keeps
+// its support points fixed in its own frame (smoothly)
 inline constexpr double kStandingTilt = 1e-3;
 
 // (C.5)  a vector in the cap's plane towards the deepest rim point: the projection w of -n, turned
@@ -318,6 +313,18 @@ FB_INLINE HullPoint<T> hull_point(const Shape<T>& b, const MeshMap<T>& map, Vec3
   return best_vertex(b, map, n, found[0].x, slot == 2 ? side : -side, false);
 }
 
+// vertices of a mesh by number, another one in each world
+template <class T>
+FB_INLINE Vec3<T> vertex_at(const Shape<T>& b, const MeshMap<T>& map, Bits<T> index) {
+  using R = Real<T>;
+  Vec3<T> v = zero3<T>();
+  for (int k = 0; k < kLanes<T>; ++k) {
+    const R* x = b.vert + kMeshFrame + 3 * bits_at(index, k);
+    write_world(v, k, lift3<OneWorldOf<T>>(x));
+  }
+  return mesh_vertex(map, v);
+}
+
 // (C.7)  four hull vertices, whose numbers are the feature's; a vertex found twice is on once
 template <class T>
 FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
@@ -333,20 +340,8 @@ FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>*
   }
 }
 
-// vertices of a mesh by number, another one in each world
-template <class T>
-FB_INLINE Vec3<T> vertex_at(const Shape<T>& b, const MeshMap<T>& map, Bits<T> index) {
-  using R = Real<T>;
-  Vec3<T> v = zero3<T>();
-  for (int k = 0; k < kLanes<T>; ++k) {
-    const R* x = b.vert + kMeshFrame + 3 * bits_at(index, k);
-    write_world(v, k, lift3<OneWorldOf<T>>(x));
-  }
-  return mesh_vertex(map, v);
-}
-
-// (C.27)  given out_bar, add to a_bar, b_bar: the vertex moves with B, and in B's frame with the
-// stretch
+// (C.27)  given out_bar, add to a_bar, b_bar: the vertex
+// moves with B, and in B's frame with the stretch
 template <class T>
 FB_INLINE void plane_mesh_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
                                   ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {

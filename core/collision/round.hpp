@@ -8,7 +8,8 @@ namespace fb::FB_ISA {
 // (C.8)  concentric spheres part along A's local z
 template <class T>
 FB_INLINE void sphere_sphere(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
-  out[0] = touch_of_balls(Ball<T>{a.p, a.size.x}, Ball<T>{b.p, b.size.x}, column(a.R, 2));
+  out[0] = touch_of_balls(CollisionBall<T>{a.p, a.size.x}, CollisionBall<T>{b.p, b.size.x},
+                          column(a.R, 2));
 }
 
 // given out_bar, add to a_bar, b_bar
@@ -17,7 +18,7 @@ FB_INLINE void sphere_sphere_adjoint(const Shape<T>& a, const Shape<T>& b, const
                                      ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
   const Vec3<T> fallback = column(a.R, 2);
   BallsBar<T> balls = zero_balls_bar<T>();
-  touch_of_balls_adjoint(Ball<T>{a.p, a.size.x}, Ball<T>{b.p, b.size.x}, fallback,
+  touch_of_balls_adjoint(CollisionBall<T>{a.p, a.size.x}, CollisionBall<T>{b.p, b.size.x}, fallback,
                          given.feature.kind, given.bar, balls);
   add_point(a_bar, a.p, balls.ca);
   add_direction(a_bar, fallback, balls.fallback);
@@ -38,8 +39,8 @@ FB_INLINE void sphere_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoint
   const T along = dot(axis, a.p - b.p);
   const Held<T> held = held_by(along, b.size.y);
   const T t = hold_within(along, b.size.y, held);
-  out[0] =
-      touch_of_balls(Ball<T>{a.p, a.size.x}, Ball<T>{b.p + axis * t, b.size.x}, column(b.R, 0));
+  out[0] = touch_of_balls(CollisionBall<T>{a.p, a.size.x},
+                          CollisionBall<T>{b.p + axis * t, b.size.x}, column(b.R, 0));
   out[0].feature.kind = out[0].feature.kind | held_bits<T>(held, kSegmentEnd);
 }
 
@@ -51,8 +52,9 @@ FB_INLINE void sphere_capsule_adjoint(const Shape<T>& a, const Shape<T>& b, cons
   const Held<T> held = held_at<T>(given.feature.kind, kSegmentEnd);
   const T along = dot(axis, arm), t = hold_within(along, b.size.y, held);
   BallsBar<T> balls = zero_balls_bar<T>();
-  touch_of_balls_adjoint(Ball<T>{a.p, a.size.x}, Ball<T>{b.p + axis * t, b.size.x}, side,
-                         given.feature.kind, given.bar, balls);
+  touch_of_balls_adjoint(CollisionBall<T>{a.p, a.size.x},
+                         CollisionBall<T>{b.p + axis * t, b.size.x}, side, given.feature.kind,
+                         given.bar, balls);
 
   // cb = p_B + t axis, t = axis . (p_A - p_B) or an end
   T along_bar = T(0);
@@ -221,8 +223,8 @@ FB_INLINE void capsule_capsule(const Shape<T>& a, const Shape<T>& b, ContactPoin
     const T s = capsule_place(pair, k, at), beside = dot(ub, arm + ua * s);
     at.nearest = held_by(beside, b.size.y);
     const T t = hold_within(beside, b.size.y, at.nearest);
-    out[k] =
-        touch_of_balls(Ball<T>{a.p + ua * s, a.size.x}, Ball<T>{b.p + ub * t, b.size.x}, fallback);
+    out[k] = touch_of_balls(CollisionBall<T>{a.p + ua * s, a.size.x},
+                            CollisionBall<T>{b.p + ub * t, b.size.x}, fallback);
     out[k].feature.kind = out[k].feature.kind | bits_where(!known, kNoNormal) | capsule_bits(at);
     end[k] = hold_within(stretch_end(pair, k, at.opposed), pair.ha, at.end);
   }
@@ -243,7 +245,8 @@ FB_INLINE void capsule_capsule_adjoint(const Shape<T>& a, const Shape<T>& b,
   const Vec3<T> reach = arm + ua * s;
   const T t = hold_within(dot(ub, reach), b.size.y, at.nearest);
   BallsBar<T> balls = zero_balls_bar<T>();
-  touch_of_balls_adjoint(Ball<T>{a.p + ua * s, a.size.x}, Ball<T>{b.p + ub * t, b.size.x},
+  touch_of_balls_adjoint(CollisionBall<T>{a.p + ua * s, a.size.x},
+                         CollisionBall<T>{b.p + ub * t, b.size.x},
                          direction(x, known, column(a.R, 0)).u, kind, given.bar, balls);
 
   // from the balls to t, s and the numbers of the pair of segments
@@ -360,7 +363,7 @@ FB_INLINE void point_box_adjoint(Vec3<T> x, Vec3<T> half, const BoxSides<T>& s,
 // the contact point of a ball at x (in the world) with a box, given the outward normal and the
 // distance there in the box frame
 template <class T>
-FB_INLINE void ball_on_box(const Shape<T>& b, const Ball<T>& ball, const BoxPoint<T>& at,
+FB_INLINE void ball_on_box(const Shape<T>& b, const CollisionBall<T>& ball, const BoxPoint<T>& at,
                            Mask<T> on, const Feature<T>& feature, ContactPoint<T>& out) {
   const Vec3<T> n = -mul(b.R, at.n);
   const T phi = at.distance - ball.r;

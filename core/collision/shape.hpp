@@ -63,8 +63,8 @@ template <class T>
 FB_INLINE void add_direction(ShapeBar<T>& bar, Vec3<T> u, Vec3<T> u_bar) {
   bar.pose.ang += cross(u, u_bar);
 }
-// (C.20)  the wrenches of A and B sum to that of the contact point, which moves with both: given one,
-// add both
+// (C.20)  the wrenches of A and B sum to that of the
+// contact point, which moves with both: given one, add both
 template <class T>
 FB_INLINE void share_wrench(const ContactPoint<T>& at, const ContactPointBar<T>& out_bar,
                             Force<T> one, ShapeBar<T>& one_bar, ShapeBar<T>& other_bar) {
@@ -118,8 +118,8 @@ FB_INLINE Vec3<T> box_corner(const Shape<T>& b, int k) {
   return b.p + (((k & 1) ? x : -x) + ((k & 2) ? y : -y) + ((k & 4) ? z : -z));
 }
 
-// (C.23)  given x_bar, add to b_bar: a corner moves with the box, and along each axis with its half
-// extent
+// (C.23)  given x_bar, add to b_bar: a corner moves with
+// the box, and along each axis with its half extent
 template <class T>
 FB_INLINE void box_corner_adjoint(const Shape<T>& b, int k, Vec3<T> x_bar, ShapeBar<T>& b_bar) {
   const Vec3<T> along = mul_transposed(b.R, x_bar);
@@ -210,7 +210,7 @@ FB_INLINE void hold_within_adjoint(const Held<T>& held, T out_bar, T& x_bar, T& 
 }
 
 template <class T>
-struct Ball {
+struct CollisionBall {
   Vec3<T> c;
   T r;
 };
@@ -232,7 +232,8 @@ inline constexpr uint32_t kConcentric = 1;
 
 // (C.8)  two balls: n = (cb - ca) / |cb - ca|, phi = |cb - ca| - ra - rb, p = ca + (ra + phi / 2) n
 template <class T>
-FB_INLINE ContactPoint<T> touch_of_balls(const Ball<T>& a, const Ball<T>& b, Vec3<T> fallback) {
+FB_INLINE ContactPoint<T> touch_of_balls(const CollisionBall<T>& a, const CollisionBall<T>& b,
+                                         Vec3<T> fallback) {
   const Mask<T> apart = has_direction(b.c - a.c);
   const Direction<T> d = direction(b.c - a.c, apart, fallback);
   const T phi = d.length - a.r - b.r;
@@ -242,9 +243,9 @@ FB_INLINE ContactPoint<T> touch_of_balls(const Ball<T>& a, const Ball<T>& b, Vec
 
 // (C.21)  given out_bar, add to bars
 template <class T>
-FB_INLINE void touch_of_balls_adjoint(const Ball<T>& a, const Ball<T>& b, Vec3<T> fallback,
-                                      Bits<T> kind, const ContactPointBar<T>& out_bar,
-                                      BallsBar<T>& bars) {
+FB_INLINE void touch_of_balls_adjoint(const CollisionBall<T>& a, const CollisionBall<T>& b,
+                                      Vec3<T> fallback, Bits<T> kind,
+                                      const ContactPointBar<T>& out_bar, BallsBar<T>& bars) {
   const Mask<T> apart = !has_bits(kind, kConcentric);
   const Direction<T> d = direction(b.c - a.c, apart, fallback);
   const T along = dot(out_bar.p, d.u), reach = (d.length + a.r - b.r) * Real<T>(0.5);

@@ -1,5 +1,5 @@
-// Contact rows: broad phase, touches, the speculative law with
-// restitution, tangents.  Proof: docs/derivations/contact.md.
+// Contact rows: broad phase, contact points, the speculative law with restitution, tangents.
+// Proof: docs/derivations/contact.md.
 #pragma once
 #include "core/collision/pairs.hpp"
 #include "core/contact/constraint.hpp"
@@ -9,8 +9,7 @@ namespace fb::FB_ISA {
 // link whose tree origin a contact is expressed about: the moving one, B before A
 FB_INLINE int reference_link(int la, int lb) { return lb > 0 ? lb : la; }
 
-// centre and axes of a geom relative to its tree's
-// origin; the world's own link neither turns nor moves
+// centre and axes of a geom relative to its tree's origin; the world's own link does not move
 template <class T, class P>
 FB_INLINE Vec3<T> geom_centre(const Model<T, P>& m, int g, const Work<T>& w) {
   const int l = m.s.geom_link[g];
@@ -44,7 +43,7 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
   const LinkWork<T>&A = w.link[s.geom_link[ga]], &B = w.link[s.geom_link[gb]];
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
-  T step_scale = geom_speed(B.v_free, cB, rb);
+  T speed = geom_speed(B.v_free, cB, rb);
   const Vec3<T> d = cB - cA - shift;
   if (s.geom_type[ga] == kPlane) {
     const P* G = m.derived.geom_R + 9 * ga;
@@ -52,15 +51,16 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
     // a moving plane is as fast as its point nearest to B
     if (s.geom_link[ga] > 0) {
       n = mul(A.R, n);
-      step_scale += geom_speed(A.v_free, cB - shift, rb);
+      speed += geom_speed(A.v_free, cB - shift, rb);
     }
-    return dot(n, d) - T(rb) < max(T(o.margin), step_scale * m.theta.dt[0]);
+    return dot(n, d) - T(rb) < max(T(o.margin), speed * m.theta.dt[0]);
   }
-  if (s.geom_link[ga] > 0) step_scale += geom_speed(A.v_free, cA, ra);
-  const T far = max(T(o.margin), step_scale * m.theta.dt[0]) + T(ra) + T(rb);
+  if (s.geom_link[ga] > 0) speed += geom_speed(A.v_free, cA, ra);
+  const T far = max(T(o.margin), speed * m.theta.dt[0]) + T(ra) + T(rb);
   return dot(d, d) < far * far;
 }
 
+// a geom as a shape about `centre`, in world axes
 template <class T, class P>
 FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Vec3<T> centre) {
   Shape<T> x;
@@ -118,7 +118,7 @@ FB_INLINE void tangents_adjoint(Vec3<T> n, const Tangents<T>& f, Vec3<T> t1_bar,
   n_bar -= a_bar * f.along + f.e * dot(n, a_bar);
 }
 
-// add the touches of one pair that matter in this step
+// add the contacts of one pair that matter in this step
 template <class T, class P>
 FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
                         int& contacts, Work<T>& w) {
@@ -129,11 +129,12 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   const Mask<T> near = alive & broad_phase(m, o, pair, w, cA, cB, OA - OB);
   if (!any(near)) return;
-  ContactPoint<T> touch[kMaxSlots];
+  ContactPoint<T> point[kMaxSlots];
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
-          place_shape(m, gb, w, cB + (OB - Oref)), touch);
+          place_shape(m, gb, w, cB + (OB - Oref)), point);
   for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
-    const ContactPoint<T>& x = touch[k];
+    // phi < margin, or the free motion closes the gap
+    const ContactPoint<T>& x = point[k];
     const T rate = dot(w.link[lb].v_free, point_force(x.p + (Oref - OB), x.n)) -
                    dot(w.link[la].v_free, point_force(x.p + (Oref - OA), x.n));
     const Mask<T> on =
@@ -145,7 +146,8 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
     }
     ++contacts;
     RowGroup& b = push_group(w, kContactRows, s.pair_condim[pair] == 1 ? 1 : 3, pair);
-    w.geometry[w.ngroup - 1] = {x.phi, x.n, x.p, on, x.feature};
+    w.geometry[w.ngroup - 1] = x;
+    w.geometry[w.ngroup - 1].active = on;
     b.linkA = la;
     b.linkB = lb;
     b.side = k;
@@ -197,6 +199,7 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
     e.hi[i] = unbounded<T>();
     e.R[i] = share;
   }
+  // beta of the gap, or of the bounce from J v; R = compliance / h^2 where one is given
   const P h = m.theta.dt[0];
   T before = T(0), after = T(0);
   if (movesA) {
@@ -211,22 +214,23 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
   e.b[0] = normal_term(m, o, k.source, x.phi, before, after).beta;
   e.lo[0] = T(0);
   e.mu = T(m.derived.pair_mu[k.source]);
+  e.cone = k.rows == 3;
   e.R[0] = select(soft > T(0), soft, e.R[0]);
 }
 
 // (T.5)  cotangents of one contact's rows.  F_bar[side][i]: of each row's wrenches; beta_bar: of
-// the normal's b
+// the normal's b; R_bar, mu_bar: of its compliance and friction, read for parameters only
 template <class T>
 struct ContactBars {
   Motion<T> F[2][3];
-  T beta;
+  T beta, R, mu;
 };
 
-// (T.6)  from rows to the touch and to the velocity before the step; given bars of seeds, add to
-// point_bar and to v_bar of both links
+// (T.6)  from rows to the contact point and to the velocity before the step; given bars of the
+// rows' data, add to point_bar and to v_bar of both links
 template <class T, class P>
 FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
-                                const RowGeometry<T>& x, Work<T>& w, ContactBars<T> bars,
+                                const RowGeometry<T>& x, ContactBars<T> bars, Work<T>& w,
                                 ContactPointBar<T>& point_bar) {
   const Layout& s = m.s;
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
@@ -253,10 +257,10 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
     w.derived_bar->pair_restitution[k.source] += select(term.bounces, bars.beta * before, T(0));
     // R = compliance / h^2
     const T soft = T(m.derived.pair_compliance[k.source]);
-    const T R_bar = select(soft > T(0), w.R_bar[k.row] / T(h * h), T(0));
+    const T R_bar = select(soft > T(0), bars.R / T(h * h), T(0));
     w.derived_bar->pair_compliance[k.source] += R_bar;
     w.theta_bar->dt[0] -= R_bar * soft * Real<T>(2) / T(h);
-    w.derived_bar->pair_mu[k.source] += w.mu_bar[k.row];
+    w.derived_bar->pair_mu[k.source] += bars.mu;
   }
   // a wrench (p x d, d) pairs with a motion x as p . (d x x.ang) and d . (x.ang x p + x.lin)
   Vec3<T> d_bar[3] = {zero3<T>(), zero3<T>(), zero3<T>()};
@@ -270,11 +274,12 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
       d_bar[i] += cross(f.ang, p[q]) + f.lin;
     }
   }
+  // d = (n, t1(n), t2(n))
   point_bar.n += d_bar[0];
   if (k.rows == 3) tangents_adjoint(x.n, frame, d_bar[1], d_bar[2], point_bar.n);
 }
 
-// (T.7)  from touches of one pair to the places of its two links; k is any block of the pair
+// (T.7)  from contact points of one pair to the poses of its two links; k is any group of the pair
 template <class T, class P>
 FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
                                  const SlotBars<T>& point_bars, Work<T>& w) {
@@ -288,6 +293,7 @@ FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
     shape[q] = place_shape(m, g[q], w, c + (origin_of(s, w, link[q]) - Oref));
     bar[q] = {zero_force<T>(), zero3<T>()};
   }
+  // (phi, n, p) = collide(A, B)
   collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], point_bars, bar[0], bar[1]);
   // the pose's wrench, moved from the common origin to each tree's
   for (int q = 0; q < 2; ++q) {
@@ -305,80 +311,147 @@ FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
       add3(Vec3<T>{f.x / T(s0[0]), f.y / T(s0[1]), f.z / T(s0[2])},
            w.theta_bar->mesh_scale + 3 * s.geom_mesh[g[q]]);
     }
+    // p = r + R geom_p, axes = R geom_R
     add3(mul_transposed(R, f.lin), w.derived_bar->geom_p + 3 * g[q]);
     add_rotation_bar(mul_transposed(R, f.ang - cross(shape[q].p, f.lin)),
                      m.derived.geom_R + 9 * g[q], w.derived_bar->geom_R + 9 * g[q]);
   }
 }
 
-// seeds of any block; rows that are off in a lane become zero rows held at zero
+// one contact: wrenches, and the gap that moves -z beta; adds the cotangent of its point
 template <class T, class P>
-FB_FN void group_data(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T* q,
-                      const Work<T>& w, RowData<T>& e) {
+FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                           const RowBars<T>& rows, Work<T>& w, SlotBars<T>& point_bars) {
   const RowGroup& k = w.group[index];
-  const RowGeometry<T>& x = w.geometry[index];
-  e.ncoef = 0;
-  for (int i = 0; i < 3; ++i) e.F[0][i] = e.F[1][i] = zero_force<T>();
-  e.mu = T(0);
-  if (k.kind == kContactRows)
-    contact_data(m, o, k, x, w, e);
-  else if (k.kind == kConnectRows || k.kind == kWeldRotationRows)
-    equality_data(m, o, k, w, e);
-  else
-    joint_row_data(m, o, k, x, q, e);
-  if (all(x.active)) return;
-  const T zero = T(0);
-  for (int i = 0; i < k.rows; ++i) {
-    for (int side = 0; side < 2; ++side)
-      e.F[side][i] = select(x.active, e.F[side][i], zero_force<T>());
-    e.b[i] = select(x.active, e.b[i], zero);
-    e.lo[i] = select(x.active, e.lo[i], zero);
-    e.hi[i] = select(x.active, e.hi[i], zero);
-  }
-  for (int c = 0; c < e.ncoef; ++c) e.coef[c] = select(x.active, e.coef[c], zero);
-  e.mu = select(x.active, e.mu, zero);
+  const int r = k.row - rows.first;
+  ContactBars<T> bars;
+  if (k.linkA > 0) wrench_adjoint(k, w.data[index], 0, rows, w, bars.F[0]);
+  if (k.linkB > 0) wrench_adjoint(k, w.data[index], 1, rows, w, bars.F[1]);
+  bars.beta = -rows.z[r];
+  bars.R = rows.R[r];
+  bars.mu = rows.mu[r];
+  ContactPointBar<T> point_bar{T(0), zero3<T>(), zero3<T>()};
+  contact_data_adjoint(m, o, k, w.geometry[index], bars, w, point_bar);
+  add_slot(point_bars, k.side, w.geometry[index].feature, point_bar);
+}
+// lanes in which no row of a contact carries an impulse or a cotangent
+template <class T>
+FB_INLINE Mask<T> idle_rows(const RowGroup& k, const RowBars<T>& bars) {
+  const int first = k.row - bars.first;
+  Mask<T> idle = is_nothing(bars.mu[first]);
+  for (int r = first; r < first + k.rows; ++r)
+    idle = idle & is_nothing(bars.lam[r]) & is_nothing(bars.z[r]);
+  return idle;
 }
 
-// (T.4)  all rows of the step: collect, order, half solve, assemble
+// (T.8)  pose wrenches of both links for a unit of each number of a contact point: phi, n, p
 template <class T, class P>
-FB_FN void build_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Mask<T> alive,
-                      Work<T>& w) {
-  const Layout& s = m.s;
-  FB_STAGE(collision);
-  w.ngroup = 0;
-  w.overflow = Mask<T>(false);
-  collect_equalities(m, alive, w);
-  collect_limits(m, o, q, alive, w);
-  int contacts = 0;
-  for (int pair = 0; pair < s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
-  FB_STAGE(rows);
-  order_rows(s, w);
-  for (int p = 0; p < w.ngroup; ++p) {
-    const RowGroup& k = w.group[w.sorted[p]];
-    RowData<T>& e = w.data[w.sorted[p]];
-    group_data(m, o, w.sorted[p], q, w, e);
-    for (int i = 0; i < k.rows; ++i) {
-      const int r = k.row + i;
-      w.b[r] = e.b[i] + free_row_velocity(w, k, e, i);
-      w.lo[r] = e.lo[i];
-      w.hi[r] = e.hi[i];
-      w.R[r] = e.R[i];
-      w.mu[r] = e.mu;
-      w.cone[r] = 0;
-    }
-    if (k.kind == kContactRows && k.rows == 3) w.cone[k.row] = 1;
-    half_solve(s, w, k, e);
-  }
-  FB_STAGE(assembly);
-  T* A = w.A;
-  for (int i = 0, from = 0; i < w.nisland; ++i) {
-    const int first = w.island_row[i], n = w.island_row[i + 1] - first;
-    int to = from;
-    while (to < w.ngroup && w.group[w.sorted[to]].row < first + n) ++to;
-    assemble_island(s, w, from, to, first, n, A);
-    A += n * n;
-    from = to;
+FB_FN void contact_point_poses(const Model<T, P>& m, const RowGroup& k, Work<T>& w,
+                               Force<T> pose[2][7]) {
+  for (int e = 0; e < 7; ++e) {
+    const ContactPointBar<T> unit{
+        T(e == 0), {T(e == 1), T(e == 2), T(e == 3)}, {T(e == 4), T(e == 5), T(e == 6)}};
+    LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
+    a.pose = b.pose = zero_force<T>();
+    SlotBars<T> bars;
+    bars.count = 0;
+    add_slot(bars, k.side, w.geometry[&k - w.group].feature, unit);
+    contact_point_adjoint(m, k, bars, w);
+    pose[0][e] = a.pose;
+    pose[1][e] = b.pose;
   }
 }
+// (T.9)  the impulse of a contact: f at p, directions that turn with the normal
+template <class T>
+FB_FN void contact_stiffness(const Layout& s, const RowGroup& k, const RowGeometry<T>& x,
+                             const Work<T>& w, const Force<T> pose[2][7], GroupStiffness<T>& H) {
+  const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
+  const Vec3<T> p[2] = {x.p + (Oref - origin_of(s, w, k.linkA)),
+                        x.p + (Oref - origin_of(s, w, k.linkB))};
+  const T* lam = w.solution.lam + k.row;
+  const Tangents<T> frame = tangents_of(x.n);
+  Vec3<T> f = x.n * lam[0];
+  if (k.rows == 3) f += frame.t1 * lam[1] + frame.t2 * lam[2];
+  const Vec3<T> axis[3] = {{T(1), T(0), T(0)}, {T(0), T(1), T(0)}, {T(0), T(0), T(1)}};
+  Force<T> turned[2][3];  // pose for a unit velocity of the point
+  for (int a = 0; a < 3; ++a) {
+    Vec3<T> n_bar = axis[a] * lam[0];
+    if (k.rows == 3) tangents_adjoint(x.n, frame, axis[a] * lam[1], axis[a] * lam[2], n_bar);
+    for (int out = 0; out < 2; ++out) turned[out][a] = combine(pose[out] + 1, n_bar);
+  }
+  for (int out = 0; out < 2; ++out)
+    for (int in = 0; in < 2; ++in)
+      for (int a = 0; a < 3; ++a) {
+        const Force<T> ang =
+            combine(turned[out], cross(axis[a], p[in])) + combine(pose[out] + 4, cross(f, axis[a]));
+        H.column[out][in][a] = in == 0 ? -ang : ang;
+        H.column[out][in][3 + a] = in == 0 ? -turned[out][a] : turned[out][a];
+      }
+}
+// the velocity of row i of a contact, and its gap: cotangents of the two links for z = 1
+template <class T, class P>
+FB_FN void contact_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, int index, int i,
+                            const Force<T> pose[2][7], Work<T>& w) {
+  const RowGroup& k = w.group[index];
+  const RowData<T>& e = w.data[index];
+  ContactBars<T> bars;
+  for (int side = 0; side < 2; ++side) {
+    const int l = side == 0 ? k.linkA : k.linkB;
+    clear_bar(w.bar[l]);
+    for (int r = 0; r < k.rows; ++r) bars.F[side][r] = zero_motion<T>();
+    bars.F[side][i] = -w.bar[l].y;
+    w.bar[l].y_bar = -e.F[side][i];
+  }
+  bars.beta = T(i == 0 ? -1 : 0);
+  bars.R = bars.mu = T(0);
+  ContactPointBar<T> point{T(0), zero3<T>(), zero3<T>()};
+  contact_data_adjoint(m, o, k, w.geometry[index], bars, w, point);
+  for (int side = 0; side < 2; ++side)
+    w.bar[side == 0 ? k.linkA : k.linkB].pose =
+        mul_add(pose[side][0], point.phi, combine(pose[side] + 1, point.n)) +
+        combine(pose[side] + 4, point.p);
+}
+
+template <class T>
+struct ContactRows {
+  template <class P>
+  FB_FN static void collect(const Model<T, P>& m, const Options<Real<T>>& o, const T*,
+                            Mask<T> alive, Work<T>& w) {
+    int contacts = 0;
+    for (int pair = 0; pair < m.s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
+  }
+
+  template <class P>
+  FB_FN static void data(const Model<T, P>& m, const Options<Real<T>>& o, int index, const T*,
+                         const Work<T>& w, RowData<T>& e) {
+    contact_data(m, o, w.group[index], w.geometry[index], w, e);
+  }
+
+  // the contacts of one pair; rows that are all held at zero move nothing
+  template <class P>
+  FB_FN static void adjoint(const Model<T, P>& m, const Options<Real<T>>& o, GroupSpan span,
+                            const StepPoint<T>&, const RowBars<T>& bars, Work<T>& w, T*) {
+    SlotBars<T> point_bars;
+    point_bars.count = 0;
+    for (int i = span.from; i < span.to; ++i)
+      if (!all(idle_rows(w.group[i], bars))) contact_adjoint(m, o, i, bars, w, point_bars);
+    if (point_bars.count > 0) contact_point_adjoint(m, w.group[span.from], point_bars, w);
+  }
+
+  template <class P>
+  FB_FN static void columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                            const StepPoint<T>&, Work<T>& w, LinearWork<T>& f) {
+    const RowGroup& k = w.group[index];
+    GroupStiffness<T> H;
+    Force<T> pose[2][7];
+    contact_point_poses(m, k, w, pose);
+    contact_stiffness(m.s, k, w.geometry[index], w, pose, H);
+    add_stiffness(m.s, k, H, T(m.theta.dt[0]), w, f);
+    for (int i = 0; i < k.rows; ++i) {
+      contact_row_bars(m, o, index, i, pose, w);
+      add_row_columns(m.s, k, k.row + i, w, f);
+    }
+  }
+};
 
 }  // namespace fb::FB_ISA

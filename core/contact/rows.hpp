@@ -1,8 +1,7 @@
 // Constraint rows in joint space: half solves along the chains of dofs, A = J Mh^-1 J' over common
-// ancestors, and islands. Proof: docs/derivations/rows.md.
+// ancestors, islands, and the adjoint of a group's wrenches.  Proof: docs/derivations/rows.md.
 #pragma once
 #include "core/dynamics/dynamics.hpp"
-#include "core/solver/pgs.hpp"
 
 namespace fb::FB_ISA {
 
@@ -24,7 +23,7 @@ FB_INLINE void set_chains(const Layout& s, RowGroup& k, int dofA, int dofB) {
   k.tree[1] = dofB < 0 ? -1 : s.dof_tree[dofB];
 }
 
-// segment of half-solved row r that belongs to side e; both sides of one tree share a segment
+// segment of half-solved row r that belongs to a side; both sides of one tree share a segment
 template <class T>
 FB_INLINE T* row_segment(const Layout& s, const Work<T>& w, const RowGroup& k, int r, int side) {
   const int seg = side == 1 && k.tree[0] == k.tree[1] ? 0 : side;
@@ -58,12 +57,12 @@ FB_INLINE void half_solve_axis(const DofWork<T>& f, int d, T* const* out, Force<
 // one chain, no coefficients: the wrenches stay in registers
 template <int N, class T>
 FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, int side,
-                                const Force<T>* seed) {
+                                const Force<T>* wrench) {
   Force<T> F[N];
   T* out[N];
 #pragma GCC unroll 3
   for (int i = 0; i < N; ++i) {
-    F[i] = seed[i];
+    F[i] = wrench[i];
     out[i] = row_segment(s, w, k, k.row + i, side);
   }
   const int tree = k.tree[side], first = s.tree_dof[tree];
@@ -85,8 +84,7 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, 
   half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
   half_solve_axis<0, N>(w.dof[first], first, out, F);
 }
-// (R.1)  g = L^-1 J' for the rows of a block: walk
-// both chains towards the root, joined where they meet
+// (R.1)  g = L^-1 J' for the rows of a group: walk both chains rootward, joined where they meet
 template <class T>
 FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowData<T>& e) {
   int a = k.start[0], b = k.start[1];
@@ -109,7 +107,7 @@ FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowD
   }
 }
 
-// J v* for a row of a block, from the links' twists and the joint rates; the world does not move
+// J v* for a row of a group, from the links' twists and the joint rates; the world does not move
 template <class T>
 FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i) {
   const T* x = w.v_free;
@@ -120,7 +118,7 @@ FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData
   return y;
 }
 
-// the same over one path, from dof d on
+// acc += gx gy' / D over one path to the root, from dof d on
 template <int NX, int NY, class T>
 FB_INLINE void delassus_path(const Layout& s, const Work<T>& w, int d, const T* const* gx,
                              const T* const* gy, T acc[3][3]) {
@@ -148,7 +146,7 @@ FB_INLINE void delassus_path(const Layout& s, const Work<T>& w, int d, const T* 
 #pragma GCC unroll 3
     for (int j = 0; j < NY; ++j) acc[i][j] = sum[i][j];
 }
-// add gx gy' / D over the dofs in the union of up to four paths to the root
+// the same over the dofs in the union of up to four paths
 template <int NX, int NY, class T>
 FB_INLINE void delassus_paths(const Layout& s, const Work<T>& w, int* at, int n, const T* const* gx,
                               const T* const* gy, T acc[3][3]) {
@@ -189,10 +187,11 @@ FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const RowGroup& 
   delassus_paths<1, 1>(s, w, at, n, gx, gy, acc);
 }
 
-// (R.2)  A = J Mh^-1 J' of one island, dense; rows of
-// blocks [from, to) in sorted order start at row `first`
+// (R.2)  A = J Mh^-1 J' + R of one island, dense: the rows of groups [from, to) in sorted order
 template <class T>
-FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int first, int n, T* A) {
+FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, const Island& is) {
+  const int first = is.first, n = is.n;
+  T* A = w.A + is.at;
   for (int p = from; p < to; ++p) {
     const RowGroup& x = w.group[w.sorted[p]];
     for (int q = from; q <= p; ++q) {
@@ -214,7 +213,7 @@ FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, int fi
   }
 }
 
-// visit(d, side) for the dofs that move a block, those nearer to the root later
+// visit(d, side) for the dofs that move a group, rootward
 template <class F>
 FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
   int a = k.start[0], b = k.start[1];
@@ -227,7 +226,7 @@ FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
   for (; a >= 0; a = s.dof_parent[a]) visit(a, 0);
   for (; b >= 0; b = s.dof_parent[b]) visit(b, 1);
 }
-// the half-solved rows of a block by side, each from dof zero on
+// the half-solved rows of a group by side, each from dof zero on
 template <int N, class T>
 struct GroupRows {
   const T* g[2][N];
@@ -243,7 +242,7 @@ FB_INLINE GroupRows<N, T> group_rows(const Layout& s, const Work<T>& w, const Ro
   return x;
 }
 
-// x += L^-1 J' lam of a block of N rows
+// x += L^-1 J' lam of a group of N rows
 template <int N, class T>
 FB_INLINE void add_group_rows(const Layout& s, const Work<T>& w, const RowGroup& k, const T* lam,
                               T* x) {
@@ -258,6 +257,7 @@ FB_INLINE void add_group_rows(const Layout& s, const Work<T>& w, const RowGroup&
     x[d] = sum;
   });
 }
+// the same for all groups
 template <class T>
 FB_FN void add_half_solved(const Layout& s, const Work<T>& w, const T* lam, T* x) {
   for (int p = 0; p < w.ngroup; ++p) {
@@ -268,7 +268,8 @@ FB_FN void add_half_solved(const Layout& s, const Work<T>& w, const T* lam, T* x
       add_group_rows<1>(s, w, k, lam, x);
   }
 }
-// (R.3)  Mh^-1 J' lam into dv: sum the half-solved rows, then one sweep to the leaves
+// (R.3)  Mh^-1 J' lam into dv, and the link twists of it into V: sum the half-solved rows, then one
+// sweep leafward
 template <class T>
 FB_FN void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Motion<T>* V) {
   for (int d = 0; d < s.nv; ++d) dv[d] = T(0);
@@ -276,7 +277,7 @@ FB_FN void apply_impulses(const Layout& s, Work<T>& w, const T* lam, T* dv, Moti
   expand_solution(s, w, dv, V);
 }
 
-// (R.4)  J Mh^-1 f of a block of N rows, from x = L^-1 f
+// (R.4)  J Mh^-1 f of a group of N rows, from x = L^-1 f
 template <int N, class T>
 FB_INLINE void group_times(const Layout& s, const Work<T>& w, const RowGroup& k, const T* x,
                            T* out) {
@@ -292,6 +293,7 @@ FB_INLINE void group_times(const Layout& s, const Work<T>& w, const RowGroup& k,
 #pragma GCC unroll 3
   for (int i = 0; i < N; ++i) out[k.row + i] = sum[i];
 }
+// the same for all groups
 template <class T>
 FB_FN void rows_times(const Layout& s, const Work<T>& w, const T* x, T* out) {
   for (int p = 0; p < w.ngroup; ++p) {
@@ -303,9 +305,39 @@ FB_FN void rows_times(const Layout& s, const Work<T>& w, const T* x, T* out) {
   }
 }
 
-// islands: trees that rows join; blocks sorted by island, rows numbered in that order
+// (R.5)  adjoint of one side's wrenches: with link twists w and y of the paired rates they move
+// <lam, J w> - <z, J v+>.  Adds to the link's w_bar and y_bar, sets F_bar = w lam - y z
+template <class T>
+FB_INLINE void wrench_adjoint(const RowGroup& k, const RowData<T>& e, int side,
+                              const RowBars<T>& bars, Work<T>& w, Motion<T> F_bar[3]) {
+  LinkBar<T>& b = w.bar[side == 0 ? k.linkA : k.linkB];
+  for (int i = 0; i < k.rows; ++i) {
+    const T lam = bars.lam[k.row - bars.first + i], z = bars.z[k.row - bars.first + i];
+    b.w_bar = mul_add(e.F[side][i], lam, b.w_bar);
+    b.y_bar = mul_add(e.F[side][i], -z, b.y_bar);
+    F_bar[i] = b.w * lam - b.y * z;
+  }
+}
+// link bars of a fresh start, for columns
+template <class T>
+FB_INLINE void clear_bar(LinkBar<T>& b) {
+  b.w = zero_motion<T>();
+  b.w_bar = b.y_bar = b.v_bar = b.pose = zero_force<T>();
+}
+template <class T>
+FB_INLINE Motion<T> unit_motion(int c) {
+  return {{T(c == 0), T(c == 1), T(c == 2)}, {T(c == 3), T(c == 4), T(c == 5)}};
+}
+// columns[0] x + columns[1] y + columns[2] z
+template <class T>
+FB_INLINE Force<T> combine(const Force<T>* columns, Vec3<T> x) {
+  return mul_add(columns[2], x.z, mul_add(columns[1], x.y, columns[0] * x.x));
+}
+
+// islands: trees that rows join; groups sorted by island, rows numbered in that order
 template <class T>
 FB_FN void order_rows(const Layout& s, Work<T>& w) {
+  // union of trees, each with the smallest of its island as root
   int* root = w.tree_island;
   for (int t = 0; t < s.ntree; ++t) root[t] = t;
   const auto find = [&](int t) {
@@ -319,8 +351,9 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     // the smaller tree leads, so that every root precedes its members
     root[a > b ? a : b] = a > b ? b : a;
   }
-  w.nrow = 0;
-  w.nisland = 0;
+  // number the rows, island by island in the order of discovery
+  w.problem.nrow = 0;
+  w.problem.nisland = 0;
   int placed = 0;
   for (int t = 0; t < s.ntree && placed < w.ngroup; ++t) {
     if (root[t] != t) continue;
@@ -328,13 +361,13 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     for (int p = 0; p < w.ngroup; ++p) {
       RowGroup& k = w.group[p];
       if (find(k.tree[0] >= 0 ? k.tree[0] : k.tree[1]) != t) continue;
-      if (placed == before) w.island_row[w.nisland++] = w.nrow;
-      k.row = w.nrow;
-      w.nrow += k.rows;
+      if (placed == before) w.island_row[w.problem.nisland++] = w.problem.nrow;
+      k.row = w.problem.nrow;
+      w.problem.nrow += k.rows;
       w.sorted[placed++] = p;
     }
   }
-  w.island_row[w.nisland] = w.nrow;
+  w.island_row[w.problem.nisland] = w.problem.nrow;
 }
 
 }  // namespace fb::FB_ISA

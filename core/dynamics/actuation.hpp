@@ -20,19 +20,12 @@ FB_FN void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>&
   for (int j = 0; j < s.njnt; ++j) {
     const P k = m.theta.jnt_stiffness[j];
     if (all(is_nothing(k))) continue;
-    const int qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
-    const P* ref = m.theta.qpos_spring + qa;
-    if (type == kHinge || type == kSlide) {
-      w.tau[da] -= (q[qa] - T(ref[0])) * k;
-      continue;
-    }
-    const int turn = type == kFree ? 3 : 0;
-    for (int i = 0; i < turn; ++i) w.tau[da + i] -= (q[qa + i] - T(ref[i])) * k;
-    const T r[4] = {T(ref[turn]), T(ref[turn + 1]), T(ref[turn + 2]), T(ref[turn + 3])};
-    const Vec3<T> e = log_quat(mul(conj(normalised(r)), normalised(q + qa + turn)));
-    w.tau[da + turn] -= e.x * k;
-    w.tau[da + turn + 1] -= e.y * k;
-    w.tau[da + turn + 2] -= e.z * k;
+    const int qa = s.jnt_qadr[j], da = s.jnt_dofadr[j];
+    with_joint(s.jnt_type[j], [&](auto joint) {
+      T x[joint.nv];
+      joint.difference(q + qa, m.theta.qpos_spring + qa, x);
+      for (int i = 0; i < joint.nv; ++i) w.tau[da + i] -= x[i] * k;
+    });
   }
 }
 
@@ -42,20 +35,38 @@ template <class T, class P>
 FB_INLINE void transmission(const Model<T, P>& m, int a, const T* q, const T* v, T& length,
                             T& speed) {
   const Layout& s = m.s;
-  const int j = s.act_jnt[a], qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
+  const int j = s.act_jnt[a], qa = s.jnt_qadr[j], da = s.jnt_dofadr[j];
   const P* gear = m.theta.actuator_gear + 6 * a;
-  if (type == kHinge || type == kSlide) {
-    length = q[qa] * gear[0];
+  with_joint(s.jnt_type[j], [&](auto joint) {
+    length = T(0);
+    if constexpr (joint.lengths > 0) {
+      T x[joint.nv];
+      joint.vector(q + qa, x);
+      length = x[0] * gear[0];
+      for (int i = 1; i < joint.lengths; ++i) length += x[i] * gear[i];
+    }
     speed = v[da] * gear[0];
-    return;
-  }
-  length = T(0);
-  speed = T(0);
-  if (type == kBall) {
-    const Vec3<T> e = log_quat(normalised(q + qa));
-    length = e.x * gear[0] + e.y * gear[1] + e.z * gear[2];
-  }
-  for (int i = 0; i < (type == kBall ? 3 : 6); ++i) speed += v[da + i] * gear[i];
+    for (int i = 1; i < joint.nv; ++i) speed += v[da + i] * gear[i];
+  });
+}
+// given length_bar, add to q_bar (tangent) and, unless it is null, to gear_bar
+template <class T, class P>
+FB_INLINE void transmission_adjoint(const Model<T, P>& m, int a, const T* q, T length_bar, T* q_bar,
+                                    T* gear_bar) {
+  const Layout& s = m.s;
+  const int j = s.act_jnt[a], qa = s.jnt_qadr[j], da = s.jnt_dofadr[j];
+  const P* gear = m.theta.actuator_gear + 6 * a;
+  with_joint(s.jnt_type[j], [&](auto joint) {
+    if constexpr (joint.lengths > 0) {
+      T x[joint.nv], x_bar[joint.nv];
+      joint.vector(q + qa, x);
+      for (int i = 0; i < joint.lengths; ++i) {
+        x_bar[i] = length_bar * gear[i];
+        if (gear_bar) gear_bar[i] += length_bar * x[i];
+      }
+      joint.vector_adjoint(x, x_bar, q_bar + da);
+    }
+  });
 }
 
 // what the cotangents of actuation are added to; q: tangent
@@ -255,11 +266,10 @@ template <class T, class P>
 FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, const T* sums,
                             const ForceBars<T>& in, const ActuationBars<T>& bars, Work<T>& w) {
   const Layout& s = m.s;
-  const int j = s.act_jnt[a], qa = s.jnt_qadr[j], da = s.jnt_dofadr[j], type = s.jnt_type[j];
+  const int j = s.act_jnt[a], da = s.jnt_dofadr[j], n = joint_dofs(s.jnt_type[j]);
   const P* gear = m.theta.actuator_gear + 6 * a;
   const P* jr = m.theta.jnt_actfrcrange + 2 * j;
   const ActuatorForce<T> f = actuator_force(m, a, x);
-  const int n = type == kFree ? 6 : type == kBall ? 3 : 1;
   // a joint at its force limit passes nothing
   Mask<T> inside(true);
   if (s.jnt_forcelimited[j]) inside = clamp(sums[da], T(jr[0]), T(jr[1])) == sums[da];
@@ -271,22 +281,11 @@ FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, 
       actuator_force_adjoint(m, a, f, force_bar, -(kv_bar * (gear[0] * gear[0])), w);
   actuator_input_adjoint(m, a, x, f.input, b.input, bars, w);
   for (int i = 0; i < n; ++i) bars.v[da + i] += b.speed * gear[i];
-  Vec3<T> e = zero3<T>();
-  if (type == kBall) {
-    e = log_quat(normalised(x.q + qa));
-    const Vec3<T> g{T(gear[0]), T(gear[1]), T(gear[2])};
-    add3(log_adjoint(e, g * b.length, -1), bars.q + da);
-  } else if (n == 1) {
-    e.x = x.q[qa];
-    bars.q[da] += b.length * gear[0];
-  }
-  if (!w.theta_bar) return;
-  T* gear_bar = w.theta_bar->actuator_gear + 6 * a;
-  const T length[3] = {e.x, e.y, e.z};
-  for (int i = 0; i < n; ++i) {
+  T* gear_bar = w.theta_bar ? w.theta_bar->actuator_gear + 6 * a : nullptr;
+  transmission_adjoint(m, a, x.q, b.length, bars.q, gear_bar);
+  if (!gear_bar) return;
+  for (int i = 0; i < n; ++i)
     gear_bar[i] += select(inside, in.tau[da + i], T(0)) * f.force + b.speed * x.v[da + i];
-    if (i < 3) gear_bar[i] += b.length * length[i];
-  }
   if (n == 1) gear_bar[0] -= kv_bar * f.dspeed * (gear[0] * Real<T>(2));
 }
 
@@ -298,10 +297,9 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, T* sums, T
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
-    const int da = s.jnt_dofadr[j], type = s.jnt_type[j];
+    const int da = s.jnt_dofadr[j], n = joint_dofs(s.jnt_type[j]);
     const P* gear = m.theta.actuator_gear + 6 * a;
     const ActuatorForce<T> f = actuator_force(m, a, x);
-    const int n = type == kFree ? 6 : type == kBall ? 3 : 1;
     for (int i = 0; i < n; ++i) sums[da + i] += f.force * gear[i];
     // only damping is implicit: a servo that pushes along with the velocity stays explicit
     if (n == 1) kv[da] += max(-f.dspeed, T(0)) * (gear[0] * gear[0]);
@@ -335,30 +333,24 @@ FB_FN void actuation(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
   if (m.s.nu > 0) actuate(m, x, w, w.qdd, w.v_free);
 }
 
-// (A.7)  a joint's spring: tau = -k (q - ref), or -k log(ref^-1 q) on rotations
+// (A.7)  a joint's spring
 template <class T, class P>
 FB_FN void spring_adjoint(const Model<T, P>& m, int j, const T* q, const T* tau_bar, Work<T>& w,
                           T* q_bar) {
-  const int qa = m.s.jnt_qadr[j], da = m.s.jnt_dofadr[j], type = m.s.jnt_type[j];
+  const int qa = m.s.jnt_qadr[j], da = m.s.jnt_dofadr[j];
   const P k = m.theta.jnt_stiffness[j];
   if (!w.theta_bar && all(is_nothing(k))) return;
   const P* ref = m.theta.qpos_spring + qa;
-  const int flat = type == kFree ? 3 : type == kBall ? 0 : 1;
-  for (int i = 0; i < flat; ++i) {
-    q_bar[da + i] -= tau_bar[da + i] * k;
-    if (!w.theta_bar) continue;
-    w.theta_bar->jnt_stiffness[j] -= tau_bar[da + i] * (q[qa + i] - T(ref[i]));
-    w.theta_bar->qpos_spring[qa + i] += tau_bar[da + i] * k;
-  }
-  if (type >= kSlide) return;
-  const T r[4] = {T(ref[flat]), T(ref[flat + 1]), T(ref[flat + 2]), T(ref[flat + 3])};
-  const Vec3<T> e = log_quat(mul(conj(normalised(r)), normalised(q + qa + flat)));
-  const Vec3<T> t_bar = lift3<T>(tau_bar + da + flat);
-  add3(-log_adjoint(e, t_bar * k, -1), q_bar + da + flat);
-  if (!w.theta_bar) return;
-  w.theta_bar->jnt_stiffness[j] -= dot(e, t_bar);
-  // a turn of the reference acts from the left, the other way
-  add_quat_bar(ref + flat, log_adjoint(e, t_bar * k, 1), w.theta_bar->qpos_spring + qa + flat);
+  with_joint(m.s.jnt_type[j], [&](auto joint) {
+    T x[joint.nv], x_bar[joint.nv];
+    joint.difference(q + qa, ref, x);
+    for (int i = 0; i < joint.nv; ++i) {
+      x_bar[i] = -(tau_bar[da + i] * k);
+      if (w.theta_bar) w.theta_bar->jnt_stiffness[j] -= tau_bar[da + i] * x[i];
+    }
+    T* ref_bar = w.theta_bar ? w.theta_bar->qpos_spring + qa : nullptr;
+    joint.difference_adjoint(ref, x, x_bar, q_bar + da, ref_bar);
+  });
 }
 // a joint whose actuators are held at its limit moves with the limit
 template <class T, class P>

@@ -126,7 +126,7 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
   const Layout& s = m.s;
   LinkWork<T>& k = w.link[l];
   const int parent = s.link_parent[l], first = s.link_dof[l];
-  const bool free = s.link_type[l] == kFree;
+  const int fixed = world_axes(s.link_type[l]);
   link_inertia(m, l, w);
   Force<T> p = cross(k.v, k.I * k.v);
   Sym6<T> IA = dense(k.I);
@@ -136,7 +136,7 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
     add(IA, k.IA);
     p += k.p;
   }
-  for (int d = first + s.link_ndof[l] - 1; d >= first + (free ? 3 : 0); --d) {
+  for (int d = first + s.link_ndof[l] - 1; d >= first + fixed; --d) {
     DofWork<T>& e = w.dof[d];
     e.U = IA * e.S;
     e.Dinv = T(1) / (dot(e.S, e.U) + w.hD[d]);
@@ -146,7 +146,7 @@ FB_INLINE void articulate_link(const Model<T, P>& m, int l, const T* tau, Work<T
     // a root on the world leaves nothing to pass on after its first dof
     if (d > first || parent > 0) subtract_outer(IA, e.U, K);
   }
-  if (free) {
+  if (fixed) {
     articulate_axis<2>(first + 2, tau, IA.M, p.lin, w);
     articulate_axis<1>(first + 1, tau, IA.M, p.lin, w);
     articulate_axis<0>(first, tau, IA.M, p.lin, w);
@@ -175,7 +175,7 @@ template <class T>
 FB_INLINE void expand_link(const Layout& s, const Work<T>& w, int l, T* x, Motion<T>& V) {
   int d = s.link_dof[l];
   const int last = d + s.link_ndof[l];
-  if (s.link_type[l] == kFree) {
+  if (world_axes(s.link_type[l])) {
     expand_axis<0>(w.dof[d], x[d], V.lin);
     expand_axis<1>(w.dof[d + 1], x[d + 1], V.lin);
     expand_axis<2>(w.dof[d + 2], x[d + 2], V.lin);
@@ -217,14 +217,14 @@ FB_FN void reduce_force(const Layout& s, const Work<T>& w, const T* f, T* x, For
   for (int l = 0; l < s.nlink; ++l) F[l] = zero_force<T>();
   for (int l = s.nlink - 1; l > 0; --l) {
     const int first = s.link_dof[l];
-    const bool free = s.link_type[l] == kFree;
+    const int fixed = world_axes(s.link_type[l]);
     Force<T> sum = F[l];
-    for (int d = first + s.link_ndof[l] - 1; d >= first + (free ? 3 : 0); --d) {
+    for (int d = first + s.link_ndof[l] - 1; d >= first + fixed; --d) {
       const DofWork<T>& e = w.dof[d];
       x[d] = f[d] - dot(e.S, sum);
       sum = mul_add(e.U, x[d] * e.Dinv, sum);
     }
-    if (free) {
+    if (fixed) {
       reduce_axis<2>(w.dof[first + 2], f[first + 2], x[first + 2], sum.lin);
       reduce_axis<1>(w.dof[first + 1], f[first + 1], x[first + 1], sum.lin);
       reduce_axis<0>(w.dof[first], f[first], x[first], sum.lin);
@@ -331,25 +331,14 @@ FB_FN void tree_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* r
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
     const int first = s.link_dof[l], n = s.link_ndof[l], parent = s.link_parent[l];
-    const Motion<T> vp = w.link[parent].v;
-    Force<T> lin_bar = b.v_bar, ang_bar = b.v_bar, up_bar = b.v_bar;
-    const bool free = s.link_type[l] == kFree;
-    if (free) {
-      // c = lin x ang
-      const Motion<T> lin{zero3<T>(), {v[first], v[first + 1], v[first + 2]}};
-      lin_bar += cross(w.link[l].v - lin, b.a_bar);
-      ang_bar -= cross(lin, b.a_bar);
-    } else {
-      // c = v_parent x (S v)
-      ang_bar -= cross(vp, b.a_bar);
-      up_bar += cross(w.link[l].v - vp, b.a_bar);
-    }
-    for (int i = 0; i < n; ++i) {
-      const int d = first + i;
-      const bool fixed = free && i < 3;
+    TwistBars<T> bars{b.v_bar, b.v_bar, b.v_bar};
+    with_joint(s.link_type[l], [&](auto joint) {
+      joint.twist_adjoint(v + first, w.link[l].v, w.link[parent].v, b.a_bar, bars);
+    });
+    const int riding = first + world_axes(s.link_type[l]);
+    for (int d = first; d < first + n; ++d)
       dof_adjoint(w.dof[d], b, rate_w[d], rate_y ? rate_y[d] : T(0), v[d], a[d],
-                  fixed ? lin_bar : ang_bar, !fixed, v_bar[d]);
-    }
+                  d < riding ? bars.fixed : bars.riding, d >= riding, v_bar[d]);
     for (int d = first; d < first + n; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
     // the world accelerates by -gravity
     if (w.theta_bar && parent == 0) add3(-b.a_bar.lin, w.theta_bar->gravity);
@@ -357,7 +346,7 @@ FB_FN void tree_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* r
     LinkBar<T>& p = w.bar[parent];
     p.w_bar += b.w_bar;
     p.y_bar += b.y_bar;
-    p.v_bar += up_bar;
+    p.v_bar += bars.parent;
     p.a_bar += b.a_bar;
     p.pose += b.pose;
   }
@@ -372,7 +361,7 @@ FB_FN void still_tree_adjoint(const Model<T, P>& m, const T* a, const T* rate_w,
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
     const int first = s.link_dof[l], last = first + s.link_ndof[l], parent = s.link_parent[l];
-    for (int d = first + (s.link_type[l] == kFree ? 3 : 0); d < last; ++d)
+    for (int d = first + world_axes(s.link_type[l]); d < last; ++d)
       b.pose += cross(w.dof[d].S, mul_add(b.w_bar, rate_w[d], b.a_bar * a[d]));
     for (int d = first; d < last; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
     if (w.derived_bar) link_pose_adjoint(m, l, q, w);

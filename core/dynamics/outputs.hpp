@@ -139,7 +139,7 @@ template <class T, class P>
 FB_FN void mass_matrix_adjoint(const Model<T, P>& m, const T* q, const T* M_bar, Work<T>& w,
                                T* q_bar) {
   const Layout& s = m.s;
-  T *column = w.w_rate, *unit = w.y_rate;
+  T *column = w.w_rate, *unit = w.unit_rate;
   for (int j = 0; j < s.nv; ++j) {
     for (int d = 0; d < s.nv; ++d) {
       column[d] = M_bar[d * s.nv + j];

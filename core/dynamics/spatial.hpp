@@ -111,6 +111,18 @@ template <class T, class P>
 FB_INLINE Vec3<T> lift3(const P* p) {
   return {T(p[0]), T(p[1]), T(p[2])};
 }
+template <class T>
+FB_INLINE void put3(Vec3<T> x, T* out) {
+  out[0] = x.x;
+  out[1] = x.y;
+  out[2] = x.z;
+}
+template <class T>
+FB_INLINE void add3(Vec3<T> x, T* out) {
+  out[0] += x.x;
+  out[1] += x.y;
+  out[2] += x.z;
+}
 
 // R v and R' v, with R in T and v in T or a parameter type
 template <class T, class P>

@@ -6,82 +6,6 @@
 
 namespace fb::FB_ISA {
 
-// as many columns as fill a register: a lane by itself, several plain numbers.  The bits do not
-// depend on how many
-template <class T>
-struct PackOf {
-  using type = T;
-  static constexpr int size = 1;
-};
-#if !defined(__CUDACC__)
-#if defined(__AVX512F__)
-inline constexpr int kRegisterBytes = 64;
-#elif defined(__AVX2__)
-inline constexpr int kRegisterBytes = 32;
-#else
-inline constexpr int kRegisterBytes = 16;
-#endif
-template <>
-struct PackOf<double> {
-  static constexpr int size = kRegisterBytes / 8;
-  using type = Lane<double, size>;
-};
-template <>
-struct PackOf<float> {
-  static constexpr int size = kRegisterBytes / 4;
-  using type = Lane<float, size>;
-};
-#endif
-template <class T>
-using Pack = typename PackOf<T>::type;
-template <class T>
-inline constexpr int kPack = PackOf<T>::size;
-template <class T>
-FB_INLINE Pack<T> pack_at(const T* x) {
-  if constexpr (kPack<T> == 1) {
-    return *x;
-  } else {
-    Pack<T> p;
-    __builtin_memcpy(&p.x, x, sizeof(p));
-    return p;
-  }
-}
-template <class T>
-FB_INLINE void put_pack(Pack<T> p, T* x) {
-  if constexpr (kPack<T> == 1)
-    *x = p;
-  else
-    __builtin_memcpy(x, &p.x, sizeof(p));
-}
-
-// y += a x and y *= a over n columns, a whole number of packs
-template <class T>
-FB_INLINE void add_columns(T a, const T* x, T* y, int n) {
-  const Pack<T> s(a);
-  for (int c = 0; c < n; c += kPack<T>) put_pack(mul_add(pack_at(x + c), s, pack_at(y + c)), y + c);
-}
-template <class T>
-FB_INLINE void scale_columns(T a, T* y, int n) {
-  const Pack<T> s(a);
-  for (int c = 0; c < n; c += kPack<T>) put_pack(pack_at(y + c) * s, y + c);
-}
-// y = a x
-template <class T>
-FB_INLINE void set_columns(T a, const T* x, T* y, int n) {
-  const Pack<T> s(a);
-  for (int c = 0; c < n; c += kPack<T>) put_pack(pack_at(x + c) * s, y + c);
-}
-// lanes in which all columns are finite
-template <class T>
-FB_INLINE Mask<T> finite_columns(const T* x, int n) {
-  Pack<T> sum(0);
-  for (int c = 0; c < n; c += kPack<T>) sum = mul_add(pack_at(x + c), Pack<T>(0), sum);
-  if constexpr (kPack<T> == 1)
-    return sum == T(0);
-  else
-    return all(sum == Pack<T>(0));
-}
-
 template <class T>
 FB_FN size_t carve_linear(const Layout& s, char* base, LinearWork<T>& f) {
   Carver c{base, 0};
@@ -107,68 +31,23 @@ FB_INLINE void for_group_rows(const Layout& s, const Work<T>& w, const RowGroup&
   });
 }
 
-// (J.13)  right-hand side of the impulses' change: rows that are held get none, sliding pairs turn
+// (J.14)  change of the impulses; K holds L^-1 K, and L^-1 (K + J' dlam) after
 template <class T>
-FB_FN void masked_columns(const RowProblem<T>& p, int r, int n, T* C) {
-  using V = Pack<T>;
-  const Mask<T> free = row_free(p, r);
-  const T zero = T(0);
-  scale_columns(select(free, T(1) / p.D[r], zero), C, n);
-  if (!p.cone[r]) return;
-  const TangentState<T> t = tangent_state(p, r);
-  T *C1 = C + n, *C2 = C1 + n;
-  const V inv1(select(free, T(1) / p.D[r + 1], zero)), inv2(select(free, T(1) / p.D[r + 2], zero));
-  const V e1(t.e1), e2(t.e2), keep(p.box_friction ? zero : t.f);
-  const Mask<V> slide1(t.slide1), slide2(t.slide2);
-  for (int c = 0; c < n; c += kPack<T>) {
-    const V y_rate = pack_at(C1 + c) * inv1, y2 = pack_at(C2 + c) * inv2,
-            along = e1 * y_rate + e2 * y2;
-    put_pack(select(slide1, (y_rate - e1 * along) * keep, y_rate), C1 + c);
-    put_pack(select(slide2, (y2 - e2 * along) * keep, y2), C2 + c);
-  }
-}
-// G X = C in place for the rows of `order`, with the factors of G
-template <class T>
-FB_FN void solve_columns(const T* G, const int* order, int size, int n, T* C) {
-  const auto row = [&](int c) { return C + size_t(order[c]) * n; };
-  for (int i = 1; i < size; ++i)
-    for (int j = 0; j < i; ++j) add_columns(-G[i * size + j], row(j), row(i), n);
-  for (int i = size - 1; i >= 0; --i) {
-    for (int j = i + 1; j < size; ++j) add_columns(-G[i * size + j], row(j), row(i), n);
-    scale_columns(G[i * size + i], row(i), n);
-  }
-}
-
-// (J.14)  change of the impulses, island by island; K holds L^-1 K, and L^-1 (K + J' dlam) after
-template <class T, class P>
-FB_FN void impulse_columns(const Model<T, P>& m, const Options<Real<T>>& o, Work<T>& w,
-                           LinearWork<T>& f) {
-  const Layout& s = m.s;
-  RowProblem<T> p = row_problem(m, o, w);
-  const T* A = w.A;
-  for (int island = 0, from = 0, to = 0; island < w.nisland; ++island, from = to) {
-    const int first = w.island_row[island], n = w.island_row[island + 1] - first;
-    const int size = newton_order(p, first, n, Mask<T>(true), p.order);
-    newton_matrix(p, A, first, n, p.order, size, p.lu);
-    lu_factor(p.lu, size);
-    for (; to < w.ngroup && w.group[w.sorted[to]].row < first + n; ++to) {
-      const RowGroup& k = w.group[w.sorted[to]];
-      if (!any(row_free(p, k.row))) continue;
-      for_group_rows(s, w, k, [&](int d, int r, T g) {
-        add_columns(-(g * w.dof[d].Dinv), f.dof_row(d), f.row(r), f.stride);
-      });
-      for (int r = k.row; r < k.row + k.rows; r += p.cone[r] ? 3 : 1)
-        masked_columns(p, r, f.stride, f.row(r));
+FB_FN void impulse_columns(const Layout& s, Work<T>& w, LinearWork<T>& f) {
+  const RowProblem<T>& p = w.problem;
+  const auto for_moving_groups = [&](auto&& visit) {
+    for (int i = 0; i < w.ngroup; ++i) {
+      const RowGroup& k = w.group[w.sorted[i]];
+      if (any(RowSolver<T>::moves(p, w.solution, k.row))) for_group_rows(s, w, k, visit);
     }
-    solve_columns(p.lu, p.order, size, f.stride, f.row(first));
-    for (int q = from; q < to; ++q) {
-      const RowGroup& k = w.group[w.sorted[q]];
-      if (!any(row_free(p, k.row))) continue;
-      for_group_rows(s, w, k,
-                     [&](int d, int r, T g) { add_columns(g, f.row(r), f.dof_row(d), f.stride); });
-    }
-    A += n * n;
-  }
+  };
+  // C -= J Mh^-1 K
+  for_moving_groups([&](int d, int r, T g) {
+    add_columns(-(g * w.dof[d].Dinv), f.dof_row(d), f.row(r), f.stride);
+  });
+  RowSolver<T>::columns(p, w.solution, f.stride, f.C);
+  // K += g dlam
+  for_moving_groups([&](int d, int r, T g) { add_columns(g, f.row(r), f.dof_row(d), f.stride); });
 }
 
 // leaves to root: the equation's columns, tree by tree; then L^-1 of them
@@ -201,11 +80,11 @@ FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, co
   for (int d = 0; d < s.nv; ++d) f.one[d] = f.to[d] = T(0);
   open_fields(m, x, w, f);
   if (m.applied) applied_columns(m, T(m.theta.dt[0]), w, f);
-  const RowProblem<T> p = row_problem(m, o, w);
   for (int i = 0; i < w.ngroup; ++i)
-    if (any(row_free(p, w.group[i].row))) group_columns(m, o, i, x, w, f);
+    if (any(RowSolver<T>::moves(w.problem, w.solution, w.group[i].row)))
+      group_columns(m, o, i, x, w, f);
   equation_columns(m, x, w, f);
-  if (w.nrow > 0) impulse_columns(m, o, w, f);
+  if (w.problem.nrow > 0) impulse_columns(s, w, f);
   for (int d = 0; d < s.nv; ++d) {
     T* row = f.dof_row(d);
     scale_columns(w.dof[d].Dinv, row, f.stride);
@@ -226,7 +105,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     for (int a = 0; a < s.nq; ++a) q1_bar[a] = q_bar[a] = T(0);
     bool any_turn = false;
     for (int l = 1; l < s.nlink; ++l) {
-      if (s.link_type[l] > kBall) continue;
+      if (!joint_turns(s.link_type[l])) continue;
       tangent[s.link_dof[l] + s.link_ndof[l] - 3 + i] = T(1);
       any_turn = true;
     }
@@ -235,7 +114,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], q1_bar, q_bar, v_bar, h_bar);
     lower_tangent(s, x.q, q_bar, tangent);
     for (int l = 1; l < s.nlink; ++l) {
-      if (s.link_type[l] > kBall) continue;
+      if (!joint_turns(s.link_type[l])) continue;
       const int d = s.link_dof[l] + s.link_ndof[l] - 3;
       for (int j = 0; j < 3; ++j) {
         f.turn[6 * (d + i) + j] = tangent[d + j];
@@ -249,7 +128,7 @@ template <class T, class P>
 FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   const Layout& s = m.s;
   const int l = s.dof_link[d], last = s.link_dof[l] + s.link_ndof[l];
-  if (s.link_type[l] > kBall || d < last - 3) {
+  if (!joint_turns(s.link_type[l]) || d < last - 3) {
     set_columns(T(m.theta.dt[0]), f.dof_row(d), f.line, f.stride);
     f.line[d] += T(1);
     return;

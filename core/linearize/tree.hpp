@@ -129,10 +129,10 @@ FB_FN void open_fields(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, 
   for (int l = 1; l < s.nlink; ++l) {
     LinkWork<T>& k = w.link[l];
     const int parent = s.link_parent[l], first = s.link_dof[l], last = first + s.link_ndof[l];
-    const bool free = s.link_type[l] == kFree;
+    const int riding = first + world_axes(s.link_type[l]);
     Motion<T> vp = w.link[parent].v, ap = w.link[parent].a, yp = w.bar[parent].y;
     // the world axes of a free joint belong to what carries its turn
-    for (int d = first; d < first + (free ? 3 : 0); ++d) {
+    for (int d = first; d < riding; ++d) {
       f.move[d] = {zero_motion<T>(), zero_motion<T>(), zero_motion<T>(), zero_motion<T>()};
       vp = mul_add(w.dof[d].S, x.v[d], vp);
       ap = mul_add(w.dof[d].S, w.a_eff[d], ap);
@@ -140,7 +140,7 @@ FB_FN void open_fields(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, 
     }
     k.a = ap + k.c;
     w.bar[l].y = yp;
-    for (int d = first + (free ? 3 : 0); d < last; ++d) {
+    for (int d = riding; d < last; ++d) {
       const Motion<T> S = w.dof[d].S, psi = cross(vp, S);
       k.a = mul_add(S, w.a_eff[d], k.a);
       w.bar[l].y = mul_add(S, x.v1[d], w.bar[l].y);
@@ -157,7 +157,7 @@ FB_FN void pair_columns(const Layout& s, int l, int d, T h, const Work<T>& w, Li
   const DofMoves<T>& e = f.move[d];
   const Motion<T> S = w.dof[d].S;
   const int first = s.link_dof[l], nv = s.nv;
-  const bool free = s.link_type[l] == kFree;
+  const int riding = first + world_axes(s.link_type[l]);
   const Force<T> U = inertia_times(b, S);
   Force<T> own = (inertia_times(b, e.phi) + products_times(b, e.psi.ang)) * -h, G = zero_force<T>();
   if (b.loaded) {
@@ -169,7 +169,7 @@ FB_FN void pair_columns(const Layout& s, int l, int d, T h, const Work<T>& w, Li
   const Vec3<T> turn = products_transposed(b, S) * -h;
   const Force<T> Uh = U * -h;
   for (int i = first; i < first + s.link_ndof[l]; ++i) {
-    f.dof_row(i)[d] += dot(w.dof[i].S, free && i < first + 3 ? below : own);
+    f.dof_row(i)[d] += dot(w.dof[i].S, i < riding ? below : own);
     f.dof_row(i)[nv + d] += dot(w.dof[i].S, rate);
   }
   f.dof_row(d)[nv + d] += w.hD[d];
@@ -213,7 +213,7 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
   T *sums = w.qdd, *kv = w.dv, *tau_bar = f.one, *hD_bar = f.to;
   for (int d = 0; d < nv; ++d) f.dof_row(d)[nv + d] -= T(m.theta.dof_damping[d]) * h;
   for (int j = 0; j < s.njnt; ++j) {
-    const int type = s.jnt_type[j], n = type == kFree ? 6 : type == kBall ? 3 : 1;
+    const int n = joint_dofs(s.jnt_type[j]);
     for (int d = s.jnt_dofadr[j]; d < s.jnt_dofadr[j] + n; ++d) {
       tau_bar[d] = h;
       spring_adjoint(m, j, x.q, tau_bar, w, f.dof_row(d));
@@ -224,7 +224,7 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
-    const int type = s.jnt_type[j], n = type == kFree ? 6 : type == kBall ? 3 : 1;
+    const int n = joint_dofs(s.jnt_type[j]);
     for (int d = s.jnt_dofadr[j]; d < s.jnt_dofadr[j] + n; ++d) {
       T* row = f.dof_row(d);
       tau_bar[d] = h;

@@ -1,6 +1,7 @@
 // From parameters in body frames to placements and inertias in link frames, once per set of
 // parameters. Proof: docs/derivations/model.md.
 #pragma once
+#include "core/dynamics/joint.hpp"
 #include "core/model/layout.hpp"
 #include "core/model/mesh.hpp"
 
@@ -135,11 +136,16 @@ FB_FN void axis_frame_adjoint(const P* axis, const Mat3<P>& F_bar, P* axis_bar) 
   axis_bar[2] += g.z;
 }
 
+// rotation of joint j's frame in its body
+template <class P>
+FB_INLINE Mat3<P> joint_frame(const Layout& s, const Theta<const P>& theta, int j) {
+  return joint_has_axis(s.jnt_type[j]) ? axis_frame(theta.jnt_axis + 3 * j) : identity3<P>();
+}
 // the body's frame after joint j, in that joint's link: F' and -F' anchor
 template <class P>
 FB_INLINE Placement<P> after_joint(const Layout& s, const Theta<const P>& theta, int j) {
-  if (s.jnt_type[j] == kFree) return {identity3<P>(), zero3<P>()};
-  const Mat3<P> F = s.jnt_type[j] == kBall ? identity3<P>() : axis_frame(theta.jnt_axis + 3 * j);
+  if (!joint_placed(s.jnt_type[j])) return {identity3<P>(), zero3<P>()};
+  const Mat3<P> F = joint_frame(s, theta, j);
   Placement<P> G;
   for (int r = 0; r < 3; ++r)
     for (int c = 0; c < 3; ++c) G.R.a[3 * r + c] = F.a[3 * c + r];
@@ -153,15 +159,15 @@ template <class P>
 FB_FN Placement<P> derive_joints(const Layout& s, const Theta<const P>& theta, int body,
                                  Placement<P> G, Derived<P>& out) {
   for (int j = s.body_jntadr[body]; j < s.body_jntadr[body] + s.body_jntnum[body]; ++j) {
-    const int link = s.jnt_link[j], type = s.jnt_type[j];
-    if (type == kFree) {
-      // a free joint's position is the world's; the placement is not used
+    const int link = s.jnt_link[j];
+    if (!joint_placed(s.jnt_type[j])) {
+      // its position is the world's; the placement is not used
       store<P>({identity3<P>(), zero3<P>()}, out.link_R + 9 * link, out.link_p + 3 * link);
       G = {identity3<P>(), zero3<P>()};
       continue;
     }
     const Vec3<P> anchor = lift3<P>(theta.jnt_pos + 3 * j);
-    const Mat3<P> F = type == kBall ? identity3<P>() : axis_frame(theta.jnt_axis + 3 * j);
+    const Mat3<P> F = joint_frame(s, theta, j);
     store(compose(G, F, anchor), out.link_R + 9 * link, out.link_p + 3 * link);
     // the body seen from its link: F' (x - anchor)
     G = after_joint(s, theta, j);
@@ -179,10 +185,9 @@ FB_FN Placement<P> derive_joints_adjoint(const Layout& s, const Theta<const P>& 
   for (int j = first + s.body_jntnum[body] - 1; j >= first; --j) {
     const int link = s.jnt_link[j];
     Placement<P> before_bar = zero_placement<P>();
-    if (s.jnt_type[j] == kFree) return before_bar;
-    const bool ball = s.jnt_type[j] == kBall;
+    if (!joint_placed(s.jnt_type[j])) return before_bar;
     const Vec3<P> anchor = lift3<P>(theta.jnt_pos + 3 * j);
-    const Mat3<P> F = ball ? identity3<P>() : axis_frame(theta.jnt_axis + 3 * j);
+    const Mat3<P> F = joint_frame(s, theta, j);
     Mat3<P> F_bar = zero_placement<P>().R;
     // after the joint: R = F', p = -F' anchor
     for (int r = 0; r < 3; ++r)
@@ -192,7 +197,8 @@ FB_FN Placement<P> derive_joints_adjoint(const Layout& s, const Theta<const P>& 
     const Placement<P> link_bar = placement_at(bar.link_R + 9 * link, bar.link_p + 3 * link);
     compose_adjoint(j == first ? G : after_joint(s, theta, j - 1), F, anchor, link_bar, before_bar,
                     F_bar, anchor_bar);
-    if (!ball) axis_frame_adjoint(theta.jnt_axis + 3 * j, F_bar, theta_bar.jnt_axis + 3 * j);
+    if (joint_has_axis(s.jnt_type[j]))
+      axis_frame_adjoint(theta.jnt_axis + 3 * j, F_bar, theta_bar.jnt_axis + 3 * j);
     theta_bar.jnt_pos[3 * j] += anchor_bar.x;
     theta_bar.jnt_pos[3 * j + 1] += anchor_bar.y;
     theta_bar.jnt_pos[3 * j + 2] += anchor_bar.z;

@@ -77,17 +77,17 @@ FB_INLINE Mask<T> is_nothing(T x) {
 }
 // x . y of three numbers each, the last product first
 template <class T, class P>
-FB_INLINE T dot3(T x0, T x1, T x2, P y0, P y_rate, P y2) {
-  return mul_add(x0, T(y0), mul_add(x1, T(y_rate), x2 * T(y2)));
+FB_INLINE T dot3(T x0, T x1, T x2, P y0, P y1, P y2) {
+  return mul_add(x0, T(y0), mul_add(x1, T(y1), x2 * T(y2)));
 }
-// x0 y0 + x1 y_rate and x0 y0 - x1 y_rate
+// x0 y0 + x1 y1 and x0 y0 - x1 y1
 template <class T>
-FB_INLINE T dot2(T x0, T y0, T x1, T y_rate) {
-  return mul_add(x0, y0, x1 * y_rate);
+FB_INLINE T dot2(T x0, T y0, T x1, T y1) {
+  return mul_add(x0, y0, x1 * y1);
 }
 template <class T>
-FB_INLINE T det2(T x0, T y0, T x1, T y_rate) {
-  return sub_mul(x0 * y0, x1, y_rate);
+FB_INLINE T det2(T x0, T y0, T x1, T y1) {
+  return sub_mul(x0 * y0, x1, y1);
 }
 
 // lane k of a number, as the machine number
@@ -120,6 +120,11 @@ FB_INLINE T clamp(T a, T lo, T hi) {
 template <class T>
 FB_INLINE Mask<T> is_finite(T a) {
   return (a - a) == T(0);
+}
+// for counting
+template <class T>
+FB_INLINE T one_where(Mask<T> m) {
+  return select(m, T(1), T(0));
 }
 
 // nearest integer, ties to even, for |a| < 2^51 (2^22 in float)

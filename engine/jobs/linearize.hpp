@@ -9,7 +9,7 @@ namespace fb::FB_ISA {
 template <class T, class P>
 FB_FN void unrolled_velocity_rows(WorldBlock<T, P>& b, LinearWork<T>& f) {
   const Layout& s = b.m.s;
-  const Mask<T> here = b.w.unrolled;
+  const Mask<T> here = b.w.solution.unrolled;
   const T* v_bar = velocity_of(s, b.x_bar);
   for (int i = 0; i < s.nv; ++i) {
     for (int d = 0; d < state_size(s); ++d) b.x1_bar[d] = T(d == s.nq + i ? 1 : 0);
@@ -55,7 +55,7 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
   velocity_jacobian(b.m, b.o, at, b.w, f);
   // a state may be NaN where no Jacobian looks
   Mask<T> finite = all_finite(b.x1, state_size(s));
-  if (any(b.w.unrolled)) unrolled_velocity_rows(b, f);
+  if (any(b.w.solution.unrolled)) unrolled_velocity_rows(b, f);
   T* const scratch[4] = {b.x2, velocity_of(s, b.x_bar), b.x1_bar, b.x_bar};
   turn_blocks(b.m, at, b.x1, scratch, f);
   for (int d = 0; d < s.nv; ++d) {

@@ -20,9 +20,9 @@ FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
     for (int i = 0; i < nx; ++i) finite = finite & is_finite(b.x[i] = b.x1[i]);
     note_status<T>(block, t.status, k, kNonFinite, !finite);
     note_status<T>(block, t.status, k, kContactOverflow, b.w.overflow);
-    note_status<T>(block, t.status, k, kUnconverged, b.w.unconverged & finite);
-    note_largest(block, t.residual, b.w.residual);
-    note_largest(block, t.sweeps, b.w.sweeps);
+    note_status<T>(block, t.status, k, kUnconverged, b.w.solution.unconverged & finite);
+    note_largest(block, t.residual, b.w.solution.residual);
+    note_largest(block, t.sweeps, b.w.solution.sweeps);
     store(block, row_of<R>(t.x_out, t.x, k + 1), nx, b.x);
   }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,18 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def shown(value: Any) -> str:
+    """Return a value in a few letters, however long it is."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+
+
 def check_integer(
     where: str, name: str, value: Any, *, minimum: int = 1, maximum: int | None = None
-) -> None:
-    """Raise ParameterError unless `value` is an integer within its bounds.
+) -> int:
+    """Return an integer; raise ParameterError where `value` is none, or out of its bounds.
 
     Args:
         where: the call, for the message.
@@ -27,6 +36,6 @@ def check_integer(
         maximum: largest value that is allowed; None for no limit.
     """
     if is_integer(value) and minimum <= value and (maximum is None or value <= maximum):
-        return
+        return int(value)
     allowed = f">= {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-    raise ParameterError(f"{where}: {name} is {value!r}; it must be an integer {allowed}.")
+    raise ParameterError(f"{where}: {name} is {shown(value)}; it must be an integer {allowed}.")

@@ -156,16 +156,18 @@ class Options:
 
     @property
     def friction(self) -> str:
-        """cone: the true cone; box: each tangent by itself."""
+        """'cone' (the true cone) or 'box' (each tangent by itself)."""
 
     @property
     def solver(self) -> str:
-        """newton: sweeps, then Newton steps on the active set; pgs: sweeps only."""
+        """
+        'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only).
+        """
 
     @property
     def gradient(self) -> str:
         """
-        implicit: the solution is differentiated; unrolled: the sweeps are (solver pgs only); auto: implicit where the solve finished, unrolled elsewhere.
+        'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the solution is differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only).
         """
 
     @property
@@ -225,6 +227,9 @@ def joint_types() -> list[JointRow]:
 
 def equality_types() -> list[TypeRow]:
     """Types of equality constraints."""
+
+def activation_types() -> list[TypeRow]:
+    """How an activation follows its control."""
 
 def friction_rules() -> list[TypeRow]:
     """Whose friction a pair of geoms takes."""

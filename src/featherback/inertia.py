@@ -32,13 +32,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from featherback._typing import Array
 from featherback.errors import ParameterError, ShapeError
 
 __all__ = ["from_log_cholesky", "from_log_cholesky_vjp", "to_log_cholesky"]
-
-Real = NDArray[np.float64]
 
 # shape of each value of one body
 _SHAPES: dict[str, tuple[int, ...]] = {
@@ -54,7 +53,7 @@ _FIRST, _SECOND = [0, 0, 1], [1, 2, 2]
 
 def to_log_cholesky(
     mass: ArrayLike, com: ArrayLike, inertia: ArrayLike, quat: ArrayLike | None = None
-) -> Real:
+) -> Array:
     """Return the ten numbers of bodies, float64[..., 10].
 
     Args:
@@ -100,7 +99,7 @@ def to_log_cholesky(
     return theta
 
 
-def from_log_cholesky(theta: ArrayLike) -> dict[str, Real]:
+def from_log_cholesky(theta: ArrayLike) -> dict[str, Array]:
     """Return parameters of bodies by name, in the shapes a Simulator takes for these bodies.
 
     Args:
@@ -135,7 +134,7 @@ def from_log_cholesky(theta: ArrayLike) -> dict[str, Real]:
     }
 
 
-def from_log_cholesky_vjp(theta: ArrayLike, bars: Mapping[str, ArrayLike]) -> Real:
+def from_log_cholesky_vjp(theta: ArrayLike, bars: Mapping[str, ArrayLike]) -> Array:
     """Return the derivative of a loss with respect to theta, float64[..., 10].
 
     Args:
@@ -180,7 +179,7 @@ def from_log_cholesky_vjp(theta: ArrayLike, bars: Mapping[str, ArrayLike]) -> Re
     return out
 
 
-def _upper_factor(x: Real) -> Real:
+def _upper_factor(x: Array) -> Array:
     """Return the upper factor U of theta, float64[..., 3, 3]."""
     U = np.zeros((*x.shape[:-1], 3, 3))
     for k in range(3):
@@ -189,7 +188,7 @@ def _upper_factor(x: Real) -> Real:
     return U
 
 
-def _array(where: str, name: str, value: Any, shape: tuple[int, ...]) -> Real:
+def _array(where: str, name: str, value: Any, shape: tuple[int, ...]) -> Array:
     """Return finite float64 numbers whose last axes are `shape`."""
     try:
         array = np.asarray(value)
@@ -205,7 +204,7 @@ def _array(where: str, name: str, value: Any, shape: tuple[int, ...]) -> Real:
     return array.astype(np.float64)
 
 
-def _rotation(where: str, quat: Real) -> Real:
+def _rotation(where: str, quat: Array) -> Array:
     """Return rotation matrices of quaternions wxyz of any length."""
     length = np.linalg.norm(quat, axis=-1, keepdims=True)
     if np.any(length == 0):
@@ -219,7 +218,7 @@ def _rotation(where: str, quat: Real) -> Real:
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-def _together(where: str, mass: Real, com: Real, full: Real) -> tuple[Real, Real, Real]:
+def _together(where: str, mass: Array, com: Array, full: Array) -> tuple[Array, Array, Array]:
     """Return mass, com and inertia with the same leading axes."""
     try:
         lead = np.broadcast_shapes(mass.shape, com.shape[:-1], full.shape[:-2])

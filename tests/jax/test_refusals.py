@@ -65,7 +65,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "steps below zero": (
         lambda sim: fbj.rollout(sim, Z, Z, steps=-1),
         ShapeError,
-        "rollout(): steps is -1; it must be a whole number >= 0.",
+        "rollout(): steps is -1; it must be an integer from 0 to 2147483647.",
     ),
     "two numbers of steps": (
         lambda sim: fbj.rollout(sim, Z, Z, np.zeros((5, 2)), steps=4),
@@ -425,7 +425,7 @@ def test_simulator_may_go_before_the_function() -> None:
 
 def test_equal_simulators_share_compiled_functions() -> None:
     """Name engines by what they were built from: equal ones alike, others apart."""
-    from featherback.jax.crew import engines_of
+    from featherback.jax.engine_pool import engines_of
 
     first, again = pendulum(), pendulum()
     assert engines_of(first) == engines_of(again)
@@ -436,7 +436,7 @@ def test_equal_simulators_share_compiled_functions() -> None:
 
 def test_unknown_engines_have_their_sentence() -> None:
     """Refuse a function compiled for engines that are not here, and buffers that do not fit."""
-    from featherback.jax.crew import engines_of
+    from featherback.jax.engine_pool import engines_of
 
     engines = engines_of(pendulum())
     x, none = jnp.zeros((1, 2)), jnp.zeros(0)

@@ -328,12 +328,15 @@ inline RowDump dump_rows(const Box& box, const Numbers& x) {
   const auto m = box->model<double>();
   Scratch<double> k(m.s);
   core::free_motion(m, x.data(), x.data() + core::state_size(m.s), k.w);
-  core::build_rows(m, box->opts<double>(), x.data(), true, k.w);
-  const int n = k.w.nrow;
+  core::collect_rows(m, box->opts<double>(), x.data(), true, k.w);
+  core::order_rows(m.s, k.w);
+  core::fill_rows(m, box->opts<double>(), x.data(), k.w);
+  core::assemble_rows(m.s, k.w);
+  const int n = k.w.problem.nrow;
   RowDump d;
-  d.island.assign(k.w.island_row, k.w.island_row + k.w.nisland + 1);
+  d.island.assign(k.w.island_row, k.w.island_row + k.w.problem.nisland + 1);
   size_t size = 0;
-  for (int i = 0; i < k.w.nisland; ++i) {
+  for (int i = 0; i < k.w.problem.nisland; ++i) {
     const size_t rows = d.island[i + 1] - d.island[i];
     size += rows * rows;
   }
@@ -382,14 +385,13 @@ inline OpTable model_table(const Box& box) {
       "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
       "compose";
   const char* step_theta =
-      "step solve_rows_unrolled delassus delassus_row delassus_wrench still_tree applied_wrenches "
-      "link_pose link_inertia actuator_force actuator_input control next_activation spring "
+      "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches link_pose "
+      "link_inertia actuator_force actuator_input control next_activation spring "
       "joint_force_limit collide";
   const char* step =
-      "step velocity motion rows tree dof pair contact contact_row contact_point contact_data "
-      "touch "
-      "wrench side_wrench joint_row_data equality_row equality_data ball_limit joint_equality log "
-      "actuation actuator advance_activation integrate inverse_dynamics";
+      "step velocity motion rows tree dof wrench contact contact_point contact_data body_equality "
+      "equality_data joint_equality ball_limit log actuation actuator transmission difference "
+      "vector twist placement advance_activation integrate inverse_dynamics";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));

@@ -172,10 +172,12 @@ struct SolveRowsOp {
   int box;
   template <class T>
   struct Store {
-    int island[2] = {0, n}, cone[n] = {1, 0, 0, 1, 0, 0, 0, 0}, order[n];
-    T A[n * n], b[n], lo[n], hi[n], mu[n], lam[n], nn[n], n0[n], D[n], lu[n * n], rhs[n], keep[n],
-        spare[n];
+    int island[2] = {0, n}, cone[n] = {1, 0, 0, 1, 0, 0, 0, 0};
+    T A[n * n], b[n], lo[n], hi[n], mu[n];
+    std::vector<char> buffer;
     core::RowProblem<T> p;
+    typename core::RowSolver<T>::Solution s;
+    T z[n], mu_bar[n], lo_bar[n], hi_bar[n], A_bar[n * n];
     Store(const T* x, int box, int plain_sweeps = 0) {
       using R = core::Real<T>;
       for (int i = 0; i < n; ++i) {
@@ -192,61 +194,56 @@ struct SolveRowsOp {
       mu[3] = x[n * n + n + 1];
       hi[6] = x[n * n + n + 2];
       lo[6] = -hi[6];
-      p = {};
-      p.nrow = n;
-      p.nisland = 1;
-      p.island_row = island;
-      p.cone = cone;
-      p.A = A;
-      p.b = b;
-      p.lo = lo;
-      p.hi = hi;
-      p.mu = mu;
-      p.lam = lam;
-      p.n = nn;
-      p.n0 = n0;
-      p.D = D;
-      p.lu = lu;
-      p.rhs = rhs;
-      p.keep = keep;
-      p.spare = spare;
-      p.order = order;
-      p.tolerance = R(core::kIsDouble<T> ? 1e-13 : 1e-6);
-      p.step_scale = R(1);
-      p.max_sweeps = 2000;
-      p.box_friction = box;
-      p.newton = plain_sweeps == 0;
-      p.gradient = kGradientAuto;
+      p = {n, 1, island, cone, A, b, lo, hi, mu, {}};
+      p.options.tolerance = R(core::kIsDouble<T> ? 1e-13 : 1e-6);
+      p.options.max_sweeps = 2000;
+      p.options.friction = box ? kBoxFriction : kConeFriction;
+      p.options.gradient = kGradientImplicit;
       if (plain_sweeps > 0) {
-        p.max_sweeps = plain_sweeps;
-        p.tolerance = R(0);
+        p.options.tolerance = R(0);
+        p.options.max_sweeps = plain_sweeps;
+        p.options.solver = kPgsSolver;
+        p.options.gradient = kGradientUnrolled;
       }
-      core::solve_rows(p, core::Mask<T>(true));
+      const int sweeps = p.options.max_sweeps;
+      core::Carver count{nullptr, 0};
+      core::RowSolver<T>::carve(count, n, sweeps, s);
+      buffer.assign(count.at + 64, char(0xff));
+      char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
+      core::Carver carver{base, 0};
+      core::RowSolver<T>::carve(carver, n, sweeps, s);
+      core::RowSolver<T>::solve(p, core::Mask<T>(true), s);
+      core::RowSolver<T>::tangent(p, s);
+    }
+    void adjoint(const T* y_bar) {
+      core::RowSolver<T>::adjoint(p, s, y_bar, {z, mu_bar, lo_bar, hi_bar, A_bar});
+    }
+    // from the problem to its inputs, A = B B'
+    void add_to(const T* x, T* x_bar) const {
+      for (int i = 0; i < n; ++i) {
+        for (int j = 0; j < n; ++j)
+          for (int k = 0; k < n; ++k) {
+            x_bar[i * n + k] += A_bar[i * n + j] * x[j * n + k];
+            x_bar[j * n + k] += A_bar[i * n + j] * x[i * n + k];
+          }
+        x_bar[n * n + i] -= z[i];
+      }
+      x_bar[n * n + n] += mu_bar[0];
+      x_bar[n * n + n + 1] += mu_bar[3];
+      x_bar[n * n + n + 2] += hi_bar[6] - lo_bar[6];
     }
   };
   template <class T>
   void forward(const T* x, T* y) const {
-    Store<T> s(x, box);
-    for (int i = 0; i < n; ++i) y[i] = s.lam[i];
+    Store<T> store(x, box);
+    for (int i = 0; i < n; ++i) y[i] = store.s.lam[i];
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
-    Store<T> s(x, box);
-    T z[n], mu_bar[n], lo_bar[n], hi_bar[n];
-    for (int i = 0; i < n; ++i) mu_bar[i] = lo_bar[i] = hi_bar[i] = T(0);
-    core::solve_rows_adjoint(s.p, y_bar, z, mu_bar, lo_bar, hi_bar);
-    // A_bar = -z lam', A = B B'
-    for (int i = 0; i < n; ++i) {
-      for (int j = 0; j < n; ++j)
-        for (int k = 0; k < n; ++k) {
-          x_bar[i * n + k] -= z[i] * s.lam[j] * x[j * n + k];
-          x_bar[j * n + k] -= z[i] * s.lam[j] * x[i * n + k];
-        }
-      x_bar[n * n + i] -= z[i];
-    }
-    x_bar[n * n + n] += mu_bar[0];
-    x_bar[n * n + n + 1] += mu_bar[3];
-    x_bar[n * n + n + 2] += hi_bar[6] - lo_bar[6];
+    Store<T> store(x, box);
+    store.adjoint(y_bar);
+    for (int i = 0; i < n * n; ++i) store.A_bar[i] = -(store.z[i / n] * store.s.lam[i % n]);
+    store.add_to(x, x_bar);
   }
 };
 
@@ -256,28 +253,14 @@ struct UnrolledRowsOp {
   int box;
   template <class T>
   void forward(const T* x, T* y) const {
-    SolveRowsOp::Store<T> s(x, box, sweeps);
-    for (int i = 0; i < n; ++i) y[i] = s.lam[i];
+    SolveRowsOp::Store<T> store(x, box, sweeps);
+    for (int i = 0; i < n; ++i) y[i] = store.s.lam[i];
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
-    SolveRowsOp::Store<T> s(x, box, sweeps);
-    T z[n], mu[n], lo[n], hi[n], A[n * n], D[n], history[n * sweeps], now[n], lam_bar[n];
-    for (int i = 0; i < n; ++i) mu[i] = lo[i] = hi[i] = T(0);
-    const core::UnrolledBars<T> bars{z, mu, lo, hi, A, D, history, now};
-    core::solve_rows_unrolled_adjoint(s.p, y_bar, core::Mask<T>(true), lam_bar, bars);
-    // A = B B'
-    for (int i = 0; i < n; ++i) {
-      for (int j = 0; j < n; ++j)
-        for (int k = 0; k < n; ++k) {
-          x_bar[i * n + k] += A[i * n + j] * x[j * n + k];
-          x_bar[j * n + k] += A[i * n + j] * x[i * n + k];
-        }
-      x_bar[n * n + i] -= z[i];
-    }
-    x_bar[n * n + n] += mu[0];
-    x_bar[n * n + n + 1] += mu[3];
-    x_bar[n * n + n + 2] += hi[6] - lo[6];
+    SolveRowsOp::Store<T> store(x, box, sweeps);
+    store.adjoint(y_bar);
+    store.add_to(x, x_bar);
   }
 };
 

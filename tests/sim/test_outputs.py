@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import ParameterError, ShapeError, WorldError
 from featherback.sim import OutputGradient
 
 ARM = """<mujoco model="arm"><compiler angle="radian"/><worldbody>
@@ -196,77 +194,3 @@ def test_the_page_runs(tmp_path: Path) -> None:
     code = tmp_path / "page.py"
     code.write_text("\n".join(blocks))
     runpy.run_path(str(code))
-
-
-Call = Callable[[fb.Simulator, fb.Model], Any]
-REFUSED: list[tuple[Call, type[Exception], str]] = [
-    (
-        lambda s, m: s.site_positions_vjp(m.q0, np.zeros((2, 3))),
-        ShapeError,
-        "site_positions_vjp(): x_bar has shape (2, 3); expected (3, 3), that of the output.",
-    ),
-    (
-        lambda s, m: s.body_poses_vjp(m.q0, None, np.zeros((5, 3))),
-        ShapeError,
-        "body_poses_vjp(): R_bar has shape (5, 3); expected (5, 3, 3), that of the output.",
-    ),
-    (
-        lambda s, m: s.mass_matrix_vjp(m.q0, np.full((11, 11), np.nan)),
-        ParameterError,
-        "mass_matrix_vjp(): M_bar[0, 0] is nan; give finite numbers, and zero where the loss does "
-        "not depend on the output.",
-    ),
-    (
-        lambda s, m: s.bias_vjp(np.zeros((2, m.nq)), m.v0, np.zeros((2, m.nv))),
-        WorldError,
-        "bias_vjp(): the gradient of world 0 and 1 more worlds is not finite: it overflowed, or an "
-        "input holds a NaN, an infinity or a quaternion of length zero; look at its inputs.",
-    ),
-    (
-        lambda s, m: s.center_of_mass(m.q0, params={"body_mass": np.zeros(m.nbody)}),
-        ParameterError,
-        "center_of_mass(): no body has a mass, so there is no centre of mass; give one a mass > 0.",
-    ),
-    (
-        lambda s, m: s.center_of_mass(m.q0, params={"body_mass": np.zeros(2)}),
-        ShapeError,
-        'center_of_mass(): params["body_mass"] has shape (2,); expected (5,).',
-    ),
-    (
-        lambda s, m: s.center_of_mass(m.q0, params={"body_mass": "heavy"}),
-        ShapeError,
-        'center_of_mass(): params["body_mass"] has dtype <U5; expected real numbers (float64).',
-    ),
-    (
-        lambda s, m: s.center_of_mass(m.q0, params={"body_mass": 1.0}),
-        ShapeError,
-        'center_of_mass(): params["body_mass"] has shape (1,); expected (5,).',
-    ),
-    (
-        lambda s, m: s.center_of_mass_vjp(
-            m.q0, np.zeros(3), params={"body_mass": np.zeros(m.nbody)}
-        ),
-        ParameterError,
-        "center_of_mass_vjp(): no body has a mass, so there is no centre of mass; give one a mass "
-        "> 0.",
-    ),
-    (
-        lambda s, m: s.forward_dynamics_vjp(m.q0, m.v0, m.v0, np.zeros(3)),
-        ShapeError,
-        "forward_dynamics_vjp(): a_bar has shape (3,); expected (11,), that of the output.",
-    ),
-    (
-        lambda s, m: s.inverse_dynamics_vjp(m.q0, m.v0, np.zeros(2), np.zeros(11)),
-        ShapeError,
-        'inverse_dynamics_vjp(): a has shape (2,); expected (11,) or (worlds, 11) for model "arm".',
-    ),
-]
-
-
-@pytest.mark.parametrize("case", range(len(REFUSED)))
-def test_refusals(model: fb.Model, case: int) -> None:
-    """Refuse with one sentence."""
-    call, kind, message = REFUSED[case]
-    with pytest.raises(kind) as caught:
-        call(fb.Simulator(model), model)
-    assert str(caught.value) == message

@@ -159,7 +159,7 @@ def test_cuda_tensors_are_refused() -> None:
 def test_steps_must_be_a_whole_number(steps: Any) -> None:
     """Refuse numbers of steps that are none."""
     message = refusal(lambda: fbt.rollout(SIM, zeros(2), zeros(2), steps=steps), ShapeError)
-    assert message == f"{ROLLOUT}: steps is {steps!r}; it must be a whole number >= 0."
+    assert message == f"{ROLLOUT}: steps is {steps!r}; it must be an integer from 0 to 2147483647."
 
 
 @pytest.mark.parametrize("u", [None, zeros(1)])

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 import featherback as fb
+from featherback._typing import Array
 from featherback.experiments.film import make_film
 from featherback.experiments.recording import Recording
-
-Array = NDArray[np.float64]
 
 DROP = 0.05  # [m] above the standing height
 DURATION = 2.0  # [s]

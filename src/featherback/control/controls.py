@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback._checks import check_integer, is_integer
+from featherback._typing import Array
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-
-Array = NDArray[np.float64]
 
 
 def real_numbers(where: str, name: str, value: ArrayLike) -> Array:
@@ -129,7 +128,7 @@ def make_controls(
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
 ) -> Controls:
-    """Describe the unknowns of a trajectory optimisation.
+    """Describe the unknowns of a trajectory optimization.
 
     Args:
         model: the model whose actuators are driven.

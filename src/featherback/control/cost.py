@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from featherback._typing import Array, Real
 from featherback.control.controls import real_numbers
 from featherback.errors import ParameterError
 from featherback.model import Model
 from featherback.model.joints import FREE
 from featherback.sim import Simulator
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class FinalPosition:
         q_bar[:, -1, self.columns] = self.weight * miss
         return Value(0.5 * self.weight * np.sum(miss**2, axis=1), q_bar)
 
-    def distance(self, q: NDArray[np.floating]) -> Array:
+    def distance(self, q: Real) -> Array:
         """Return the distance from the target at the last step [m], for each world."""
         miss = np.asarray(q, np.float64)[..., -1, self.columns] - self.target
         return np.linalg.norm(miss, axis=-1)

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from featherback._checks import check_integer
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.control.controls import check_bounds, control_range, real_array, real_numbers
 from featherback.control.manifold import difference
 from featherback.control.quadratic_cost import Expansion, StageCost
 from featherback.errors import OptimizationError, WorldError
 from featherback.sim import Simulator, Status
 
-Array = NDArray[np.float64]
 Report = Callable[[int, float], None]  # iteration, cost
 
 STEP_SIZES = 0.5 ** np.arange(10.0)  # line search: tried as worlds of one batch
@@ -85,7 +85,7 @@ def ilqr(
     tolerance: float = 1e-7,
     report: Report | None = None,
 ) -> Policy:
-    """Find controls from one state that minimise a sum over steps, within limits.
+    """Find controls from one state that minimize a sum over steps, within limits.
 
     Args:
         sim: the simulator.
@@ -253,7 +253,7 @@ def _forward(
             error = np.concatenate([difference(model, q[t], qs[:, t]), vs[:, t] - v[t]], axis=-1)
             step = STEP_SIZES[:, None] * change[t] + error @ gains[t].T
             us[:, t] = np.clip(np.nan_to_num(u[t] + step), *problem.limits)
-            qs[:, t + 1], vs[:, t + 1] = problem.sim.step(qs[:, t], vs[:, t], us[:, t])
+            qs[:, t + 1], vs[:, t + 1] = _advance(problem.sim, qs[:, t], vs[:, t], us[:, t])
         costs = problem.cost.total(qs, vs, us)
     predicted = -(STEP_SIZES * linear + STEP_SIZES**2 * quadratic)
     good = np.isfinite(costs) & (before - costs > ACCEPTED * np.maximum(predicted, 0.0))
@@ -262,3 +262,11 @@ def _forward(
         return None
     best = int(np.argmin(np.where(good, costs, np.inf)))
     return qs[best], vs[best], us[best], float(costs[best])
+
+
+def _advance(sim: Simulator, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+    """Advance worlds by one step; one that is not finite any more stays so."""
+    q1, v1 = np.full_like(q, np.nan), np.full_like(v, np.nan)
+    on = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+    q1[on], v1[on] = sim.step(q[on], v[on], u[on])
+    return q1, v1

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from featherback._checks import check_integer
+from featherback._typing import Array
 from featherback.control.ilqr import Policy, ilqr
 from featherback.control.quadratic_cost import StageCost
 from featherback.errors import OptimizationError, ParameterError
 from featherback.sim import Simulator
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from featherback._checks import check_integer, is_integer
+from featherback._typing import Array
 from featherback.control.controls import real_array
 from featherback.control.optimize import optimize
 from featherback.control.shooting import Shooting
 from featherback.errors import OptimizationError, ParameterError
 
-Array = NDArray[np.float64]
 GROWTH = 5.0  # of the penalty, where the gaps do not shrink fast enough
 RATE = 0.01  # first step of a round, in units of the unknowns
 SHRINK = 0.25  # a gap that shrinks less than this in a round makes the penalty grow

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from featherback._checks import check_integer
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.control.outcome import (
     Evaluator,
     Objective,
@@ -20,7 +21,6 @@ from featherback.control.outcome import (
 from featherback.control.smoothing import clip_norm
 from featherback.errors import ParameterError
 
-Array = NDArray[np.float64]
 Method = Literal["l-bfgs", "projected-gradient", "adam"]
 METHODS = ("l-bfgs", "projected-gradient", "adam")
 MEMORY = 10  # past costs that a projected step may not exceed

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from featherback._typing import Array
 from featherback.control.controls import Controls, check_bounds, real_array, real_numbers
 from featherback.errors import OptimizationError, ParameterError, WorldError
 
-Array = NDArray[np.float64]
 # called at the end of each iteration with its number, the best cost and the evaluations it took
 Report = Callable[[int, float, int], None]
 

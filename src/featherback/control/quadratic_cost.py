@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from featherback._typing import Array
 from featherback.control.controls import real_array
 from featherback.control.manifold import difference, rotation_blocks
 from featherback.errors import ParameterError
 from featherback.model import Model
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array, Real
 from featherback.control.controls import Controls
 from featherback.control.cost import Cost
 from featherback.sim import Rollout, Simulator, Status
-
-Array = NDArray[np.float64]
 
 
 @dataclass
@@ -109,6 +107,6 @@ class Shooting:
         return float(cost[0]), gradient[0]
 
 
-def _float64(array: NDArray[np.floating]) -> Array:
+def _float64(array: Real) -> Array:
     """Return an array of either dtype as float64."""
     return np.asarray(array, np.float64)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._checks import is_integer
+from featherback._typing import Array
 from featherback.control.controls import real_array
 from featherback.control.outcome import Bounded
 from featherback.errors import ParameterError
 
-Array = NDArray[np.float64]
 Order = Literal["first", "zeroth", "mixed"]
 ORDERS = ("first", "zeroth", "mixed")
 

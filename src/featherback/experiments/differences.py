@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.identify.problem import Point, PredictionProblem
 
-Array = NDArray[np.float64]
 STEP = 6e-6  # relative; near the cube root of the rounding error, best for central differences
 
 

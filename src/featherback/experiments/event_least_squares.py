@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.control.controls import real_array
 from featherback.control.outcome import Bounded
 from featherback.errors import OptimizationError
 from featherback.experiments.context import Context
 from featherback.experiments.result import Trace
 
-Array = NDArray[np.float64]
 HALF_WIDTH = 0.1  # of the differences, in units of the unknowns
 MAX_DISAGREEMENT = 0.2  # relative difference up to which the exact column is taken
 DAMPING = 10.0 ** np.array([-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0])  # of the largest diagonal

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.control import Objective, Outcome, optimize
 from featherback.control.optimize import Method
 from featherback.control.outcome import Bounded
@@ -21,7 +22,6 @@ from featherback.errors import ParameterError
 from featherback.experiments.context import Context
 from featherback.experiments.result import Trace
 
-Array = NDArray[np.float64]
 METHODS: dict[Method, str] = {
     "l-bfgs": "L-BFGS-B (scipy), exact gradients",
     "projected-gradient": "projected gradient, exact gradients",

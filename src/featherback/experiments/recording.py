@@ -20,12 +20,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.errors import FeatherbackError
 from featherback.experiments.files import load_arrays, save_arrays
 
-Array = NDArray[np.float64]
 FORMAT = "featherback-motion 1"
 CAMERA = (0.0, 0.0, 0.5, 3.0, 120.0, -15.0)
 

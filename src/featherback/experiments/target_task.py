@@ -12,12 +12,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback.control import Controls, Effort
 from featherback.experiments.result import Claim, Trace
-
-Array = NDArray[np.float64]
 
 NEAR = 0.01  # [m]
 AT_REST = 0.01  # [m/s]

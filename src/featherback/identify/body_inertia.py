@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.identify.unknowns import rows_of
 from featherback.inertia import from_log_cholesky, from_log_cholesky_vjp, to_log_cholesky
 from featherback.sim import Simulator
 
-Array = NDArray[np.float64]
 NAMES = ("body_mass", "body_ipos", "body_inertia", "body_inertia_products", "body_iquat")
 PARTS = (
     "half log mass",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.errors import OptimizationError
-
-Array = NDArray[np.float64]
 
 SINGULAR = 1e-10  # of the largest singular value: a direction below it has no effect at all
 UNOBSERVED = 1e8  # a direction known only to this many times the sizes is rounding

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._checks import check_integer
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.errors import OptimizationError, ParameterError, WorldError
 from featherback.identify.estimate import Estimate, covariance_of
 from featherback.identify.log import Log, cut
@@ -18,7 +18,6 @@ from featherback.identify.problem import Point, PredictionProblem, is_finite
 from featherback.identify.unknowns import Unknowns
 from featherback.sim import Simulator
 
-Array = NDArray[np.float64]
 # called after each iteration with its number, the cost and the predictions it took
 Report = Callable[[int, float, int], None]
 START_CHOICES = ("measured", "free")

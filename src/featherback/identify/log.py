@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from featherback._checks import check_integer, is_integer
+from featherback._typing import Array
 from featherback.errors import ParameterError, ShapeError
 from featherback.identify.states import normalized, quaternion_columns
 from featherback.model import Model
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

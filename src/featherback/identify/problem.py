@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array, Bools, Real
 from featherback.identify.log import Windows
 from featherback.identify.states import (
     normalized,
@@ -24,8 +24,6 @@ from featherback.identify.states import (
 from featherback.identify.unknowns import Unknowns
 from featherback.sim import Rollout, Simulator, Status
 from featherback.sim.bridge import bridge_of
-
-Array = NDArray[np.float64]
 
 MAX_START_STEPS = 30  # Levenberg-Marquardt steps of the starts for one point
 START_TOLERANCE = 1e-10  # relative predicted decrease below which the starts have converged
@@ -204,7 +202,7 @@ class PredictionProblem:
             point = self._merged(point, trial, better)
         return replace(point, by_start=self.along(point, [], self.sim.model.nv))
 
-    def _merged(self, point: Point, trial: Point, better: NDArray[np.bool_]) -> Point:
+    def _merged(self, point: Point, trial: Point, better: Bools) -> Point:
         """Return the better of two points, window by window."""
         if np.all(better):
             return trial
@@ -253,10 +251,10 @@ class PredictionProblem:
             columns += list(self._rows(layout.q(x_dot), layout.v(x_dot)).reshape(n, windows, -1))
         return np.stack(columns, axis=-1)
 
-    def _dtheta(self, tangents: list[dict[str, Array]]) -> NDArray[np.floating] | None:
+    def _dtheta(self, tangents: list[dict[str, Array]]) -> Real | None:
         """Return directions in the flat parameters, one for each world of a tiled rollout."""
         windows = len(self.windows)
-        tiled: dict[str, NDArray[np.floating]] = {}
+        tiled: dict[str, Real] = {}
         for name in sorted(self._names):
             like = np.zeros_like(self.sim.params[name])
             each = np.stack([np.asarray(t.get(name, like)) for t in tangents])
@@ -264,7 +262,7 @@ class PredictionProblem:
         worlds = windows * len(tangents)
         return bridge_of(self.sim).read_direction("identify()", tiled, worlds)
 
-    def _rows(self, q_dot: NDArray[np.floating], v_dot: NDArray[np.floating]) -> Array:
+    def _rows(self, q_dot: Real, v_dot: Real) -> Array:
         """Return tangents of all states as derivatives of the residual."""
         rows = slice(None, None, self.windows.every)
         copies = len(q_dot) // len(self.windows)

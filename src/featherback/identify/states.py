@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.model import Model
 from featherback.model.joints import BALL, FREE
-
-Array = NDArray[np.float64]
 
 
 def quaternion_columns(model: Model) -> list[int]:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._core import parameter_table
+from featherback._typing import Array
 from featherback.errors import ParameterError
 from featherback.model import Model
 from featherback.sim import Simulator
 
-Array = NDArray[np.float64]
 Which = str | int | Sequence[str | int] | None
 
 # least value of each parameter that has a meaning

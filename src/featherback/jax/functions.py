@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
-import numpy as np
 from jax.typing import ArrayLike
 
 from featherback.jax.inputs import (
     Params,
     controls,
     count_worlds,
-    engines_for,
     flat_params,
     give_worlds,
+    join_state,
+    open_call,
     rows,
+    split_state,
 )
 from featherback.jax.primitives import rollout_map
 from featherback.sim import Simulator
@@ -30,12 +31,14 @@ class Trajectory(NamedTuple):
         v: real[(worlds,) steps + 1, nv].
         status: uint32[worlds], bits of `featherback.Status`; a scalar array for one world.
         status_step: int32[worlds], step at which the first bit was set, -1 for none.
+        act: real[(worlds,) steps + 1, na], activations of the actuators that have one.
     """
 
     q: jax.Array
     v: jax.Array
     status: jax.Array
     status_step: jax.Array
+    act: jax.Array
 
 
 def step(
@@ -44,7 +47,9 @@ def step(
     v: ArrayLike,
     u: ArrayLike | None = None,
     params: Params | None = None,
-) -> tuple[jax.Array, jax.Array]:
+    *,
+    act: ArrayLike | None = None,
+) -> tuple[jax.Array, ...]:
     """Advance by one step.
 
     Args:
@@ -54,23 +59,26 @@ def step(
         u: real[(worlds,) nu], control; zero when None.
         params: parameters that replace the simulator's in this call, in their own shape or with a
             leading world axis.
+        act: real[(worlds,) na], activation; zero when None.
 
     Returns:
-        The next q and v. What has no world axis is shared by all worlds.
+        The next q and v, and act where the model has activations. What has no world axis is shared
+        by all worlds.
 
     Raises:
         ShapeError: where an array has a wrong shape or number type.
         ParameterError: where a parameter or the simulator cannot be used.
     """
     where = "step()"
-    engines = engines_for(where, sim)
-    control = np.zeros(engines.nu) if u is None else u
-    arrays = rows(where, sim, engines, {"q": q, "v": v, "u": control})
+    call = open_call(where, sim)
+    arrays = rows(call, {"q": q, "v": v, "act": act, "u": u})
     worlds = count_worlds(where, arrays, {})
-    theta = flat_params(where, sim, engines, params, worlds)
-    full = [give_worlds(x, worlds, 1) for x in arrays.values()]
-    q1, v1, _, _ = rollout_map.forward.bind(*full, theta, engines=engines, single=True)
-    return (q1[0], v1[0]) if worlds is None else (q1, v1)
+    theta = flat_params(call, params, worlds)
+    full = {name: give_worlds(x, worlds, 1) for name, x in arrays.items()}
+    point = (join_state(full), full["u"], theta)
+    x1, _, _ = rollout_map.forward.bind(point, engines=call.engines, single=True)
+    q1, v1, act1 = split_state(call, x1[0] if worlds is None else x1)
+    return (q1, v1, act1) if call.engines.layout.na else (q1, v1)
 
 
 def rollout(
@@ -81,6 +89,7 @@ def rollout(
     params: Params | None = None,
     *,
     steps: int | None = None,
+    act: ArrayLike | None = None,
 ) -> Trajectory:
     """Advance by many steps and keep every state.
 
@@ -93,6 +102,7 @@ def rollout(
         params: parameters that replace the simulator's in this call, in their own shape or with a
             leading world axis.
         steps: number of steps; needed when u does not say it.
+        act: real[(worlds,) na], initial activation; zero when None.
 
     Returns:
         The trajectory with a status for each world.
@@ -102,15 +112,18 @@ def rollout(
         ParameterError: where a parameter or the simulator cannot be used.
     """
     where = "rollout()"
-    engines = engines_for(where, sim)
-    arrays = rows(where, sim, engines, {"q": q, "v": v})
-    arrays["u"] = controls(where, sim, engines, u, steps)
-    ranks = {"q": 1, "v": 1, "u": 2}
+    call = open_call(where, sim)
+    arrays = rows(call, {"q": q, "v": v, "act": act})
+    arrays["u"] = controls(call, u, steps)
+    ranks = {"u": 2}
     worlds = count_worlds(where, arrays, ranks)
     states = (arrays["u"].shape[-2] + 1) * (1 if worlds is None else worlds)
-    state = (engines.nq + engines.nv) * engines.dtype.itemsize
+    state = call.engines.layout.nx * call.engines.dtype.itemsize
     refuse_too_large(where, "states", states * state, advice="")
-    theta = flat_params(where, sim, engines, params, worlds)
-    full = [give_worlds(x, worlds, ranks[k]) for k, x in arrays.items()]
-    out = rollout_map.forward.bind(*full, theta, engines=engines, single=False)
-    return Trajectory(*((x[0] for x in out) if worlds is None else out))
+    theta = flat_params(call, params, worlds)
+    full = {name: give_worlds(x, worlds, ranks.get(name, 1)) for name, x in arrays.items()}
+    point = (join_state(full), full["u"], theta)
+    out = rollout_map.forward.bind(point, engines=call.engines, single=False)
+    x, status, status_step = (a[0] for a in out) if worlds is None else out
+    q_all, v_all, act_all = split_state(call, x)
+    return Trajectory(q_all, v_all, status, status_step, act_all)

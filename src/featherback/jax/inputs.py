@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,27 +12,48 @@ import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
+from featherback._core import parameter_table
 from featherback.errors import ParameterError, ShapeError
-from featherback.jax.crew import Engines, engines_of
+from featherback.jax.engine_pool import Engines, engines_of
 from featherback.jax.spread import spread
 from featherback.sim import Simulator
-from featherback.sim.bridge import refuse_too_large
-from featherback.sim.inputs import (
+from featherback.sim.bridge import (
     INERTIAS,
-    NO_GRADIENT,
     as_real,
+    bridge_of,
     check_steps,
     named_arrays,
-    pack_theta,
+    refuse_too_large,
     refuse_unknown,
     same_worlds,
 )
 
 Params = dict[str, ArrayLike]
+# parts of a state, in their order
+STATE = ("q", "v", "act")
+# what is zero where it is None
+FILLED = ("act", "u")
+# parameters that have no gradient in the motion, and why; outputs have those of sites
+NO_GRADIENT = {p.name: p.no_gradient for p in parameter_table() if p.no_gradient is not None}
 
 
-def engines_for(where: str, sim: Any) -> Engines:
-    """Return the engines of a simulator; refuse what JAX is not set up for."""
+@dataclass(frozen=True)
+class Call:
+    """What a caller asked for.
+
+    Attributes:
+        where: what the sentence of an error starts with.
+        sim: the simulator.
+        engines: its engines.
+    """
+
+    where: str
+    sim: Simulator
+    engines: Engines
+
+
+def open_call(where: str, sim: Any) -> Call:
+    """Return a call; refuse what is no simulator, and what JAX is not set up for."""
     if not isinstance(sim, Simulator):
         raise ParameterError(
             f"{where}: sim is of type {type(sim).__name__}; pass a featherback.Simulator."
@@ -42,44 +64,55 @@ def engines_for(where: str, sim: Any) -> Engines:
             'call jax.config.update("jax_enable_x64", True) first, or make the Simulator with '
             'dtype="float32".'
         )
-    return engines_of(sim)
+    return Call(where, sim, engines_of(sim))
 
 
-def real(where: str, name: str, value: Any, engines: Engines) -> jax.Array:
+def real(call: Call, name: str, value: Any) -> jax.Array:
     """Return `value` in the simulator's number type; JAX arrays are not converted silently."""
+    where, dtype = call.where, call.engines.dtype
     if not isinstance(value, jax.Array):
-        return jnp.asarray(as_real(where, name, value, engines.dtype))
-    if value.dtype == engines.dtype:
+        return jnp.asarray(as_real(where, name, value, dtype))
+    if value.dtype == dtype:
         return value
     if jnp.issubdtype(value.dtype, jnp.integer):
-        return value.astype(engines.dtype)
+        return value.astype(dtype)
     if not jnp.issubdtype(value.dtype, jnp.floating):
         raise ShapeError(
-            f"{where}: {name} has dtype {value.dtype}; expected real numbers "
-            f"({engines.dtype.name})."
+            f"{where}: {name} has dtype {value.dtype}; expected real numbers ({dtype.name})."
         )
     other = value.dtype.name in ("float32", "float64")
     hint = f', or make the Simulator with dtype="{value.dtype}"' if other else ""
     raise ShapeError(
-        f"{where}: {name} has dtype {value.dtype} and the Simulator is {engines.dtype.name}; "
-        f'convert it with astype("{engines.dtype.name}"){hint}.'
+        f"{where}: {name} has dtype {value.dtype} and the Simulator is {dtype.name}; "
+        f'convert it with astype("{dtype.name}"){hint}.'
     )
 
 
-def rows(
-    where: str, sim: Simulator, engines: Engines, given: dict[str, Any]
-) -> dict[str, jax.Array]:
+def rows(call: Call, given: dict[str, Any]) -> dict[str, jax.Array]:
     """Return named inputs, each (n,) or (worlds, n)."""
-    lengths = {"q": engines.nq, "u": engines.nu}
-    arrays = {name: real(where, name, x, engines) for name, x in given.items()}
-    for name, x in arrays.items():
-        n = lengths.get(name, engines.nv)
+    arrays: dict[str, jax.Array] = {}
+    for name, value in given.items():
+        n = call.engines.layout.length(name)
+        missing = value is None and name in FILLED
+        x = real(call, name, np.zeros(n) if missing else value)
         if x.shape[-1:] != (n,) or x.ndim > 2:
             raise ShapeError(
-                f"{where}: {name} has shape {x.shape}; expected ({n},) or (worlds, {n}) "
-                f'for model "{sim.model.name}".'
+                f"{call.where}: {name} has shape {x.shape}; expected ({n},) or (worlds, {n}) "
+                f'for model "{call.sim.model.name}".'
             )
+        arrays[name] = x
     return arrays
+
+
+def join_state(arrays: dict[str, jax.Array]) -> jax.Array:
+    """Return states x = (q, v, act) of arrays by name."""
+    return jnp.concatenate([arrays[name] for name in STATE], axis=-1)
+
+
+def split_state(call: Call, x: jax.Array) -> list[jax.Array]:
+    """Return q, v and act of states; cotangents of them are put together without a sum."""
+    lengths = [call.engines.layout.length(name) for name in STATE]
+    return jax.lax.split(x, lengths, axis=x.ndim - 1)
 
 
 def count_worlds(where: str, arrays: dict[str, jax.Array], ranks: dict[str, int]) -> int | None:
@@ -98,22 +131,23 @@ def give_worlds(x: jax.Array, worlds: int | None, rank: int) -> jax.Array:
     return x if x.ndim > rank else jnp.broadcast_to(x, (1 if worlds is None else worlds, *x.shape))
 
 
-def controls(where: str, sim: Simulator, engines: Engines, u: Any, steps: int | None) -> jax.Array:
+def controls(call: Call, u: Any, steps: int | None) -> jax.Array:
     """Check the controls of a rollout."""
-    nu = engines.nu
+    where, engines = call.where, call.engines
+    nu = engines.layout.nu
     steps = check_steps(where, steps, u is not None)
     if steps is not None:
         refuse_too_large(where, "controls", steps * nu * engines.dtype.itemsize, advice="")
     if u is None:
         assert steps is not None
         return jnp.zeros((steps, nu), engines.dtype)
-    array = real(where, "u", u, engines)
+    array = real(call, "u", u)
     if array.shape == (nu,) and steps is not None:
         array = jnp.broadcast_to(array, (steps, nu))
     if array.ndim not in (2, 3) or array.shape[-1] != nu:
         raise ShapeError(
             f"{where}: u has shape {array.shape}; expected (steps, {nu}), (worlds, steps, {nu}) "
-            f'or, with steps=, ({nu},) for model "{sim.model.name}".'
+            f'or, with steps=, ({nu},) for model "{call.sim.model.name}".'
         )
     if steps is not None and array.shape[-2] != steps:
         raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
@@ -121,38 +155,28 @@ def controls(where: str, sim: Simulator, engines: Engines, u: Any, steps: int | 
 
 
 def flat_params(
-    where: str,
-    sim: Simulator,
-    engines: Engines,
-    params: Any,
-    worlds: int | None,
-    without_gradient: dict[str, str] = NO_GRADIENT,
+    call: Call, params: Any, worlds: int | None, without_gradient: dict[str, str] = NO_GRADIENT
 ) -> jax.Array:
     """Return the flat parameters with some replaced, (ntheta,) or (worlds, ntheta), or none.
 
     Args:
-        where: what the sentence of an error starts with.
-        sim: the simulator.
-        engines: its engines.
+        call: what the caller asked for.
         params: parameters by name.
         worlds: number of worlds; None where there is no world axis.
         without_gradient: parameters whose gradient is refused, with the reason.
     """
-    base = sim.params
-    values = named_arrays(where, params)
-    given = {
-        name: _parameter(where, sim, engines, (name, value), worlds)
-        for name, value in values.items()
-    }
+    base, dtype = call.sim.params, call.engines.dtype
+    values = named_arrays(call.where, params)
+    given = {name: _parameter(call, name, value, worlds) for name, value in values.items()}
     if not given:
-        return jnp.zeros((0,), engines.dtype)
-    _check_known(where, sim, values, worlds)
+        return jnp.zeros((0,), dtype)
+    _check_known(call, values, worlds)
     for name in given:
         if name in without_gradient:
-            given[name] = _undifferentiated(where, name, without_gradient[name], given[name])
+            given[name] = _undifferentiated(call.where, name, without_gradient[name], given[name])
     own = {name for name, x in given.items() if x.ndim > base[name].ndim}
     shared = [
-        (given[name] if name in given and name not in own else value.astype(engines.dtype)).ravel()
+        (given[name] if name in given and name not in own else value.astype(dtype)).ravel()
         for name, value in base.items()
     ]
     row = jnp.concatenate(shared)
@@ -166,31 +190,29 @@ def flat_params(
     )
 
 
-def _parameter(
-    where: str, sim: Simulator, engines: Engines, named: tuple[Any, Any], worlds: int | None
-) -> jax.Array:
+def _parameter(call: Call, name: Any, value: Any, worlds: int | None) -> jax.Array:
     """Check the shape of one parameter."""
-    name, value = named
-    base = sim.params
-    refuse_unknown(where, str(name), list(base))
-    array = real(where, f'params["{name}"]', value, engines)
+    base = call.sim.params
+    refuse_unknown(call.where, str(name), list(base))
+    array = real(call, f'params["{name}"]', value)
     shape = base[name].shape
     if array.shape == () and shape == (1,):
         array = array.reshape(1)
     if array.shape != shape and (worlds is None or array.shape != (worlds, *shape)):
         batch = f" or ({worlds}, {', '.join(map(str, shape))})" if worlds is not None else ""
         raise ShapeError(
-            f'{where}: params["{name}"] has shape {array.shape}; expected {shape}{batch}.'
+            f'{call.where}: params["{name}"] has shape {array.shape}; expected {shape}{batch}.'
         )
     return array
 
 
-def _check_known(where: str, sim: Simulator, values: dict[str, Any], worlds: int | None) -> None:
+def _check_known(call: Call, values: dict[str, Any], worlds: int | None) -> None:
     """Refuse values that have no meaning; what JAX traces is checked when the function runs."""
     known = {name: np.asarray(x) for name, x in values.items() if not isinstance(x, Tracer)}
+    # moments and products of an inertia are looked at together
     if any(isinstance(values.get(name), Tracer) for name in INERTIAS):
         known = {name: x for name, x in known.items() if name not in INERTIAS}
-    pack_theta(where, sim.model, sim.params, known, worlds)
+    bridge_of(call.sim).read_params(call.where, known, worlds)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))

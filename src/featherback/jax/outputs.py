@@ -14,12 +14,12 @@ from featherback.errors import ParameterError
 from featherback.jax.inputs import (
     Params,
     count_worlds,
-    engines_for,
     flat_params,
     give_worlds,
+    open_call,
     rows,
 )
-from featherback.jax.primitives import output_map
+from featherback.jax.primitives import OUTPUT, output_map
 from featherback.sim import Simulator
 
 
@@ -96,11 +96,13 @@ def _evaluate(
     where: str, sim: Simulator, output: str, inputs: dict[str, Any], params: Params | None
 ) -> jax.Array:
     """Evaluate an output, one flat row for each world."""
-    engines = engines_for(where, sim)
-    arrays = rows(where, sim, engines, inputs)
+    call = open_call(where, sim)
+    arrays = rows(call, inputs)
     worlds = count_worlds(where, arrays, {})
-    theta = flat_params(where, sim, engines, params, worlds, {})
+    theta = flat_params(call, params, worlds, {})
     full = [give_worlds(x, worlds, 1) for x in arrays.values()]
-    missing = [jnp.zeros((0,), engines.dtype)] * (3 - len(full))
-    (out,) = output_map.forward.bind(*full, *missing, theta, engines=engines, output=output)
+    # inputs that the output does not read, parameters aside
+    missing = [jnp.zeros((0,), theta.dtype)] * (len(OUTPUT.point) - len(full) - 1)
+    point = (*full, *missing, theta)
+    (out,) = output_map.forward.bind(point, engines=call.engines, output=output)
     return out[0] if worlds is None else out

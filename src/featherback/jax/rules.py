@@ -1,14 +1,17 @@
-"""Rules that the primitives share: their call on the CPU, and batches.
+"""Operations, and the rules they share: their call on the CPU, and batches.
 
-A map takes a point: four arrays, the last flat parameters. Its derivatives take the point, a tape
-of two arrays that the map computed from it, and what they are linear in. All arrays have a leading
-axis of worlds. Parameters are one row for all worlds, a row for each, or empty for the simulator's
-own; inputs that a map does not have are empty. A batch of calls is one call with more worlds.
+An operation is a primitive whose arguments are groups of named arrays: a point, what a map computed
+from it, directions, cotangents. All arrays have a leading axis of worlds. Flat parameters, and
+directions in them, are called "theta": one row for all worlds, a row for each, or empty for the
+simulator's own. Inputs that a map does not have are empty. A batch of calls is one call with more
+worlds.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,37 +21,72 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from featherback.jax.crew import Engines
+from featherback.jax.engine_pool import Engines
 
 VARYING = (
     "featherback.jax: its functions do not follow the varying axes that shard_map checks; pass "
     "check_vma=False to jax.shard_map."
 )
+THETA = "theta"
 
+Names = tuple[str, ...]
+Groups = Sequence[Sequence[Any]]
 Shapes = list[tuple[tuple[int, ...], Any]]
 # shapes and types of the results, from the arguments and the static options
 ShapeRule = Callable[..., Shapes]
-# arguments of a handler, from those of a primitive and the static options
-Select = Callable[..., Sequence[Any]]
+# groups of arguments of a handler, from those of an operation and the static options
+Select = Callable[..., Groups]
 
 
-def make_primitive(name: str) -> Primitive:
-    """Return a new primitive with several results."""
-    primitive = Primitive(f"featherback_{name}")
-    primitive.multiple_results = True
-    return primitive
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """A primitive with several results.
+
+    Attributes:
+        primitive: what JAX knows.
+        groups: names of its arguments.
+        results: names of its results. Where they are cotangents of parameters, these are summed
+            over the worlds to as many rows as the static option `rows` says.
+    """
+
+    primitive: Primitive
+    groups: tuple[Names, ...]
+    results: Names
+
+    @classmethod
+    def new(cls, name: str, groups: tuple[Names, ...], results: Names) -> Operation:
+        """Return an operation that has no rules yet but that for batches."""
+        primitive = Primitive(f"featherback_{name}")
+        primitive.multiple_results = True
+        operation = cls(primitive, groups, results)
+        _batch_worlds(operation)
+        return operation
+
+    def bind(self, *groups: Sequence[Any], **static: Any) -> list[Any]:
+        """Apply it to groups of arrays."""
+        return self.primitive.bind(*itertools.chain(*groups), **static)
+
+    def split(self, arguments: Sequence[Any]) -> list[list[Any]]:
+        """Return the groups of the arguments of the primitive, or of tangents of them."""
+        rest = iter(arguments)
+        return [list(itertools.islice(rest, len(names))) for names in self.groups]
 
 
-def call_target(primitive: Primitive, target: str, shapes: ShapeRule, select: Select) -> None:
-    """Make a primitive a call of a handler on the CPU; refuse other platforms."""
+def call_target(
+    operation: Operation, target: str, shapes: ShapeRule, select: Select | None = None
+) -> None:
+    """Make an operation a call of a handler on the CPU; refuse other platforms."""
 
     def call(*args: Any, engines: Engines, **static: Any) -> Sequence[jax.Array]:
         out = shapes(*args, engines=engines, **static)
         results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in out]
         attributes = {"key": np.int64(engines.key), **static}
         attributes.pop("rows", None)
+        groups = operation.split(args)
+        if select is not None:
+            groups = select(*groups, **static)
         run = jax.ffi.ffi_call(f"featherback_{target}", results)
-        return run(*select(*args, **static), **attributes)
+        return run(*itertools.chain(*groups), **attributes)
 
     def refuse(context: Any, *args: Any, **static: Any) -> Any:
         platforms = context.platforms or context.module_context.platforms
@@ -58,19 +96,21 @@ def call_target(primitive: Primitive, target: str, shapes: ShapeRule, select: Se
             'or set jax.config.update("jax_platforms", "cpu").'
         )
 
-    compose(primitive, call, shapes)
-    mlir.register_lowering(primitive, refuse)
-    mlir.register_lowering(primitive, mlir.lower_fun(call, multiple_results=True), platform="cpu")
+    compose(operation, call, shapes)
+    lowered = mlir.lower_fun(call, multiple_results=True)
+    mlir.register_lowering(operation.primitive, refuse)
+    mlir.register_lowering(operation.primitive, lowered, platform="cpu")
 
 
-def compose(primitive: Primitive, run: Callable[..., Any], shapes: ShapeRule) -> None:
-    """Make a primitive what a function of JAX does."""
+def compose(operation: Operation, run: Callable[..., Any], shapes: ShapeRule) -> None:
+    """Make an operation what a function of JAX does."""
 
     def abstract(*args: Any, **static: Any) -> list[Any]:
         if any(_varying_axes(x) for x in args):
             raise NotImplementedError(VARYING)
         return [ShapedArray(shape, dtype) for shape, dtype in shapes(*args, **static)]
 
+    primitive = operation.primitive
     primitive.def_impl(run)
     primitive.def_abstract_eval(abstract)
     mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=True))
@@ -97,27 +137,28 @@ def _merge_theta(x: Any, axis: int | None, batch: int, worlds: int) -> jax.Array
     return jnp.repeat(jnp.moveaxis(x, axis, 0), worlds, axis=0)
 
 
-def batch_worlds(primitive: Primitive, thetas: tuple[int, ...]) -> None:
-    """Make a batch of calls one call with more worlds; `thetas` are arguments like parameters."""
+def _batch_worlds(operation: Operation) -> None:
+    """Make a batch of calls one call with more worlds."""
+    names = list(itertools.chain(*operation.groups))
 
     def rule(args: Any, dims: Any, **static: Any) -> Any:
         batch = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
         worlds = args[0].shape[0 if dims[0] is None or dims[0] > 0 else 1]
         merged = [
-            _merge_theta(x, d, batch, worlds) if i in thetas else _merge(x, d, batch)
-            for i, (x, d) in enumerate(zip(args, dims, strict=True))
+            _merge_theta(x, d, batch, worlds) if name == THETA else _merge(x, d, batch)
+            for name, x, d in zip(names, args, dims, strict=True)
         ]
-        leads = [worlds] * 4
+        leads = dict.fromkeys(operation.results, worlds)
         if "rows" in static:
-            leads[3] = static["rows"]
-            static = {**static, "rows": batch * leads[3]}
-        out = primitive.bind(*merged, **static)
+            leads[THETA] = static["rows"]
+            static = {**static, "rows": batch * static["rows"]}
+        out = operation.primitive.bind(*merged, **static)
         # what a map does not have stays an empty row of numbers; flags are there for each world
         mapped = [x.ndim > 1 or not jnp.issubdtype(x.dtype, jnp.floating) for x in out]
         split = [
-            x.reshape(batch, n, *x.shape[1:]) if keep else x
-            for x, n, keep in zip(out, leads, mapped, strict=False)
+            x.reshape(batch, leads[name], *x.shape[1:]) if keep else x
+            for name, x, keep in zip(operation.results, out, mapped, strict=True)
         ]
         return split, [0 if keep else None for keep in mapped]
 
-    batching.primitive_batchers[primitive] = rule
+    batching.primitive_batchers[operation.primitive] = rule

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
+from featherback._typing import Bools
 from featherback.errors import ModelError, ParameterError
 from featherback.model import mjcf, pairs, settings, unsupported, urdf, value_checks, xmltree
 from featherback.model.compiler import Locator, compile_spec, quiet, read_spec
@@ -221,7 +220,7 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
     )
 
 
-def _locked(mask: np.ndarray) -> np.ndarray:
+def _locked(mask: Bools) -> Bools:
     """Return the mask, read-only."""
     mask.flags.writeable = False
     return mask

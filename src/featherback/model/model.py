@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._checks import is_integer
+from featherback._typing import Array, Bools
 from featherback.errors import ParameterError
 from featherback.model.pairs import Pairs
 from featherback.model.report import Notice, format_report
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     import mujoco
 
     from featherback.model.structure import Structure
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class Parsed:
 
     mujoco: mujoco.MjModel
     pairs: Pairs
-    keep_equality: NDArray[np.bool_]
-    keep_actuator: NDArray[np.bool_]
+    keep_equality: Bools
+    keep_actuator: Bools
     notices: tuple[Notice, ...]
     name: str
     filename: str | None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._core import pair_table, shape_types
+from featherback._typing import Array, Bools, Ints
 
 if TYPE_CHECKING:
     import mujoco
@@ -33,17 +34,17 @@ class Pairs:
         explicit: int32[n], index of the <pair> in MuJoCo's model, or -1.
     """
 
-    geom1: NDArray[np.int32]
-    geom2: NDArray[np.int32]
-    condim: NDArray[np.int32]
-    friction: NDArray[np.float64]
-    explicit: NDArray[np.int32]
+    geom1: Ints
+    geom2: Ints
+    condim: Ints
+    friction: Array
+    explicit: Ints
 
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.geom1)
 
-    def select(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Pairs:
+    def select(self, index: NDArray[np.intp] | Bools) -> Pairs:
         """Return the pairs of an index array or mask."""
         return Pairs(
             self.geom1[index],
@@ -60,7 +61,7 @@ class Pairs:
         return self
 
 
-def is_supported(type1: NDArray[np.int32], type2: NDArray[np.int32]) -> NDArray[np.bool_]:
+def is_supported(type1: Ints, type2: Ints) -> Bools:
     """Return which pairs of geom types have a collision routine; type1 <= type2."""
     supported = np.zeros(type1.shape, bool)
     for _, _, a, b, _ in pair_table():
@@ -109,9 +110,7 @@ def candidate_pairs(model: mujoco.MjModel) -> Pairs:
     return pairs.select(np.lexsort((pairs.geom2, pairs.geom1)))
 
 
-def _can_part(
-    model: mujoco.MjModel, a: NDArray[np.int32], b: NDArray[np.int32]
-) -> NDArray[np.bool_]:
+def _can_part(model: mujoco.MjModel, a: Ints, b: Ints) -> Bools:
     """Return which geoms can move relative to each other under forces."""
     weld_a = model.body_weldid[model.geom_bodyid[a]]
     weld_b = model.body_weldid[model.geom_bodyid[b]]
@@ -120,19 +119,17 @@ def _can_part(
     return (weld_a != weld_b) & (moves[weld_a] | moves[weld_b])
 
 
-def _ordered(
-    model: mujoco.MjModel, a: NDArray[np.int32], b: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _ordered(model: mujoco.MjModel, a: Ints, b: Ints) -> tuple[Ints, Ints]:
     """Put the geom of the smaller type first; equal types keep the order of their numbers."""
     low, high = np.minimum(a, b), np.maximum(a, b)
     swap = model.geom_type[low] > model.geom_type[high]
     return np.where(swap, high, low), np.where(swap, low, high)
 
 
-def _filtered_pairs(model: mujoco.MjModel) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _filtered_pairs(model: mujoco.MjModel) -> tuple[Ints, Ints]:
     """Return the pairs that pass the dynamic filter, block by block to bound memory."""
     live = np.flatnonzero((model.geom_contype != 0) | (model.geom_conaffinity != 0))
-    found: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+    found: list[tuple[Ints, Ints]] = []
     for start in range(0, len(live), _BLOCK):
         block = live[start : start + _BLOCK]
         a, b = np.meshgrid(block, live, indexing="ij")
@@ -147,7 +144,7 @@ def _filtered_pairs(model: mujoco.MjModel) -> tuple[NDArray[np.int32], NDArray[n
     return _ordered(model, first, second)
 
 
-def _passes(model: mujoco.MjModel, a: NDArray[np.int32], b: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _passes(model: mujoco.MjModel, a: Ints, b: Ints) -> Bools:
     """Apply contact masks, the body and parent filter, and excludes."""
     import mujoco
 
@@ -171,9 +168,7 @@ def _passes(model: mujoco.MjModel, a: NDArray[np.int32], b: NDArray[np.int32]) -
     return passed
 
 
-def _combined_condim(
-    model: mujoco.MjModel, a: NDArray[np.int32], b: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _combined_condim(model: mujoco.MjModel, a: Ints, b: Ints) -> Ints:
     """Return MuJoCo's contact dimension: the higher priority wins, else the larger number."""
     dim_a, dim_b = model.geom_condim[a], model.geom_condim[b]
     prio_a, prio_b = model.geom_priority[a], model.geom_priority[b]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._core import (
     activation_types,
@@ -24,6 +23,7 @@ from featherback._core import (
     size_names,
     table_names,
 )
+from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
 from featherback.model.joints import FREE, JOINTS, SINGLE
 from featherback.model.pairs import SHAPES
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from featherback.model.model import Parsed
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 # (shape, shape) -> (kind of pair, contact points it can give)
 PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
@@ -53,14 +51,14 @@ class Structure:
         tables: int32 tables by name.
         params: float64 parameters by name, read-only, in MuJoCo's shapes.
         vert: float64[nvert, 3]; for each mesh the rotation of its frame in the file's axes, its
-            place there, its scale, and the vertices of its hull in that frame.
+            position there, its scale, and the vertices of its hull in that frame.
         touches: contact points that all pairs together can give.
     """
 
     sizes: dict[str, int]
     tables: dict[str, Ints]
-    params: dict[str, Floats]
-    vert: Floats
+    params: dict[str, Array]
+    vert: Array
     touches: int
 
     def packed(self, **limits: int) -> tuple[Ints, Ints]:
@@ -119,7 +117,7 @@ def build_structure(parsed: Parsed) -> Structure:
 
 
 def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
-    """Number the links and say which body, joint and dof belongs to which."""
+    """Number the links and note which body, joint and dof belongs to which."""
     parent, kind, qadr, dof, joint = [0], [0], [0], [0], [0]
     last_dof = [-1]
     body_link = np.zeros(m.nbody, np.int32)
@@ -188,13 +186,13 @@ def _add_trees(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
     tables["tree_dof"] = tables["link_dof"][roots] if roots else np.zeros(0, np.int32)
 
 
-def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
-    """Say what each geom is and collect the hulls of the meshes."""
+def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
+    """Note what each geom is and collect the hulls of the meshes."""
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
     meshes = np.full(m.ngeom, -1, np.int32)
     hulls: dict[int, tuple[int, int]] = {}
-    vert: list[Floats] = []
+    vert: list[Array] = []
     for g in range(m.ngeom):
         if m.geom_type[g] != SHAPES["mesh"] or m.geom_dataid[g] < 0:
             continue
@@ -217,8 +215,8 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Floats:
     return np.concatenate(vert) if vert else np.zeros((0, 3))
 
 
-def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
-    """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its place, its scale.
+def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
+    """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its position, its scale.
 
     The compiler moves a mesh to its centre of mass and principal axes: what stands in the file,
     scaled, is at R x + p for a vertex x.
@@ -230,7 +228,7 @@ def mesh_frame(m: mujoco.MjModel, mesh: int) -> Floats:
     return np.vstack([rotation.reshape(3, 3), m.mesh_pos[mesh], m.mesh_scale[mesh]])
 
 
-def hull_vertices(m: mujoco.MjModel, mesh: int) -> Floats:
+def hull_vertices(m: mujoco.MjModel, mesh: int) -> Array:
     """Return float64[n, 3], the vertices of a mesh's convex hull."""
     first = m.mesh_vertadr[mesh]
     points = m.mesh_vert[first : first + m.mesh_vertnum[mesh]].astype(np.float64)
@@ -310,7 +308,7 @@ def _activation_types(parsed: Parsed) -> Ints:
     return np.where(held, ACTIVATIONS["held"], m.actuator_dyntype).astype(np.int32)
 
 
-def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
+def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
     m = parsed.mujoco
     ours: dict[str, Any] = {
@@ -327,7 +325,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
         "eq_data": m.eq_data[:, :11],
         "actuator_dynprm": m.actuator_dynprm[:, :1],
     }
-    params: dict[str, Floats] = {}
+    params: dict[str, Array] = {}
     for name in parameter_names():
         value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
         value.setflags(write=False)
@@ -335,7 +333,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Floats]:
     return params
 
 
-def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Floats:
+def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     """Return float64[nbody, 2]: mean of J M^-1 J' over the axes at the reference pose.
 
     The first number is that of the centre of mass of everything that rides on the body's link, the
@@ -345,7 +343,7 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Floats:
     import mujoco
 
     data = mujoco.MjData(m)
-    # what it warns of here it has said at compilation
+    # its warnings here are those of the compilation
     with muted():
         for stage in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_crb, mujoco.mj_factorM):
             stage(m, data)

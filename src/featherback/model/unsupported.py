@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Bools
 from featherback.model import pairs as pairing
 from featherback.model.compiler import Locator
 from featherback.model.pairs import Pairs
@@ -153,7 +153,7 @@ def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None
 
 def acting_actuators(
     model: mujoco.MjModel, dead: set[int], locator: Locator, findings: Findings
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return which actuators act; transmissions that are not joints are not supported.
 
     Args:
@@ -196,9 +196,7 @@ def acting_actuators(
     return keep
 
 
-def acting_equalities(
-    model: mujoco.MjModel, locator: Locator, findings: Findings
-) -> NDArray[np.bool_]:
+def acting_equalities(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:
     """Return which equality constraints act; connect, weld and joint are supported.
 
     Returns:

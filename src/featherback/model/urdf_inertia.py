@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array, Real
 from featherback.model.report import Findings
 from featherback.model.value_checks import MAX_NUMBER, TRIANGLE_TOLERANCE, numbers, reject, shown
 from featherback.model.xmltree import Element
@@ -95,7 +94,7 @@ def _give_mass(link: Element, findings: Findings) -> None:
     _write(link, TINY_MASS, TINY_INERTIA * np.eye(3))
 
 
-def _write(link: Element, mass: float, inertia: NDArray[np.float64]) -> None:
+def _write(link: Element, mass: float, inertia: Array) -> None:
     """Write an <inertial> into a link, keeping its origin if it has one."""
     inertial = link.find("inertial") or link.add("inertial")
     for tag in ("mass", "inertia"):
@@ -147,7 +146,7 @@ def _repair_link(link: Element, findings: Findings) -> None:
     _write(link, mass, fixed)
 
 
-def _moments(values: NDArray[np.floating[Any]]) -> str:
+def _moments(values: Real) -> str:
     return " ".join(f"{float(value):.4g}" for value in values)
 
 
@@ -165,7 +164,7 @@ def _number(element: Element, attribute: str) -> float | None:
     return values[0]
 
 
-def _matrix(element: Element | None) -> NDArray[np.float64] | None:
+def _matrix(element: Element | None) -> Array | None:
     """Return the matrix of an <inertia>; missing entries are zero."""
     if element is None:
         return None
@@ -179,7 +178,7 @@ def sphere_inertia(mass: float) -> float:
     return max(0.4 * mass * radius**2, SMALLEST)
 
 
-def balanced(inertia: NDArray[np.float64]) -> NDArray[np.float64]:
+def balanced(inertia: Array) -> Array:
     """Return the inertia itself if a body can have it, else one close to it that a body can.
 
     Negative principal moments are set to zero. Then the second moments of mass

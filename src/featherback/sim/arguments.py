@@ -1,4 +1,4 @@
-"""The options of a Simulator as a type; written by tools/write_arguments.py, do not edit."""
+"""The options of a Simulator as a type, written by tools/write_arguments.py."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ class Arguments(TypedDict, total=False):
         max_sweeps: cap on Gauss-Seidel sweeps in one step; default 200.
         max_contacts: contacts one world can hold, by default at most what the model's pairs can
             give; default 100.
-        friction: cone: the true cone; box: each tangent by itself; default 'cone'.
-        solver: newton: sweeps, then Newton steps on the active set; pgs: sweeps only; default
-            'newton'.
-        gradient: implicit: the solution is differentiated; unrolled: the sweeps are (solver pgs
-            only); auto: implicit where the solve finished, unrolled elsewhere; default 'auto'.
+        friction: 'cone' (the true cone) or 'box' (each tangent by itself); default 'cone'.
+        solver: 'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only);
+            default 'newton'.
+        gradient: 'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the
+            solution is differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only); default
+            'auto'.
     """
 
     margin: float | None

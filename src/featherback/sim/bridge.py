@@ -15,8 +15,9 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +26,30 @@ from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
+from featherback.model.joints import BALL, FREE
+from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.directions import theta_direction
 from featherback.sim.inputs import (
+    INERTIAS,
+    as_real,
     check_steps,
-    is_whole,
     named_arrays,
     pack_theta,
     refuse_unknown,
     refuse_without_gradient,
     require_finite,
+    same_worlds,
 )
-from featherback.sim.memory import refuse_too_large
+from featherback.sim.memory import (
+    WORKSPACE,
+    available,
+    check_workspace,
+    readable,
+    refuse_too_large,
+)
 from featherback.sim.options import Options
+from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
 from featherback.sim.replay import Bars, Replay, require_finite_states
 from featherback.sim.state import Point, StateLayout, Trajectory
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
@@ -47,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTACT_NUMBERS",
+    "INERTIAS",
     "SENTENCES",
     "TRACE_NUMBERS",
     "Bars",
@@ -59,21 +72,42 @@ __all__ = [
     "Status",
     "Trajectory",
     "WorldStatus",
+    "as_real",
     "bridge_of",
     "bridge_of_handle",
     "check_steps",
     "describe",
-    "is_whole",
+    "evaluate",
+    "evaluate_vjp",
+    "named_arrays",
+    "output_shape",
     "refuse_too_large",
     "refuse_unknown",
     "refuse_without_gradient",
     "require_finite",
     "require_finite_states",
+    "same_worlds",
     "world_error",
 ]
 
 _handles = itertools.count(1)
 _bridges: weakref.WeakValueDictionary[str, Bridge] = weakref.WeakValueDictionary()
+
+
+Job = TypeVar("Job", bound=Callable[..., Any])
+
+
+def _job(method: Job) -> Job:
+    """Say in a sentence that the engine found no memory."""
+
+    @wraps(method)
+    def told(self: Bridge, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except MemoryError as error:
+            raise self.memory_error() from error
+
+    return cast("Job", told)
 
 
 class Signature(NamedTuple):
@@ -113,6 +147,9 @@ class Bridge:
         params: the parameters in force, by name, read-only.
         shapes: shapes of the parameters, by name.
         signature: what a bridge to a framework asks for.
+        step_one: (q, v, act, u) -> q1, v1, act1 where the model has activations, and status; None
+            where the arrays do not fit as they are.
+        linearize_one: (q, v, act, u) -> A, B and status; None likewise.
     """
 
     def __init__(
@@ -121,32 +158,17 @@ class Bridge:
         """Build the engine; see the class."""
         structure = model.structure
         self.model, self.options, self.threads = model, options, threads
-        capacities = {"max_contacts": options.max_contacts, "max_sweeps": options.max_sweeps}
-        self.engine = Engine(
-            *structure.packed(**capacities),
-            theta.astype(dtype),
-            structure.vert.astype(dtype),
-            options,
-            isa(),
-            threads,
-        )
-        self.layout = StateLayout(
-            model.name, model.nq, model.nv, structure.sizes["na"], model.nu, dtype
-        )
+        self.engine = _build(structure, theta.astype(dtype), options, threads)
+        self.step_one, self.linearize_one = self.engine.step_one, self.engine.linearize_one
+        check_workspace("Simulator()", self.workspace_bytes * threads)
+        lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
+        self.layout = StateLayout(model.name, *lengths, dtype, _quaternions(model))
         self.params = MappingProxyType(_split(theta, structure.params))
         self.shapes = {name: a.shape for name, a in self.params.items()}
         handle = f"{model.name}#{next(_handles)}"
         own = self.layout
         self.signature = Signature(handle, model.name, dtype.name, own.nq, own.nv, own.na, own.nu)
         _bridges[handle] = self
-
-    def step_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
-        """Return q1, v1, act1 where there is one, and status; None where the arrays do not fit."""
-        return self.engine.step_one(q, v, act, u)
-
-    def linearize_one(self, q: Any, v: Any, act: Any, u: Any) -> Any:
-        """Return (A, B, status) of one world; None where the arrays do not fit as they are."""
-        return self.engine.linearize_one(q, v, act, u)
 
     @property
     def workspace_bytes(self) -> int:
@@ -157,6 +179,15 @@ class Bridge:
     def theta_size(self) -> int:
         """Number of parameters."""
         return self.engine.theta_size
+
+    def memory_error(self) -> MemoryError:
+        """Return the error for a workspace that could not be had."""
+        need, free = self.workspace_bytes * self.threads, available()
+        room = "" if free is None else f" and {readable(free)} are free"
+        return MemoryError(
+            f'the engine of model "{self.model.name}" finds no memory: its workspace takes '
+            f"{readable(need)}{room}; {WORKSPACE}."
+        )
 
     def theta_bar(self, worlds: int) -> Real:
         """Return zeros for the gradient of all parameters, and of what is derived from them."""
@@ -177,7 +208,7 @@ class Bridge:
         given = named_arrays(where, params)
         if not given:
             return None, {}
-        theta = pack_theta(where, self.model, dict(self.params), given, worlds)
+        theta = pack_theta(where, self.model, self.params, given, worlds)
         shapes = {name: np.shape(value) for name, value in given.items()}
         return np.ascontiguousarray(theta, self.layout.dtype), shapes
 
@@ -188,6 +219,7 @@ class Bridge:
 
     # jobs of the engine
 
+    @_job
     def rollout(
         self,
         x: Real,
@@ -217,6 +249,7 @@ class Bridge:
             progress=progress,
         )
 
+    @_job
     def vjp(
         self,
         path: Trajectory,
@@ -258,6 +291,7 @@ class Bridge:
         )
         return found
 
+    @_job
     def jvp(
         self, path: Trajectory, x_dot: Real, du: Real | None, dtheta: Real | None
     ) -> WorldStatus:
@@ -268,6 +302,7 @@ class Bridge:
             self.engine.jvp(*own, x_dot, du, dtheta, found.status, found.step)
         return found
 
+    @_job
     def hvp(
         self,
         path: Trajectory,
@@ -301,6 +336,7 @@ class Bridge:
         )
         return found
 
+    @_job
     def linearize(self, point: Point, A: Real, B: Real) -> WorldStatus:
         """Write the Jacobians A, real[worlds, n, n], and B, real[worlds, n, nu], of a step."""
         found = WorldStatus.ok(point.worlds)
@@ -309,6 +345,7 @@ class Bridge:
             self.engine.linearize(*own, A, B, found.status, found.step)
         return found
 
+    @_job
     def contacts(
         self, point: Point, numbers: Real, pair: Ints, count: Ints, overflow: NDArray[np.uint8]
     ) -> None:
@@ -325,6 +362,7 @@ class Bridge:
             own = (point.x, point.u, point.theta)
             self.engine.contacts(*own, numbers, pair, count, overflow)
 
+    @_job
     def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:
         """Write an output of each world to y.
 
@@ -337,6 +375,7 @@ class Bridge:
         if len(y):
             self.engine.output(name, *_three(inputs), theta, y)
 
+    @_job
     def output_vjp(
         self,
         name: str,
@@ -378,6 +417,29 @@ class Bridge:
         """Travel as what it was built from; the engine is built again."""
         theta = np.concatenate([a.reshape(-1) for a in self.params.values()])
         return Bridge, (self.model, self.options, self.layout.dtype, self.threads, theta)
+
+
+def _build(structure: Structure, theta: Real, options: Options, threads: int) -> Engine:
+    """Return an engine; say in a sentence what the system has too little of."""
+    limits = {"max_contacts": options.max_contacts, "max_sweeps": options.max_sweeps}
+    vert = structure.vert.astype(theta.dtype)
+    try:
+        return Engine(*structure.packed(**limits), theta, vert, options, isa(), threads)
+    except RuntimeError as error:
+        # nothing else in it asks the system for threads
+        raise ParameterError(
+            f"Simulator(): threads is {threads}, and the system starts no more of them ({error}); "
+            "pass fewer threads, or raise its limit."
+        ) from error
+
+
+def _quaternions(model: Model) -> tuple[int, ...]:
+    """Return the entries of q at which a quaternion starts."""
+    tables = model.structure.tables
+    joints = zip(tables["jnt_type"], tables["jnt_qadr"], strict=True)
+    return tuple(
+        int(at) + (3 if kind == FREE else 0) for kind, at in joints if kind in (FREE, BALL)
+    )
 
 
 def bridge_of(sim: Simulator) -> Bridge:

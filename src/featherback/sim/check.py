@@ -9,28 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._checks import check_integer
 from featherback._core import parameter_table
 from featherback.errors import ParameterError, WorldError
 from featherback.model.joints import BALL, FREE
+from featherback.sim.bridge import bridge_of
+from featherback.sim.contacts import find_contacts
 from featherback.sim.differences import Slopes, slopes, stencil
-from featherback.sim.inputs import NO_GRADIENT, is_whole, refuse_without_gradient
+from featherback.sim.inputs import NO_GRADIENT, refuse_without_gradient
 from featherback.sim.rollout import Rollout
 from featherback.sim.simulator import Simulator
+from featherback.sim.state import read_point
 from featherback.sim.status import Status
 
 Vector = NDArray[np.float64]
 Inputs = dict[str, Vector]
 
-STATES = ("q", "v", "u")
+STATES = ("q", "v", "act", "u")
 OFFSETS = stencil()
 LINES = 2
 # entries of one input that are looked at to say which of them is off
-MOST_ENTRIES = 200
-MOST_CHANGE = 1e3
-# deviation of the draws from the base: q and v in their units, u in ranges of the controls
-SPREAD = {"q": 0.01, "v": 0.1, "u": 0.1}
+MAX_ENTRIES = 200
+MAX_CHANGE = 1e3
+# deviation of the draws from the base: states in their units, u in ranges of the controls
+SPREAD = {"q": 0.01, "v": 0.1, "act": 0.01, "u": 0.1}
 # parameters that keep their sign when they are drawn
-SIGNED = frozenset(p.name for p in parameter_table() if p.least == 0.0 or p.rule == "nonzero")
+KEEPS_SIGN = frozenset(p.name for p in parameter_table() if p.least == 0.0 or p.rule == "nonzero")
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Where:
 
     Attributes:
         draw: index of the draw; 0 is the given state itself.
-        name: "q", "v", "u" or the name of a parameter.
+        name: "q", "v", "act", "u" or the name of a parameter.
         index: entry of that input, in its own shape; None for a line through all of them.
         step: first step after which the loss has this error or the modes differ; None if unknown.
         error: error relative to the largest entry of the gradient of that input.
@@ -138,6 +142,7 @@ def check_gradients(
     q: ArrayLike | None = None,
     v: ArrayLike | None = None,
     u: ArrayLike | None = None,
+    act: ArrayLike | None = None,
     steps: int = 20,
     draws: int = 8,
     params: Sequence[str] = (),
@@ -147,8 +152,8 @@ def check_gradients(
     """Compare `Rollout.vjp` with differences on rollouts of one's own robot.
 
     The first draw starts from the given state and controls, the others near them. The loss is a
-    random linear function of all states; its slopes along random lines through q, v, u and each
-    parameter are compared with Richardson differences. A line along which differences disagree
+    random linear function of all states; its slopes along random lines through q, v, act, u and
+    each parameter are compared with Richardson differences. A line along which differences disagree
     crossed a contact mode (touching, sliding, a joint at its limit); it is counted apart. Where an
     error is above the tolerance, the report names its entry and the first step that shows it.
 
@@ -164,6 +169,7 @@ def check_gradients(
         q: float64[nq], state to start from; None for the first keyframe, or else q0.
         v: float64[nv]; None for that of the keyframe.
         u: float64[steps, nu] or float64[nu]; None for those of the keyframe, or else zero.
+        act: float64[na]; None for that of the keyframe, or else zero.
         steps: steps of each rollout.
         draws: number of rollouts.
         params: names of parameters to check as well.
@@ -173,24 +179,17 @@ def check_gradients(
     Raises:
         ParameterError: where the simulator computes in float32, `steps` or `draws` is not > 0, or
             a parameter is unknown or has no gradient.
-        ShapeError: where q, v or u has another shape than the model's.
+        ShapeError: where q, v, act or u has another shape than the model's.
     """
     where = "check_gradients()"
     _refuse(where, sim, {"steps": steps, "draws": draws}, params)
     rng = np.random.default_rng(seed)
-    base = _base(sim, q, v, u, steps)
+    base = _base(sim, {"q": q, "v": v, "act": act, "u": u}, steps)
     base |= {name: np.array(sim.params[name], np.float64) for name in params}
     tally = _Tally(tolerance)
     for draw in range(draws):
         inputs = base if draw == 0 else _near(sim, base, rng)
-        bars = [rng.normal(size=(steps + 1, n)) for n in (sim.model.nq, sim.model.nv)]
-        try:
-            case = _Case(sim, inputs, bars)
-        except WorldError as error:
-            tally.missing.append(_reason(draw, error))
-            continue
-        for name in inputs:
-            tally.add(case, draw, name, rng)
+        tally.draw(sim, inputs, draw, rng)
     return tally.report(sim.model.name, steps, draws)
 
 
@@ -206,10 +205,7 @@ def _refuse(where: str, sim: Any, counts: dict[str, int], params: Sequence[str])
             'few digits to compare with; pass a Simulator with dtype="float64".'
         )
     for name, count in counts.items():
-        if not is_whole(count) or count < 1:
-            raise ParameterError(
-                f"{where}: {name} is {count!r}; it must be a whole number of at least 1."
-            )
+        check_integer(where, name, count)
     if isinstance(params, str):
         raise ParameterError(
             f'{where}: params is the text "{params}"; pass a list of names, such as ["{params}"].'
@@ -221,20 +217,26 @@ def _refuse(where: str, sim: Any, counts: dict[str, int], params: Sequence[str])
             raise ParameterError(f'{where}: unknown parameter "{name}"; known: {known}.')
 
 
-def _base(sim: Simulator, q: Any, v: Any, u: Any, steps: int) -> Inputs:
+def _base(sim: Simulator, given: dict[str, Any], steps: int) -> Inputs:
     """Return the state and controls of the first draw, checked by a rollout."""
-    model = sim.model
-    q0, v0 = model.keyframe(0) if model.keyframe_names else (model.q0, model.v0)
-    held = np.array(model.mujoco.key_ctrl[0]) if model.keyframe_names else np.zeros(model.nu)
-    roll = sim.rollout(
-        q0 if q is None else q, v0 if v is None else v, held if u is None else u, steps=steps
-    )
+    model, key = sim.model, sim.model.mujoco
+    start: dict[str, Any] = {
+        "q": model.q0,
+        "v": model.v0,
+        "act": model.act0,
+        "u": np.zeros(model.nu),
+    }
+    if model.keyframe_names:
+        fields = {"q": key.key_qpos, "v": key.key_qvel, "act": key.key_act, "u": key.key_ctrl}
+        start = {name: np.array(rows[0], np.float64) for name, rows in fields.items()}
+    start |= {name: value for name, value in given.items() if value is not None}
+    roll = sim.rollout(**start, steps=steps)
     if roll.q.ndim != 2:
         raise ParameterError(
-            "check_gradients(): q, v or u has a world axis; give one state and one sequence of "
-            "controls."
+            "check_gradients(): q, v, act or u has a world axis; give one state and one sequence "
+            "of controls."
         )
-    states = {"q": roll.q[0], "v": roll.v[0], "u": roll.u}
+    states = {"q": roll.q[0], "v": roll.v[0], "act": roll.act[0], "u": roll.u}
     return {name: np.array(a, np.float64) for name, a in states.items()}
 
 
@@ -249,9 +251,10 @@ def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
             q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
     out["q"] = q
     out["v"] = base["v"] + SPREAD["v"] * rng.normal(size=model.nv)
+    out["act"] = base["act"] + SPREAD["act"] * rng.normal(size=model.na)
     size = np.where(tables.actuator_ctrllimited, np.ptp(tables.actuator_ctrlrange, axis=1), 1.0)
     out["u"] = base["u"] + SPREAD["u"] * size * rng.normal(size=base["u"].shape)
-    for name in base.keys() & SIGNED:
+    for name in base.keys() & KEEPS_SIGN:
         # equal values tie where a pair takes the larger one
         out[name] = base[name] * rng.uniform(0.97, 1.0, base[name].shape)
     return out
@@ -283,8 +286,8 @@ class _Case:
 
     def _rollout(self, inputs: Inputs) -> Rollout:
         params: dict[str, ArrayLike] = {k: a for k, a in inputs.items() if k not in STATES}
-        point = [inputs[name] for name in STATES]
-        return self.sim.rollout(*point, steps=self.steps, params=params)
+        point: dict[str, Any] = {name: inputs[name] for name in STATES}
+        return self.sim.rollout(**point, steps=self.steps, params=params)
 
     def _vjp(self, horizon: int) -> Inputs:
         """Return the gradient of the loss on states up to a horizon, flat."""
@@ -292,8 +295,8 @@ class _Case:
         for bar in bars:
             bar[horizon + 1 :] = 0
         found = self.roll.vjp(*bars)
-        whole = {"q": found.q, "v": found.v, "u": found.u, **found.params}
-        return {name: np.asarray(a, np.float64).reshape(-1) for name, a in whole.items()}
+        named = {name: getattr(found, name) for name in STATES} | found.params
+        return {name: np.asarray(a, np.float64).reshape(-1) for name, a in named.items()}
 
     def beside(self, name: str, lines: Vector) -> tuple[Inputs, Rollout]:
         """Return the inputs and rollouts at all offsets along lines through one input."""
@@ -309,7 +312,7 @@ class _Case:
 
     def losses(self, roll: Rollout) -> Vector:
         """Return the loss up to each horizon less the base's; NaN where the status differs."""
-        states = ((roll.q, self.roll.q), (roll.v, self.roll.v))
+        states = [(getattr(roll, k), getattr(self.roll, k)) for k in ("q", "v", "act")]
         loss = np.zeros(roll.q.shape[:2])
         for (moved, base), bar in zip(states, self.bars, strict=True):
             loss += ((moved - base) * bar).sum(axis=2)
@@ -323,7 +326,7 @@ class _Case:
         scale = self.scale(name, self.gradient[name], found)
         error = np.abs(lines @ self.gradient[name] - found.value) / scale
         # differences cannot follow a slope by which the smallest step moves the loss this far
-        lost = scale * -OFFSETS[-1] > MOST_CHANGE
+        lost = scale * -OFFSETS[-1] > MAX_CHANGE
         # sweeps that end early may be rough below any step, with slopes far from the gradient
         slope = scale if self.roll.ok else min(scale, float(np.abs(found.value).max()))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -357,7 +360,7 @@ class _Case:
     ) -> tuple[tuple[int, ...], Vector, float] | None:
         """Return the entry of an input with the largest error, its line and its error."""
         size = self.sizes(name)
-        largest = np.argsort(-np.abs(self.gradient[name] * size), kind="stable")[:MOST_ENTRIES]
+        largest = np.argsort(-np.abs(self.gradient[name] * size), kind="stable")[:MAX_ENTRIES]
         lines = np.diag(size)[largest]
         error, doubt = self.errors(name, lines)
         error = np.where(doubt <= tolerance / 3, error, 0.0)
@@ -388,16 +391,21 @@ class _Case:
         """Return how many contacts of each pair of geoms bear a force, (worlds, steps, pairs)."""
         tables = self.sim.model.structure.tables
         worlds, pairs = len(roll.q), len(tables["pair_geom1"])
-        q, v = (a[:, :-1].reshape(-1, a.shape[-1]) for a in (roll.q, roll.v))
-        u = inputs["u"].reshape(len(q), -1)
+        parts = {"q": roll.q, "v": roll.v, "act": roll.act}
+        rows = worlds * self.steps
+        state = {name: a[:, :-1].reshape(rows, a.shape[-1]) for name, a in parts.items()}
+        state["u"] = inputs["u"].reshape(rows, roll.u.shape[-1])
         params: dict[str, ArrayLike] = {
             key: np.repeat(a, self.steps, axis=0) if a.ndim > self.inputs[key].ndim else a
             for key, a in inputs.items()
             if key not in STATES
         }
-        found = self.sim.contacts(q, v, u, params=params)
+        # a world beside this one may have left the finite numbers
+        bridge = bridge_of(self.sim)
+        point, _ = read_point("check_gradients()", bridge, state, params)
+        found = find_contacts(bridge, point)
         bears = np.abs(found.force).max(axis=2, initial=0) > 0
-        count = np.zeros((len(q), pairs), np.int64)
+        count = np.zeros((point.worlds, pairs), np.int64)
         for pair in range(pairs):
             same = found.geom1 == tables["pair_geom1"][pair]
             same &= found.geom2 == tables["pair_geom2"][pair]
@@ -415,6 +423,18 @@ class _Tally:
         self.worst: Where | None = None
         self.crossed: list[Where] = []
         self.missing: list[Where] = []
+
+    def draw(self, sim: Simulator, inputs: Inputs, draw: int, rng: np.random.Generator) -> None:
+        """Compare the gradient of a random loss with respect to all inputs of one draw."""
+        lengths, rows = (sim.model.nq, sim.model.nv, sim.model.na), len(inputs["u"]) + 1
+        bars = [rng.normal(size=(rows, n)) for n in lengths]
+        try:
+            case = _Case(sim, inputs, bars)
+        except WorldError as error:
+            self.missing.append(_reason(draw, error))
+            return
+        for name in inputs:
+            self.add(case, draw, name, rng)
 
     def add(self, case: _Case, draw: int, name: str, rng: np.random.Generator) -> None:
         """Compare the gradient of one input along random lines."""
@@ -477,7 +497,7 @@ def sizes(name: str, inputs: Mapping[str, Any]) -> Vector:
     if name == "body_inertia_products":
         least = np.asarray(inputs["body_inertia"]).min(axis=-1, keepdims=True)
         return 0.02 * np.broadcast_to(least, x.shape).reshape(-1)
-    return 0.1 * (flat if name in SIGNED else np.maximum(flat, 1e-2))
+    return 0.1 * (flat if name in KEEPS_SIGN else np.maximum(flat, 1e-2))
 
 
 def _lines(size: Vector, rng: np.random.Generator) -> Vector:

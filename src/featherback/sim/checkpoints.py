@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._checks import is_integer
 from featherback.errors import ParameterError
-from featherback.sim.inputs import is_whole
 
 Checkpoint = str | int
 
@@ -105,14 +105,14 @@ def plan(where: str, checkpoint: Checkpoint, steps: int, state_bytes: int) -> Sc
     """
     if checkpoint == "step":
         return Schedule.all(steps)
-    if is_whole(checkpoint) and int(checkpoint) >= 1:
+    if is_integer(checkpoint) and int(checkpoint) >= 1:
         unit = min(int(checkpoint), max(steps, 1))
         return Schedule(steps, unit, max(math.ceil(steps / unit) - 1, 0), False)
     match = _BYTES.fullmatch(checkpoint) if isinstance(checkpoint, str) else None
     if match is None:
         raise ParameterError(
             f'{where}: checkpoint is {reprlib.repr(checkpoint)}; it must be "step" (every state is '
-            'kept), a whole number k >= 1 (every k-th), or a budget such as "bytes:64MB", of at '
+            'kept), an integer k >= 1 (every k-th), or a budget such as "bytes:64MB", of at '
             "most 18 digits."
         )
     budget = int(match[1]) * _UNITS[match[2]]

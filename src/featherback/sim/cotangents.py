@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,10 @@ def read_cotangents(
     bars: list[Real | None] = []
     for name, value, like in zip(NAMES, given, views, strict=True):
         bars.append(None if value is None else _read(where, name, end, value, like))
-    rows = max((bar.shape[1] for bar in bars if bar is not None), default=0)
-    if not rows:
+    given_rows = [bar.shape[1] for bar in bars if bar is not None]
+    if not given_rows:
         return None
+    rows = max(given_rows)
     x_cot = np.zeros((path.worlds, rows, path.layout.nx), path.x.dtype)
     parts = (path.layout.q(x_cot), path.layout.v(x_cot), path.layout.act(x_cot))
     for part, bar in zip(parts, bars, strict=True):
@@ -43,6 +44,14 @@ def read_cotangents(
             # one row alone is that of the last state
             part[:, rows - bar.shape[1] :] = bar
     return x_cot
+
+
+def require_cotangent(where: str, given: Iterable[Any], names: str) -> None:
+    """Refuse a gradient of nothing."""
+    if all(bar is None for bar in given):
+        raise ParameterError(
+            f"{where}: no cotangent is given, and the gradient of nothing is zero; pass {names}."
+        )
 
 
 def _read(where: str, stem: str, end: str, value: Any, like: Real) -> Real:

@@ -9,9 +9,11 @@ import numpy as np
 
 from featherback._typing import Params, Real
 from featherback.sim.bridge import Bridge
+from featherback.sim.cotangents import require_cotangent
 from featherback.sim.rollout import Gradient, gradient_of
+from featherback.sim.run import take_step
 from featherback.sim.state import read_point
-from featherback.sim.status import Status, world_error
+from featherback.sim.status import Status, overflow_error, world_error
 
 # q, v, act and u as the caller gave them
 State = Mapping[str, Any]
@@ -51,6 +53,7 @@ def step_vjp(
         params: parameters that the caller gave, whose gradients come too.
     """
     where = "vjp()"
+    require_cotangent(where, cotangents.values(), "q_bar, v_bar or act_bar")
     point, bars = read_point(where, bridge, state, params, cotangents)
     names = ("q_bar", "v_bar", "act_bar")
     x_cot = bridge.layout.join((point.worlds,), *(bars.get(k) for k in names))[:, None]
@@ -65,7 +68,7 @@ def step_vjp(
 def linearize_step(bridge: Bridge, state: State, params: Params | None) -> tuple[Real, Real]:
     """Return the Jacobians A and B of one step; see `Simulator.linearize`."""
     where = "linearize()"
-    if params is None:
+    if params is None and all(x is None or type(x) is np.ndarray for x in state.values()):
         # one world whose arrays fit takes a short way; what goes wrong there is told below
         out: Any = bridge.linearize_one(state["q"], state["v"], state["act"], state["u"])
         if out is not None and not out[2]:
@@ -75,5 +78,12 @@ def linearize_step(bridge: Bridge, state: State, params: Params | None) -> tuple
     n = 2 * layout.nv + layout.na
     A = np.empty((point.worlds, n, n), layout.dtype)
     B = np.empty((point.worlds, n, layout.nu), layout.dtype)
-    bridge.linearize(point, A, B).require_ok(where)
+    found = bridge.linearize(point, A, B)
+    worlds = np.flatnonzero(found.status & np.uint32(Status.NONFINITE))
+    if len(worlds):
+        _, states = take_step(bridge, point)
+        worlds = worlds[(states.status[worlds] & np.uint32(Status.NONFINITE)) == 0]
+        if len(worlds):
+            raise overflow_error(where, "Jacobian", worlds, "it overflowed; take a smaller dt", 0)
+    found.require_ok(where)
     return A[point.one], B[point.one]

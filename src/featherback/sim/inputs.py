@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from featherback._checks import is_integer, shown
 from featherback._core import ParameterChecker, parameter_table
 from featherback._typing import Real
 from featherback.errors import ParameterError, ShapeError
@@ -18,20 +19,39 @@ from featherback.model import Model
 INERTIAS = tuple(p.name for p in parameter_table() if p.rule in ("moments", "products"))
 _EPSILON = float(np.finfo(np.float64).eps)
 
+# steps are counted in 32 bits
+MAX_STEPS = 2**31 - 1
+
 
 def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
     """Return `value` as a contiguous real array; refuse what is not numbers."""
     if value is None:
         raise ShapeError(f"{where}: {name} is None; expected real numbers ({dtype.name}).")
+    _check_framework(where, name, value)
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise ShapeError(f"{where}: {name} is not an array of numbers: {error}.") from error
+        reason = str(error).rstrip(".")
+        raise ShapeError(f"{where}: {name} is not an array of numbers: {reason}.") from error
     if array.dtype.kind not in "fiu":
         raise ShapeError(
             f"{where}: {name} has dtype {array.dtype}; expected real numbers ({dtype.name})."
         )
     return np.ascontiguousarray(array, dtype)
+
+
+def _check_framework(where: str, name: str, value: Any) -> None:
+    """Refuse arrays of a framework that follows them, since NumPy would cut its graph."""
+    if getattr(value, "requires_grad", False):
+        raise ShapeError(
+            f"{where}: {name} is a tensor that requires a gradient, which NumPy would lose; use "
+            f"the functions of featherback.torch, which keep it, or pass {name}.detach()."
+        )
+    if any(base.__module__ == "jax._src.core" for base in type(value).__mro__):
+        raise ShapeError(
+            f"{where}: {name} is traced by JAX and has no numbers yet; use the functions of "
+            "featherback.jax inside of jax.jit, jax.grad and jax.vmap."
+        )
 
 
 def require_finite(where: str, name: str, array: Real, hint: str = "give finite numbers") -> None:
@@ -74,19 +94,16 @@ def rows(where: str, name: str, array: Real, n: int, model: str) -> tuple[Real, 
     )
 
 
-def is_whole(value: Any) -> bool:
-    """Return whether a value is a whole number."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def check_steps(where: str, steps: Any, known: bool) -> int | None:
     """Return the number of steps; it may be None where the controls are `known` to say it."""
     if steps is None:
         if not known:
             raise ShapeError(f"{where}: neither u nor steps is given; pass one of them.")
         return None
-    if not is_whole(steps) or steps < 0:
-        raise ShapeError(f"{where}: steps is {steps!r}; it must be a whole number >= 0.")
+    if not is_integer(steps) or not 0 <= steps <= MAX_STEPS:
+        raise ShapeError(
+            f"{where}: steps is {shown(steps)}; it must be an integer from 0 to {MAX_STEPS}."
+        )
     return int(steps)
 
 
@@ -127,7 +144,7 @@ def pack_theta(
     where: str,
     model: Model,
     base: Mapping[str, Real],
-    params: dict[str, Any],
+    params: Mapping[str, Any],
     worlds: int | None,
 ) -> Real:
     """Return float64 (ntheta,) or (worlds, ntheta): the model's parameters with some replaced.

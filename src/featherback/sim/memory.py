@@ -43,7 +43,13 @@ def readable(count: float) -> str:
 
 
 def available() -> int | None:
-    """Return the bytes of memory that are free, or None where the system does not say."""
+    """Return the bytes of memory that this process can have, or None where nothing says it."""
+    known = [free for free in (_free(), _allowed()) if free is not None]
+    return min(known) if known else None
+
+
+def _free() -> int | None:
+    """Return the bytes that are free in the machine."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -54,7 +60,32 @@ def available() -> int | None:
     return None
 
 
+def _allowed() -> int | None:
+    """Return the bytes of addresses that the limit of this process (ulimit -v) leaves."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (ImportError, OSError):
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    return max(limit - pages * resource.getpagesize(), 0)
+
+
+WORKSPACE = "pass a smaller max_contacts, or fewer threads"
 CHECKPOINT = ', or keep fewer states, such as checkpoint="bytes:1GB"'
+
+
+def check_workspace(where: str, need: int) -> None:
+    """Raise MemoryError for a simulator whose workspace cannot fit."""
+    free = available() if need >= 10**8 else None
+    if free is not None and need > free:
+        raise MemoryError(
+            f"{where}: the workspace takes {readable(need)} and {readable(free)} of memory are "
+            f"free; {WORKSPACE}."
+        )
 
 
 def refuse_too_large(where: str, what: str, need: int, advice: str = CHECKPOINT) -> None:

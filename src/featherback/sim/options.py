@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from featherback._checks import check_integer, shown
 from featherback._core import OptionRow, Options, option_table
 from featherback.errors import ParameterError
 from featherback.model import Model
-from featherback.sim.inputs import is_whole
 
 T = TypeVar("T")
 
 DTYPES = ("float64", "float32")
+MAX_REAL = float(np.finfo(np.float64).max)
 MAX_THREADS = 256
 CHOSEN = {row.name: row for row in option_table() if row.kind != "fixed"}
 """The options that a caller may choose, by name."""
@@ -85,8 +86,25 @@ def _checked(where: str, row: OptionRow, value: Any) -> Any:
         check_choice(where, row.name, value, tuple(row.choices))
         return value
     if row.kind == "whole":
-        return check_integer(where, row.name, value, int(row.least), int(row.most))
+        return check_integer(where, row.name, value, minimum=int(row.least), maximum=int(row.most))
     return check_positive(where, row.name, value, zero=not row.open)
+
+
+def read_dtype(where: str, value: Any) -> np.dtype[Any]:
+    """Return float64 or float32 from its name, or from a dtype of NumPy, torch or JAX."""
+    name = value
+    if type(value).__module__ == "torch":
+        name = str(value).removeprefix("torch.")
+    elif not isinstance(value, str):
+        try:
+            name = np.dtype(value).name
+        except TypeError:
+            name = None
+    if value is None or name not in DTYPES:
+        raise ParameterError(
+            f"{where}: dtype is {shown(value)}; it must be one of {', '.join(DTYPES)}."
+        )
+    return np.dtype(name)
 
 
 def check_model(where: str, model: Any) -> None:
@@ -108,20 +126,9 @@ def check_choice(where: str, name: str, value: Any, allowed: tuple[str, ...]) ->
 
 def check_positive(where: str, name: str, value: Any, zero: bool = False) -> float:
     """Return a finite number > 0, or >= 0 where `zero` is allowed."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
-        value, bool
-    )
-    if not number or not np.isfinite(value):
-        raise ParameterError(f"{where}: {name} is {value!r}; it must be a finite number.")
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if not number or isinstance(value, bool) or not -MAX_REAL <= value <= MAX_REAL:
+        raise ParameterError(f"{where}: {name} is {shown(value)}; it must be a finite number.")
     if value < 0 or (value == 0 and not zero):
         raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
     return float(value)
-
-
-def check_integer(where: str, name: str, value: Any, minimum: int, maximum: int) -> int:
-    """Return an integer within bounds."""
-    if not is_whole(value) or not minimum <= value <= maximum:
-        raise ParameterError(
-            f"{where}: {name} is {value!r}; it must be a whole number from {minimum} to {maximum}."
-        )
-    return int(value)

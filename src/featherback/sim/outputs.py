@@ -1,13 +1,14 @@
 """What a model tells besides its motion: poses and dynamics, and the gradients of these.
 
-All outputs stand in one table, `OUTPUTS`; `evaluate` and `evaluate_vjp` read it.
+All outputs stand in one table, `OUTPUTS`, made from the core's; `evaluate` and `evaluate_vjp` read
+it. An output that is added to the core is one of it by itself.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,10 +17,13 @@ from featherback._core import output_table
 from featherback._typing import Params, Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
-from featherback.sim.bridge import Bridge
+from featherback.sim.cotangents import require_cotangent
 from featherback.sim.inputs import as_real, named_arrays, require_finite, unpack_theta
 from featherback.sim.state import read_rows
 from featherback.sim.status import overflow_error
+
+if TYPE_CHECKING:
+    from featherback.sim.bridge import Bridge
 
 ZERO = "give finite numbers, and zero where the loss does not depend on the output"
 LOOK = (
@@ -51,7 +55,7 @@ class OutputGradient:
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a state.
+    """One output of a state, as callers see it.
 
     Attributes:
         job: what the core computes.
@@ -152,6 +156,7 @@ def evaluate_vjp(
     theta, given = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
     cotangents = dict(zip(output.bars, arrays[count:], strict=True))
+    require_cotangent(where, cotangents.values(), " or ".join(cotangents))
     y_bar = _read_cotangents(where, bridge, output, cotangents, (worlds, batched))
     bars = {key: np.zeros_like(a) for key, a in named.items()}
     theta_bar = bridge.theta_bar(worlds) if given else None

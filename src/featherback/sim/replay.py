@@ -24,6 +24,8 @@ Cotangents = Callable[[int, Real], "Real | None"]
 
 GREW = "it overflowed on the way back; take fewer steps, or see where it grows with diagnose()"
 
+OVERFLOWED = "it overflowed on its way; take a shorter direction, or fewer steps"
+
 
 @dataclass(frozen=True)
 class Bars:
@@ -180,8 +182,20 @@ class Replay:
         if start is not None:
             x_dot[:, 0] = start
         found = self.bridge.jvp(self.path, x_dot, du, dtheta)
+        self._require_finite_tangents(where, found)
         found.require_ok(where, self.path.first_step)
         return x_dot
+
+    def _require_finite_tangents(self, where: str, found: WorldStatus) -> None:
+        """Tell a tangent that overflowed from a state that did."""
+        path = self.path
+        worlds = np.flatnonzero(found.status & np.uint32(Status.NONFINITE))
+        if not len(worlds):
+            return
+        _, states = self.bridge.states(path.x[:, 0], path.u, path.steps, path.theta)
+        worlds = worlds[(states.status[worlds] & np.uint32(Status.NONFINITE)) == 0]
+        if len(worlds):
+            raise overflow_error(where, "tangent", worlds, OVERFLOWED, found.step[worlds])
 
     def hvp(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
-from featherback.sim.cotangents import ask_function, place_rows, read_cotangents
+from featherback.sim.cotangents import (
+    ask_function,
+    place_rows,
+    read_cotangents,
+    require_cotangent,
+)
 from featherback.sim.diagnosis import Diagnosis, diagnose
 from featherback.sim.directions import array_direction
 from featherback.sim.replay import Bars, Cotangents, Replay, require_finite_states
@@ -63,7 +68,7 @@ def gradient_of(layout: StateLayout, bars: Bars, u: Real, one: Any) -> Gradient:
     return Gradient(q, v, act, u[one], bars.params, *counts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rollout:
     """A trajectory. The leading world axis is there only if the input had one.
 
@@ -85,7 +90,7 @@ class Rollout:
     residual: Real
     sweeps: Real
     dt: float | Real
-    replay: Replay = field(repr=False)
+    replay: Replay
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
@@ -94,6 +99,13 @@ class Rollout:
         for array in (*own, path.x, path.u):
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        """Return the model's name, the sizes, and whether all worlds are OK."""
+        path = self.replay.path
+        worlds = f"{path.worlds} worlds, " if path.batched else ""
+        verdict = "ok" if self.ok else "NOT OK"
+        return f'Rollout("{path.layout.model}", {worlds}{path.steps} steps, {verdict})'
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take what was pickled, read-only as it was."""
@@ -260,6 +272,8 @@ class Rollout:
         where = "hessian_vector_product()"
         path = self.replay.path
         start, du, dtheta = self._direction(where, direction, dact, dparams)
+        given = (q_bar, v_bar, act_bar, q_bar_dot, v_bar_dot, act_bar_dot)
+        require_cotangent(where, given, "q_bar, v_bar or act_bar")
         x_dot = self.replay.jvp(where, start, du, dtheta)
         bars = (
             read_cotangents(where, path, (q_bar, v_bar, act_bar)),
@@ -312,6 +326,7 @@ class Rollout:
                     f"{where}: both cotangents and q_bar or v_bar are given; pass one of them."
                 )
             return ask_function(where, path, function)
+        require_cotangent(where, bars, "q_bar, v_bar, act_bar or cotangents")
         x_cot = read_cotangents(where, path, bars)
         if path.schedule.keeps_all:
             return lambda first, x: x_cot

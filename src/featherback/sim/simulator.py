@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from featherback._checks import check_integer
 from featherback._core import isa
 from featherback._typing import Params, Real
 from featherback.model import Model
@@ -16,16 +17,14 @@ from featherback.sim.bridge import Bridge
 from featherback.sim.checkpoints import Checkpoint, plan
 from featherback.sim.contacts import Contacts, find_contacts
 from featherback.sim.derivatives import linearize_step, step_jvp, step_vjp
-from featherback.sim.inputs import named_arrays, pack_theta
+from featherback.sim.inputs import MAX_STEPS, named_arrays, pack_theta
 from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.options import (
-    DTYPES,
     MAX_THREADS,
     Options,
-    check_choice,
-    check_integer,
     check_model,
     check_positive,
+    read_dtype,
     read_options,
     shown_options,
 )
@@ -33,12 +32,15 @@ from featherback.sim.outputs import OutputGradient, evaluate, evaluate_vjp
 from featherback.sim.progress import progress_bar
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.run import roll_out, take_step
-from featherback.sim.state import read_point, read_start
+from featherback.sim.state import check_step_controls, read_point, read_start
+from featherback.sim.status import Status
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from featherback.sim.arguments import Arguments
+
+_ARRAY, _NONFINITE = np.ndarray, int(Status.NONFINITE)
 
 
 @shown_options
@@ -48,7 +50,7 @@ class Simulator:
     Args:
         model: what `featherback.load` or `featherback.models` returned.
         dt: step [s]; the model's own when None.
-        dtype: "float64" or "float32".
+        dtype: "float64" or "float32", or such a dtype of NumPy, torch or JAX.
         threads: worker threads for batches, at most 256.
         params: parameters that replace the model's, by name.
         options: numerical options, each a keyword of its own; None stands for the default.
@@ -59,7 +61,7 @@ class Simulator:
         model: Model,
         *,
         dt: float | None = None,
-        dtype: Literal["float64", "float32"] = "float64",
+        dtype: Literal["float64", "float32"] | Any = "float64",
         threads: int = 1,
         params: Params | None = None,
         **options: Unpack[Arguments],
@@ -67,14 +69,14 @@ class Simulator:
         """Build the engine; see the class."""
         where = "Simulator()"
         check_model(where, model)
-        check_choice(where, "dtype", dtype, DTYPES)
-        chosen = read_options(where, model, dtype, options)
-        threads = check_integer(where, "threads", threads, 1, MAX_THREADS)
+        real = read_dtype(where, dtype)
+        chosen = read_options(where, model, real.name, options)
+        threads = check_integer(where, "threads", threads, maximum=MAX_THREADS)
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
-        theta = pack_theta(where, model, dict(model.structure.params), changed, None)
-        self._attach(Bridge(model, chosen, np.dtype(dtype), threads, theta))
+        theta = pack_theta(where, model, model.structure.params, changed, None)
+        self._attach(Bridge(model, chosen, real, threads, theta))
 
     def _attach(self, bridge: Bridge) -> None:
         """Take the engine."""
@@ -135,7 +137,8 @@ class Simulator:
         *,
         act: ArrayLike | None = None,
         params: Params | None = None,
-    ) -> tuple[Real, ...]:
+        return_status: bool = False,
+    ) -> tuple[Any, ...]:
         """Advance by one step.
 
         Args:
@@ -144,20 +147,32 @@ class Simulator:
             u: real[(worlds,) nu], control; zero when None.
             act: real[(worlds,) na], activation of actuators; zero when None.
             params: parameters that replace the simulator's in this call.
+            return_status: append the status.
 
         Returns:
-            The next q and v, and act where the model has activations. A world that goes wrong
-            holds what it computed; `rollout` says why.
+            The next q and v, and act where the model has activations; then, if asked for, the
+            status, uint32[worlds] or a scalar: bits of `Status` that say what went wrong in a
+            world, which holds what it computed.
+
+        Raises:
+            ParameterError: where a state or control holds a NaN or infinity, or a quaternion of
+                length zero.
+            ShapeError: where an array has a wrong shape, or u has a world axis and no state has.
         """
-        if params is None:
-            out: Any = self._step_one(q, v, act, u)
-            if out is not None:
-                return out[:-1]
-        where = "step()"
-        state = {"q": q, "v": v, "act": act, "u": u}
-        point, _ = read_point(where, self._bridge, state, params)
-        x, _ = take_step(self._bridge, point)
-        return tuple(part.copy() for part in self._bridge.layout.parts(x[point.one]))
+        if params is None and type(q) is type(v) is _ARRAY and (u is None or type(u) is _ARRAY):
+            try:
+                out: Any = self._step_one(q, v, act, u)
+            except MemoryError as error:
+                raise self._bridge.memory_error() from error
+            # a state that is not finite may be the caller's, which is refused below
+            if out is not None and not out[-1] & _NONFINITE:
+                return (*out[:-1], np.uint32(out[-1])) if return_status else out[:-1]
+        bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u}
+        point, _ = read_point("step()", bridge, state, params, finite=True)
+        check_step_controls("step()", point, q, v, act)
+        x, found = take_step(bridge, point)
+        parts = tuple(part.copy() for part in bridge.layout.parts(x[point.one]))
+        return (*parts, found.status[point.one]) if return_status else parts
 
     def rollout(
         self,
@@ -181,7 +196,7 @@ class Simulator:
             act: real[(worlds,) na], initial activation of actuators; zero when None.
             steps: number of steps; needed when u does not say it.
             params: parameters that replace the simulator's in this call.
-            checkpoint: which states are kept. "step": all of them; a whole number k: every k-th;
+            checkpoint: which states are kept. "step": all of them; an integer k: every k-th;
                 "bytes:N", N a number of bytes or with kB, MB, GB: as many as fit, with the tape of
                 the backward pass. What is not kept is computed again by `Rollout.vjp`, with the
                 same bits.
@@ -209,8 +224,8 @@ class Simulator:
             checkpoint: as for `rollout`.
         """
         where, layout = "memory()", self._bridge.layout
-        steps = check_integer(where, "steps", steps, 0, 10**15)
-        worlds = check_integer(where, "worlds", worlds, 0, 10**12)
+        steps = check_integer(where, "steps", steps, minimum=0, maximum=MAX_STEPS)
+        worlds = check_integer(where, "worlds", worlds, minimum=0, maximum=10**12)
         state = layout.nx * self.dtype.itemsize * worlds
         return Memory(
             states=plan(where, checkpoint, steps, state).states * state,
@@ -337,9 +352,12 @@ class Simulator:
         act: ArrayLike | None = None,
         params: Params | None = None,
     ) -> Contacts:
-        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps."""
+        """Return the contacts that the step from (q, v, u) sees, with their forces and gaps.
+
+        Args are those of `step`, and so is what it refuses.
+        """
         state = {"q": q, "v": v, "act": act, "u": u}
-        point, _ = read_point("contacts()", self._bridge, state, params)
+        point, _ = read_point("contacts()", self._bridge, state, params, finite=True)
         return find_contacts(self._bridge, point)
 
     def output(

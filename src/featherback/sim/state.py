@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from featherback._typing import Params, Real
-from featherback.errors import ShapeError
+from featherback.errors import ParameterError, ShapeError
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.inputs import (
     as_real,
@@ -45,6 +45,7 @@ class StateLayout:
         na: length of act.
         nu: length of a control.
         dtype: number type of all arrays.
+        quaternions: entries of q at which a quaternion starts.
     """
 
     model: str
@@ -53,6 +54,7 @@ class StateLayout:
     na: int
     nu: int
     dtype: np.dtype[Any]
+    quaternions: tuple[int, ...] = ()
 
     @property
     def nx(self) -> int:
@@ -101,14 +103,17 @@ class Arguments(NamedTuple):
     batched: bool
 
 
-def read_rows(where: str, layout: StateLayout, given: Mapping[str, Any]) -> Arguments:
+def read_rows(
+    where: str, layout: StateLayout, given: Mapping[str, Any], *, finite: bool = False
+) -> Arguments:
     """Check named inputs, each (n,) or (worlds, n), and give all of them the same worlds.
 
     Args:
         where: the call, for messages.
         layout: says how long each of them is.
-        given: inputs by name. None for u or act is zero, other directions and cotangents may be
-            None; these must be finite, whereas a state may hold anything.
+        given: inputs by name. None for u or act is zero; directions and cotangents may be None.
+        finite: refuse a state or control that is not finite, and quaternions without a length;
+            directions and cotangents must always be finite.
     """
     named: dict[str, tuple[Real, bool]] = {}
     for name, value in given.items():
@@ -119,9 +124,29 @@ def read_rows(where: str, layout: StateLayout, given: Mapping[str, Any]) -> Argu
             continue
         array = as_real(where, name, value, layout.dtype)
         named[name] = rows(where, name, array, n, layout.model)
-        if name not in REQUIRED and name not in FILLED:
+        if finite or (name not in REQUIRED and name not in FILLED):
             require_finite(where, name, array)
+        if finite and name == "q":
+            _check_quaternions(where, layout, array)
     return Arguments(*broadcast_worlds(where, named))
+
+
+def _check_quaternions(where: str, layout: StateLayout, q: Real) -> None:
+    """Refuse quaternions that cannot be normalized in the number type of the engine."""
+    limits = np.finfo(layout.dtype)
+    for first in layout.quaternions:
+        four = q[..., first : first + 4]
+        with np.errstate(over="ignore", under="ignore"):
+            square = np.square(four).sum(axis=-1)
+        bad = (square < limits.tiny) | (square > limits.max)
+        if bad.any():
+            index = tuple(int(i) for i in np.argwhere(bad)[0])
+            length = np.linalg.norm(four[index].astype(np.longdouble))
+            entry = ", ".join([*map(str, index), f"{first}:{first + 4}"])
+            raise ParameterError(
+                f"{where}: q[{entry}] is a quaternion of length {length:.3g}; give it a length of "
+                "about 1."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +202,8 @@ def read_point(
     state: Mapping[str, Any],
     params: Params | None,
     more: Mapping[str, Any] | None = None,
+    *,
+    finite: bool = False,
 ) -> tuple[Point, dict[str, Real]]:
     """Check the inputs of a step; return where it starts, and directions or cotangents.
 
@@ -186,15 +213,25 @@ def read_point(
         state: q, v, act and u, each as the caller gave it.
         params: parameters that the caller gave.
         more: directions (dq, ...) or cotangents (q_bar, ...); None where there is none.
+        finite: refuse a state that is not finite.
     """
     layout = bridge.layout
-    named, batched = read_rows(where, layout, {**state, **(more or {})})
+    named, batched = read_rows(where, layout, {**state, **(more or {})}, finite=finite)
     worlds = len(named["q"])
     theta, given = bridge.read_params(where, params, worlds if batched else None)
     x = layout.join((worlds,), named["q"], named["v"], named["act"])
     u = named["u"] if layout.nu else None
     rest = {name: array for name, array in named.items() if name in (more or {})}
     return Point(layout, x, u, theta, given, batched), rest
+
+
+def check_step_controls(where: str, point: Point, *state: Any) -> None:
+    """Refuse controls of many worlds, or of many steps, for the one state of a step."""
+    if point.batched and all(part is None or np.ndim(part) < 2 for part in state):
+        raise ShapeError(
+            f"{where}: u has shape {(point.worlds, point.layout.nu)} and the state has no world "
+            "axis; give one control, a state of each world, or call rollout() for many steps."
+        )
 
 
 def read_start(

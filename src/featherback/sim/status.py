@@ -63,7 +63,9 @@ def world_error(
     )
 
 
-def overflow_error(where: str, what: str, worlds: NDArray[np.int64], hint: str) -> WorldError:
+def overflow_error(
+    where: str, what: str, worlds: NDArray[np.int64], hint: str, step: Ints | int = -1
+) -> WorldError:
     """Return the error for a derivative that overflowed.
 
     Args:
@@ -71,8 +73,8 @@ def overflow_error(where: str, what: str, worlds: NDArray[np.int64], hint: str) 
         what: the derivative, such as "gradient".
         worlds: those in which it did.
         hint: what to do.
+        step: int32[worlds], where it is known.
     """
     more = f" and {len(worlds) - 1} more worlds" if len(worlds) > 1 else ""
-    return WorldError(
-        f"{where}: the {what} of world {worlds[0]}{more} is not finite: {hint}.", world=worlds
-    )
+    text = f"{where}: the {what} of world {worlds[0]}{more} is not finite: {hint}."
+    return WorldError(text, world=worlds, step=step)

@@ -9,20 +9,24 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from featherback._checks import is_integer
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
-from featherback.sim.bridge import is_whole, refuse_too_large
+from featherback.sim.bridge import refuse_too_large
 from featherback.torch import ops
-from featherback.torch.again import run_again
 from featherback.torch.inputs import (
     check_simulator,
     check_state,
     check_tensor,
+    join_state,
     pack_params,
     same_worlds,
+    split_state,
+    state_parts,
 )
 from featherback.torch.loop import Loop, Policy
-from featherback.torch.rollout import Params, Trajectory, spread
+from featherback.torch.recompute import run_recomputed
+from featherback.torch.rollout import Params, Trajectory
 
 WHERE = ops.WHERE[ops.LOOP]
 MEMORY = ("states", "checkpoint", "graph")
@@ -36,17 +40,19 @@ class ClosedLoop(NamedTuple):
         v: real[(worlds,) steps + 1, nv].
         u: real[(worlds,) steps, nu], what the policy answered.
         flags: int32[(worlds,) 2], `status` and `status_step`.
+        act: real[(worlds,) steps + 1, na], activations of the actuators that have one.
     """
 
     q: Tensor
     v: Tensor
     u: Tensor
     flags: Tensor
+    act: Tensor
 
     @property
     def trajectory(self) -> Trajectory:
         """The states, with the status of each world."""
-        return Trajectory(self.q, self.v, self.flags)
+        return Trajectory(self.q, self.v, self.flags, self.act)
 
 
 def closed_loop(
@@ -60,6 +66,7 @@ def closed_loop(
     memory: Literal["states", "checkpoint", "graph"] = "states",
     weights: Iterable[Tensor] | None = None,
     segment: int | None = None,
+    act: Tensor | None = None,
 ) -> ClosedLoop:
     """Advance by many steps with u = policy(q, v, t), and keep every state.
 
@@ -74,8 +81,8 @@ def closed_loop(
 
     Args:
         sim: the simulator, whose number type all tensors have.
-        policy: called with q real[(worlds,) nq], v real[(worlds,) nv] and the number of the step;
-            returns u real[(worlds,) nu].
+        policy: called with q real[(worlds,) nq], v real[(worlds,) nv], act real[(worlds,) na] where
+            the model has activations, and the number of the step; returns u real[(worlds,) nu].
         q: real[(worlds,) nq], initial configuration.
         v: real[(worlds,) nv], initial velocity.
         steps: number of steps, at least 1.
@@ -84,6 +91,7 @@ def closed_loop(
         weights: tensors the policy depends on, unless memory="graph"; None for the parameters of
             a `torch.nn.Module`. A policy that depends on others is refused.
         segment: steps between two checkpoints; None for the root of their number.
+        act: real[(worlds,) na], initial activation; zero when None.
 
     Raises:
         ShapeError: where a tensor has another shape, number type or device.
@@ -93,22 +101,26 @@ def closed_loop(
             numbers.
     """
     known = check_simulator(WHERE, sim)
-    count = same_worlds(WHERE, check_state(WHERE, q, v, known))
+    parts, worlds = check_state(WHERE, known, q, v, act)
+    count = same_worlds(WHERE, worlds)
     _check_options(policy, steps, memory, segment)
-    state = (known.nq + known.nv + known.nu) * q.element_size() * (count or 1)
+    state = (known.nq + known.nv + known.na + known.nu) * q.element_size() * (count or 1)
     refuse_too_large(WHERE, "states", (steps + 1) * state, advice="")
     names, *packs = pack_params(WHERE, params, sim, count)
-    q, v = spread(q, v, count)
+    start = join_state(parts, count)
 
-    def checked(q: Tensor, v: Tensor, t: int) -> Tensor:
-        return _check_control(policy(q, v, t), known.nu, known.dtype, count)
+    def checked(x: Tensor, t: int) -> Tensor:
+        return _check_control(policy(*state_parts(known, x), t), known.nu, known.dtype, count)
 
     loop = Loop(sim, checked, names)
     if memory == "graph":
-        return ClosedLoop(*loop.whole(steps, q, v, *packs))
-    length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
-    given = _list_weights(policy, weights)
-    return ClosedLoop(*run_again(loop, int(steps), int(length), (q, v, *packs), given))
+        x, u, flags = loop.whole(steps, start, *packs)
+    else:
+        length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
+        given = _list_weights(policy, weights)
+        x, u, flags = run_recomputed(loop, int(steps), int(length), (start, *packs), given)
+    q, v, act = split_state(known, x)
+    return ClosedLoop(q, v, u, flags, act)
 
 
 def _list_weights(policy: Any, weights: Any) -> tuple[Tensor, ...]:
@@ -138,7 +150,7 @@ def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
             "torch.nn.Module that is called with q, v and the number of the step."
         )
     for name, value in (("steps", steps), ("segment", segment)):
-        whole = is_whole(value) and value > 0
+        whole = is_integer(value) and value > 0
         if not whole and not (name == "segment" and value is None):
             raise ParameterError(f"{WHERE}: {name} is {value!r}; it must be a whole number >= 1.")
     if memory not in MEMORY:

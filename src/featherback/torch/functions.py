@@ -7,7 +7,7 @@ its gradient, since it loses that of a node inside of a transformation.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,27 +25,26 @@ NO_THIRD = (
 
 
 def roll(
-    sim: Simulator, names: str, kind: int, q: Tensor, v: Tensor, u: Tensor, *packs: Tensor | None
-) -> Any:
-    """Return states of q, states of v and flags, as nodes of the graph that is being recorded.
+    sim: Simulator, names: str, kind: int, x: Tensor, u: Tensor, *packs: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return states and flags, as nodes of the graph that is being recorded.
 
     Args:
         sim: the simulator; the graph keeps it alive.
         names: names of the parameters, as in `featherback.torch.ops`.
         kind: of the rollout, as in `featherback.torch.ops`.
-        q: real[(worlds,) nq].
-        v: real[(worlds,) nv].
+        x: real[(worlds,) nx].
         u: real[(worlds,) (steps,) nu].
         packs: parameters, shared and own.
     """
     if torch.compiler.is_compiling():
-        return ops.rollout_traced(bridge_of(sim).signature.handle, names, kind, q, v, u, *packs)
+        return ops.rollout_traced(bridge_of(sim).signature.handle, names, kind, x, u, *packs)
     # torch has no public way to ask this
     if torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
-        return _FeatherbackTransformed.apply(sim, names, kind, q, v, u, *packs)
-    if not _recorded(q, v, u, *packs):
-        return ops.rollout(bridge_of(sim).signature.handle, names, kind, q, v, u, *packs)
-    return _FeatherbackRollout.apply(sim, names, kind, q, v, u, *packs)
+        return _FeatherbackTransformed.apply(sim, names, kind, x, u, *packs)
+    if not _recorded(x, u, *packs):
+        return ops.rollout(bridge_of(sim).signature.handle, names, kind, x, u, *packs)
+    return _FeatherbackRollout.apply(sim, names, kind, x, u, *packs)
 
 
 def _recorded(*tensors: Tensor | None) -> bool:
@@ -60,15 +59,34 @@ def _dual_level() -> bool:
     return forward_ad._current_level >= 0  # pyright: ignore[reportPrivateUsage]
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> tuple[Any, ...]:
+class Kept(NamedTuple):
+    """What a node keeps: what a derivative takes, and the state that the rollout started from."""
+
+    states: Tensor
+    u: Tensor
+    flags: Tensor
+    shared: Tensor | None
+    own: Tensor | None
+    x: Tensor
+
+    @property
+    def taken(self) -> tuple[Any, ...]:
+        """What an operator takes of it."""
+        return self[:-1]
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs of the rollout."""
+        return self.x, self.u, self.shared, self.own
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Kept:
     """Keep the states, those of a single step being its inputs; return what was kept."""
-    sim, names, kind, q, v, u, shared, own = inputs
+    sim, names, kind, x, u, shared, own = inputs
     ctx.sim, ctx.names, ctx.kind = sim, names, kind
     ctx.set_materialize_grads(False)
-    states_q, states_v, flags = output
-    if kind:
-        states_q, states_v = q, v
-    kept = (states_q, states_v, u, flags, shared, own, q, v)
+    states, flags = output
+    kept = Kept(x if kind else states, u, flags, shared, own, x)
     ctx.save_for_backward(*kept)
     return kept
 
@@ -79,22 +97,27 @@ def _head(ctx: Any) -> tuple[str, str, int]:
     return handle, ctx.names, ctx.kind
 
 
-def _pull(ctx: Any, q_bar: Tensor | None, v_bar: Tensor | None, *_: Any) -> tuple[Any, ...]:
+def _pull(ctx: Any, x_bar: Tensor | None, *_: Any) -> tuple[Any, ...]:
     """Return the derivatives of the loss with respect to the inputs of a node."""
-    *kept, q, v = ctx.saved_tensors
-    q_bar = torch.zeros_like(kept[0]) if q_bar is None else q_bar
-    v_bar = torch.zeros_like(kept[1]) if v_bar is None else v_bar
+    kept = Kept(*ctx.saved_tensors)
+    x_bar = torch.zeros_like(kept.states) if x_bar is None else x_bar
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        found = _Pulled.apply(*_head(ctx), *kept, q, v, q_bar, v_bar)
+        found = _Pulled.apply(*_head(ctx), *kept, x_bar)
     else:
-        found = ops.rollout_vjp(*_head(ctx), *kept, q_bar, v_bar)
-    return None, None, None, *_where_given(found, kept[4:6])
+        found = ops.rollout_vjp(*_head(ctx), *kept.taken, x_bar)
+    return None, None, None, *_where_given(found, kept)
 
 
-def _where_given(bars: Any, packs: Any) -> tuple[Any, ...]:
+def _where_given(bars: Any, kept: Kept) -> tuple[Any, ...]:
     """Return derivatives with respect to inputs, None for parameters that were not given."""
-    *most, shared, own = bars
-    return (*most, None if packs[0] is None else shared, None if packs[1] is None else own)
+    x, u, shared, own = bars
+    return x, u, None if kept.shared is None else shared, None if kept.own is None else own
+
+
+def _of_kept(bars: Any, kept: Kept) -> tuple[Any, ...]:
+    """Return derivatives with respect to what a derivative takes: head, then what was kept."""
+    x, u, shared, own = _where_given(bars, kept)
+    return *(None,) * 3, *Kept(states=None, u=u, flags=None, shared=shared, own=own, x=x)  # pyright: ignore[reportArgumentType]
 
 
 def _dots(like: Any, dots: Any) -> list[Any]:
@@ -107,9 +130,9 @@ def _dots(like: Any, dots: Any) -> list[Any]:
 
 def _push(ctx: Any, *dots: Any) -> tuple[Any, ...]:
     """Return the derivatives of the outputs of a node along directions in its inputs."""
-    *kept, q, v = ctx.saved_tensors
-    along = _dots((q, v, kept[2], *kept[4:6]), dots[3:])
-    return *_Pushed.apply(*_head(ctx), *kept, q, v, *along), None
+    kept = Kept(*ctx.saved_tensors)
+    along = _dots(kept.inputs, dots[3:])
+    return _Pushed.apply(*_head(ctx), *kept, *along), None
 
 
 class _FeatherbackRollout(Function):
@@ -118,7 +141,7 @@ class _FeatherbackRollout(Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = ops.rollout(bridge_of(inputs[0]).signature.handle, *inputs[1:])
-        ctx.mark_non_differentiable(output[2])
+        ctx.mark_non_differentiable(output[1])
         kept = _keep(ctx, inputs, output)
         if _dual_level():
             ctx.save_for_forward(*kept)
@@ -144,7 +167,7 @@ class _FeatherbackTransformed(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(output[2])
+        ctx.mark_non_differentiable(output[1])
         ctx.save_for_forward(*_keep(ctx, inputs, output))
 
     @staticmethod
@@ -172,30 +195,35 @@ class _Derivative(Function):
         ctx.save_for_forward(*inputs[3:])
 
 
+def _parted(tensors: Any) -> tuple[Kept, Any]:
+    """Return what a node kept, and what follows it."""
+    count = len(Kept._fields)
+    return Kept(*tensors[:count]), tensors[count:]
+
+
 class _Pulled(_Derivative):
     """A gradient g(x, b) = J(x)^T b: along w, its derivative is H(b) w, and b has J(x) w."""
 
     @staticmethod
     def forward(*inputs: Any) -> Any:
-        return ops.rollout_vjp(*inputs[:9], *inputs[11:])
+        kept, (x_bar,) = _parted(inputs[3:])
+        return ops.rollout_vjp(*inputs[:3], *kept.taken, x_bar)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        *kept, q, v, q_bar, v_bar = ctx.saved_tensors
-        w = _dots((q, v, kept[2], *kept[4:6]), grad_outputs)
-        none = torch.zeros_like(q_bar), torch.zeros_like(v_bar)
-        bars = _Last.apply("hvp", *ctx.head, *kept, q_bar, v_bar, *w, *none)
-        pushed = _Last.apply("jvp", *ctx.head, *kept, *w)
-        q_more, v_more, u_more, shared, own = _where_given(bars, kept[4:6])
-        return *(None,) * 5, u_more, None, shared, own, q_more, v_more, *pushed
+        kept, (x_bar,) = _parted(ctx.saved_tensors)
+        w = _dots(kept.inputs, grad_outputs)
+        bars = _Last.apply("hvp", *ctx.head, *kept.taken, x_bar, *w, torch.zeros_like(x_bar))
+        pushed = _Last.apply("jvp", *ctx.head, *kept.taken, *w)
+        return *_of_kept(bars, kept), pushed
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        *kept, q, v, q_bar, v_bar = ctx.saved_tensors
-        _, _, du, _, dshared, down, dq, dv, dq_bar, dv_bar = grad_inputs[3:]
-        along = _dots((q, v, kept[2], *kept[4:6]), (dq, dv, du, dshared, down))
-        bars = _dots((q_bar, v_bar), (dq_bar, dv_bar))
-        return _Last.apply("hvp", *ctx.head, *kept, q_bar, v_bar, *along, *bars)
+        kept, (x_bar,) = _parted(ctx.saved_tensors)
+        dots, (dx_bar,) = _parted(grad_inputs[3:])
+        along = _dots(kept.inputs, dots.inputs)
+        (bar,) = _dots((x_bar,), (dx_bar,))
+        return _Last.apply("hvp", *ctx.head, *kept.taken, x_bar, *along, bar)
 
 
 class _Pushed(_Derivative):
@@ -203,18 +231,17 @@ class _Pushed(_Derivative):
 
     @staticmethod
     def forward(*inputs: Any) -> Any:
-        return ops.rollout_jvp(*inputs[:9], *inputs[11:])
+        kept, along = _parted(inputs[3:])
+        return ops.rollout_jvp(*inputs[:3], *kept.taken, *along)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        kept, w = ctx.saved_tensors[:6], ctx.saved_tensors[8:]
-        bars = _dots(kept[:2], grad_outputs)
-        none = torch.zeros_like(kept[0]), torch.zeros_like(kept[1])
-        curved = _Last.apply("hvp", *ctx.head, *kept, *bars, *w, *none)
-        pulled = _Last.apply("vjp", *ctx.head, *kept, *bars)
-        q_more, v_more, u_more, shared, own = _where_given(curved, kept[4:6])
-        given = _where_given(pulled, kept[4:6])
-        return *(None,) * 5, u_more, None, shared, own, q_more, v_more, *given
+        kept, w = _parted(ctx.saved_tensors)
+        (bar,) = _dots((kept.states,), grad_outputs)
+        none = torch.zeros_like(kept.states)
+        curved = _Last.apply("hvp", *ctx.head, *kept.taken, bar, *w, none)
+        pulled = _Last.apply("vjp", *ctx.head, *kept.taken, bar)
+        return *_of_kept(curved, kept), *_where_given(pulled, kept)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:

@@ -121,14 +121,38 @@ def check_rows(where: str, name: str, x: Tensor, n: int, model: str) -> int | No
     return x.shape[0]
 
 
-def check_state(where: str, q: Any, v: Any, known: Signature) -> dict[str, int | None]:
-    """Refuse what is no state; return the number of worlds of q and v."""
-    check_tensor(where, "q", q, known.dtype)
-    check_tensor(where, "v", v, known.dtype)
-    return {
-        "q": check_rows(where, "q", q, known.nq, known.model),
-        "v": check_rows(where, "v", v, known.nv, known.model),
+def check_state(
+    where: str, known: Signature, q: Any, v: Any, act: Any
+) -> tuple[dict[str, Tensor], dict[str, int | None]]:
+    """Refuse what is no state; return its parts by name, and their numbers of worlds."""
+    parts = {"q": q, "v": v}
+    if known.na or act is not None:
+        parts["act"] = q.new_zeros(known.na) if act is None else act
+    lengths = {"q": known.nq, "v": known.nv, "act": known.na}
+    for name, x in parts.items():
+        check_tensor(where, name, x, known.dtype)
+    worlds = {
+        name: check_rows(where, name, x, lengths[name], known.model) for name, x in parts.items()
     }
+    return parts, worlds
+
+
+def join_state(parts: dict[str, Tensor], worlds: int | None) -> Tensor:
+    """Return flat states x = (q, v, act), with a world axis where anything has one."""
+    lead = () if worlds is None else (worlds,)
+    return torch.cat([x.expand(*lead, x.shape[-1]) for x in parts.values()], -1)
+
+
+def split_state(known: Signature, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return q, v and act of flat states."""
+    first, second = known.nq, known.nq + known.nv
+    return x[..., :first], x[..., first:second], x[..., second:]
+
+
+def state_parts(known: Signature, x: Tensor) -> tuple[Tensor, ...]:
+    """Return q and v of flat states, and act where the model has activations."""
+    parts = split_state(known, x)
+    return parts if known.na else parts[:2]
 
 
 def same_worlds(where: str, counts: dict[str, int | None]) -> int | None:

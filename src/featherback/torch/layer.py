@@ -69,14 +69,22 @@ class SimulatorLayer(torch.nn.Module):
         return {name: getattr(self, name) for name in self._names}
 
     def forward(
-        self, q: Tensor, v: Tensor, u: Tensor | None = None, *, steps: int | None = None
+        self,
+        q: Tensor,
+        v: Tensor,
+        u: Tensor | None = None,
+        *,
+        steps: int | None = None,
+        act: Tensor | None = None,
     ) -> Trajectory:
-        """Return the rollout from (q, v) under u; see `featherback.torch.rollout`."""
-        return rollout(self.sim, q, v, u, self.params, steps=steps)
+        """Return the rollout from (q, v, act) under u; see `featherback.torch.rollout`."""
+        return rollout(self.sim, q, v, u, self.params, steps=steps, act=act)
 
-    def step(self, q: Tensor, v: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the next q and v; see `featherback.torch.step`."""
-        return step(self.sim, q, v, u, self.params)
+    def step(
+        self, q: Tensor, v: Tensor, u: Tensor | None = None, *, act: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return the next q and v, and act where there is one; see `featherback.torch.step`."""
+        return step(self.sim, q, v, u, self.params, act=act)
 
     def closed_loop(
         self, policy: Policy, q: Tensor, v: Tensor, steps: int, **options: Any

@@ -11,8 +11,10 @@ from featherback.sim import Simulator
 from featherback.torch import ops
 from featherback.torch.functions import roll
 
-# (q, v, number of the step) -> u
-Policy = Callable[[Tensor, Tensor, int], Tensor]
+# (q, v, number of the step) -> u; where the model has activations (q, v, act, number of the step)
+Policy = Callable[..., Tensor]
+# the same of flat states
+StatePolicy = Callable[[Tensor, int], Tensor]
 
 
 class Loop:
@@ -20,24 +22,22 @@ class Loop:
 
     Args:
         sim: the simulator.
-        policy: the policy, its answers checked.
+        policy: the policy on flat states, its answers checked.
         names: names of the parameters, as in `featherback.torch.ops`.
     """
 
-    def __init__(self, sim: Simulator, policy: Policy, names: str) -> None:
+    def __init__(self, sim: Simulator, policy: StatePolicy, names: str) -> None:
         """Note what the loop runs; see the class."""
         self.sim, self.policy, self.names = sim, policy, names
 
-    def run(
-        self, first: int, number: int, q: Tensor, v: Tensor, *packs: Tensor | None
-    ) -> tuple[Tensor, ...]:
+    def run(self, first: int, number: int, x: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
         """Return the states after each step, the controls, and the status."""
-        states: list[tuple[Tensor, Tensor, Tensor]] = []
+        states: list[tuple[Tensor, Tensor]] = []
         status = step = None
         for t in range(first, first + number):
-            u = self.policy(q, v, t)
-            q, v, flags = roll(self.sim, self.names, ops.LOOP, q, v, u, *packs)
-            states.append((q, v, u))
+            u = self.policy(x, t)
+            x, flags = roll(self.sim, self.names, ops.LOOP, x, u, *packs)
+            states.append((x, u))
             bits = flags[..., 0]
             if status is None or step is None:
                 status, step = bits, torch.full_like(bits, -1)
@@ -47,8 +47,7 @@ class Loop:
         columns = [torch.stack(column, -2) for column in zip(*states, strict=True)]
         return *columns, torch.stack((status, step), -1)
 
-    def whole(self, steps: int, q: Tensor, v: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
+    def whole(self, steps: int, x: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
         """Return all states, the controls, and the status."""
-        qs, vs, us, flags = self.run(0, steps, q, v, *packs)
-        first = torch.cat([q.unsqueeze(-2), qs], -2), torch.cat([v.unsqueeze(-2), vs], -2)
-        return *first, us, flags
+        xs, us, flags = self.run(0, steps, x, *packs)
+        return torch.cat([x.unsqueeze(-2), xs], -2), us, flags

@@ -1,10 +1,11 @@
 """The operators: tensors and numbers in, tensors out, and what torch must know of each.
 
-An operator sees one rollout, of one world or of many: q and v both have a world axis or both have
-none; controls may lack it, and are then shared. The kinds STEP and LOOP have one step, and neither
-their controls nor their states have an axis for it. Parameters come flat, one after the other:
-`shared` real[n], and `own` real[worlds, n] where each world has its own; `names` holds their names,
-with commas between them and a semicolon between the two. A simulator is known by its handle.
+An operator sees one rollout, of one world or of many, on flat states x = (q, v, act), with a world
+axis or without one; controls may lack it, and are then shared. The kinds STEP and LOOP have one
+step, and neither their controls nor their states have an axis for it. Parameters come flat, one
+after the other: `shared` real[n], and `own` real[worlds, n] where each world has its own; `names`
+holds their names, with commas between them and a semicolon between the two. A simulator is known by
+its handle.
 """
 
 from __future__ import annotations
@@ -35,35 +36,26 @@ Dims = Sequence[int | None]
 
 library = torch.library.Library("featherback", "DEF")
 _HEAD = "str sim, str names, int kind"
-_STATES = "Tensor q, Tensor v, Tensor u, Tensor flags, Tensor? shared, Tensor? own"
+_STATES = "Tensor x, Tensor u, Tensor flags, Tensor? shared, Tensor? own"
+_DOTS = "Tensor dx, Tensor du, Tensor? dshared, Tensor? down"
+_BARS = "(Tensor, Tensor, Tensor, Tensor)"
 for _name in ("rollout", "rollout_traced"):
     library.define(
-        f"{_name}({_HEAD}, Tensor q, Tensor v, Tensor u, Tensor? shared, Tensor? own)"
-        " -> (Tensor, Tensor, Tensor)"
+        f"{_name}({_HEAD}, Tensor x, Tensor u, Tensor? shared, Tensor? own) -> (Tensor, Tensor)"
     )
-library.define(
-    f"rollout_vjp({_HEAD}, {_STATES}, Tensor q_bar, Tensor v_bar)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
-)
-library.define(
-    f"rollout_hvp({_HEAD}, {_STATES}, Tensor q_bar, Tensor v_bar, Tensor dq, Tensor dv, Tensor du,"
-    " Tensor? dshared, Tensor? down, Tensor dq_bar, Tensor dv_bar)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
-)
-library.define(
-    f"rollout_jvp({_HEAD}, {_STATES}, Tensor dq, Tensor dv, Tensor du, Tensor? dshared,"
-    " Tensor? down) -> (Tensor, Tensor)"
-)
+library.define(f"rollout_vjp({_HEAD}, {_STATES}, Tensor x_bar) -> {_BARS}")
+library.define(f"rollout_hvp({_HEAD}, {_STATES}, Tensor x_bar, {_DOTS}, Tensor dx_bar) -> {_BARS}")
+library.define(f"rollout_jvp({_HEAD}, {_STATES}, {_DOTS}) -> Tensor")
 
-# states of q and v, and flags int32[(worlds,) 2]
+# states, and flags int32[(worlds,) 2]
 rollout: Any = torch.ops.featherback.rollout.default
 # the same, with a gradient of its own, for the compiler, which does without nodes of ours
 rollout_traced: Any = torch.ops.featherback.rollout_traced.default
-# derivatives with respect to q, v, u, shared and own
+# derivatives with respect to x, u, shared and own
 rollout_vjp: Any = torch.ops.featherback.rollout_vjp.default
-# derivatives of these along a direction in the inputs and in q_bar and v_bar
+# derivatives of these along a direction in the inputs and in x_bar
 rollout_hvp: Any = torch.ops.featherback.rollout_hvp.default
-# derivatives of the states of q and v along a direction
+# derivatives of the states along a direction
 rollout_jvp: Any = torch.ops.featherback.rollout_jvp.default
 
 
@@ -119,35 +111,35 @@ class Task:
 
     Args:
         head: handle of the simulator, names of the parameters, kind.
-        point: q and v or states of them, and u.
+        x: the first state, or all states.
+        u: the controls.
         packs: parameters, shared and own.
-        axes: axes of q and v besides worlds.
+        axes: axes of x besides worlds.
 
     Attributes:
         bridge: of the simulator.
-        q: real[worlds, nq] or real[worlds, steps + 1, nq].
-        v: likewise.
+        x: real[worlds, nx] or real[worlds, steps + 1, nx].
         u: real[(worlds,) steps, nu], or None where the model has no controls.
         steps: number of steps.
         theta: all parameters, or None for the simulator's own.
     """
 
-    def __init__(self, head: Any, point: Any, packs: Any, axes: int) -> None:
+    def __init__(self, head: Any, x: Tensor, u: Tensor, packs: Any, axes: int) -> None:
         """Read the tensors; see the class."""
         handle, names, self.kind = head
         self.bridge = bridge_of_handle(handle)
         self.where, self.one = WHERE[self.kind], self.kind != ROLLOUT
-        q, v, u = as_array(point[0]), as_array(point[1]), as_array(point[2])
-        self.batched = q.ndim > axes
-        self.q, self.v = (q, v) if self.batched else (q[None], v[None])
-        u = u[..., None, :] if self.one else u
-        self.steps, self.u_shared = u.shape[-2], u.ndim == 2
-        self.u = u if u.shape[-1] else None
+        states, controls = as_array(x), as_array(u)
+        self.batched = states.ndim > axes
+        self.x = states if self.batched else states[None]
+        controls = controls[..., None, :] if self.one else controls
+        self.steps, self.u_shared = controls.shape[-2], controls.ndim == 2
+        self.u = controls if controls.shape[-1] else None
         self.names: tuple[list[str], list[str]] = ([], [])
         self.theta = None
         if names:
             self.names = split_names(names)
-            worlds = len(self.q) if self.batched else None
+            worlds = len(self.x) if self.batched else None
             self.theta, _ = self.bridge.read_params(self.where, self.cut(packs), worlds)
 
     def cut(self, packs: Sequence[Tensor | None]) -> dict[str, Any]:
@@ -156,7 +148,7 @@ class Task:
 
     def join(self, params: dict[str, Real], own: bool) -> Tensor:
         """Return arrays by name as flat parameters, shared or own."""
-        return join_params(params, self.names[own], len(self.q) if own else None, self.q.dtype)
+        return join_params(params, self.names[own], len(self.x) if own else None, self.x.dtype)
 
     def out(self, x: NDArray[Any]) -> Tensor:
         """Return a result without the world axis where the inputs had none."""
@@ -172,76 +164,65 @@ class Task:
         array = array if self.batched else array[None]
         return array[:, None] if self.one else array
 
-    def replay(self, packs: Sequence[Tensor | None]) -> Replay:
-        """Return the rollout whose states were given, to be differentiated."""
-        shapes = {name: a.shape for name, a in self.cut(packs).items()}
-        return self.bridge.replay(self.path(self.q, self.v, self.u, shapes))
-
     def path(
-        self, q: Real, v: Real, u: Real | None, given: dict[str, Any], first_step: int = 0
+        self, x: Real, u: Real | None, given: dict[str, Any], first_step: int = 0
     ) -> Trajectory:
         """Return states as the engine takes them; of a single step only the first is given."""
-        layout = self.bridge.layout
-        x = layout.join(q.shape[:-1], q, v)
         if self.one:
             # derivatives compute the next state themselves
             x = np.repeat(x[:, None], 2, axis=1)
         plan = Schedule.all(x.shape[1] - 1)
+        layout = self.bridge.layout
         return Trajectory(layout, x, u, plan, self.theta, given, self.batched, first_step)
 
-    def join_states(self, q: Real, v: Real) -> Real:
-        """Return flat states, tangents or cotangents from those of q and v."""
-        return self.bridge.layout.join(q.shape[:-1], q, v)
+    def replay(self, packs: Sequence[Tensor | None]) -> Replay:
+        """Return the rollout whose states were given, to be differentiated."""
+        shapes = {name: a.shape for name, a in self.cut(packs).items()}
+        return self.bridge.replay(self.path(self.x, self.u, shapes))
 
-    def parts(self, x: Real) -> tuple[Real, Real]:
-        """Return q and v of flat states."""
-        return self.bridge.layout.q(x), self.bridge.layout.v(x)
-
-    def direction(self, dots: Any) -> Any:
+    def direction(self, dx: Tensor, du: Tensor, *packs: Tensor | None) -> Any:
         """Return a direction in the first state, in the controls and in the parameters."""
-        dq, dv, du = (as_array(x) for x in dots[:3])
-        start = self.join_states(*((dq, dv) if self.batched else (dq[None], dv[None])))
-        du = (du[..., None, :] if self.one else du) if self.u is not None else None
-        worlds = len(self.q) if self.batched else None
-        return start, du, self.bridge.read_direction(self.where, self.cut(dots[3:]), worlds)
+        start, controls = as_array(dx), as_array(du)
+        start = start if self.batched else start[None]
+        along = (controls[..., None, :] if self.one else controls) if self.u is not None else None
+        worlds = len(self.x) if self.batched else None
+        return start, along, self.bridge.read_direction(self.where, self.cut(packs), worlds)
 
     def bars(self, found: Bars) -> tuple[Tensor, ...]:
-        """Return derivatives with respect to q, v, u and the parameters, in their shapes."""
+        """Return derivatives with respect to x, u and the parameters, in their shapes."""
         u = found.u[:, 0] if self.one else found.u
         u = u.sum(axis=0) if self.u_shared and self.batched else u
         u = u if self.batched else u[0]
         rest = (self.join(found.params, own) for own in (False, True))
-        q, v = self.parts(found.x)
-        return self.out(q), self.out(v), as_tensor(u), *rest
+        return self.out(found.x), as_tensor(u), *rest
 
 
-def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> Any:
+def _rollout(
+    sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Roll out."""
-    task = Task((sim, names, kind), tensors[:3], tensors[3:], 1)
-    need = (task.steps + 1) * (task.q.nbytes + task.v.nbytes)
-    refuse_too_large(task.where, "states", need, advice="")
-    start = task.join_states(task.q, task.v)
-    x, found = task.bridge.states(start, task.u, task.steps, task.theta)
+    task = Task((sim, names, kind), x, u, packs, 1)
+    refuse_too_large(task.where, "states", (task.steps + 1) * task.x.nbytes, advice="")
+    states, found = task.bridge.states(task.x, task.u, task.steps, task.theta)
     flags = np.stack([found.status.astype(np.int32), found.step], -1)
     if kind != LOOP and found.status.any():
         _refuse_nonfinite_inputs(task)
-    q, v = task.parts(x)
-    return task.last(q), task.last(v), task.out(flags)
+    return task.last(states), task.out(flags)
 
 
 def _refuse_nonfinite_inputs(task: Task) -> None:
     """Refuse a NaN or infinity that the caller gave; one that arises on the way is a status."""
-    for name, array in (("q", task.q), ("v", task.v), ("u", task.u)):
+    parts = dict(zip(("q", "v", "act"), task.bridge.layout.parts(task.x), strict=False))
+    for name, array in {**parts, "u": task.u}.items():
         if array is not None and not np.isfinite(array).all():
             raise ParameterError(
                 f"{task.where}: {name} holds a NaN or infinity; give finite numbers."
             )
 
 
-def _started(sim: str, names: str, kind: int, tensors: Any) -> tuple[Task, Replay]:
-    """Return a rollout to be differentiated from q, v, u, flags and parameters."""
-    q, v, u, flags, *packs = tensors
-    task = Task((sim, names, kind), (q, v, u), packs, 1 if kind else 2)
+def _started(head: Any, x: Tensor, u: Tensor, flags: Tensor, *packs: Any) -> tuple[Task, Replay]:
+    """Return a rollout to be differentiated from its states, controls, flags and parameters."""
+    task = Task(head, x, u, packs, 1 if head[2] else 2)
     replay = task.replay(packs)
     marks: Any = as_array(flags).reshape(-1, 2)
     found = WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1])
@@ -251,66 +232,67 @@ def _started(sim: str, names: str, kind: int, tensors: Any) -> tuple[Task, Repla
 
 def _rollout_vjp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Pull derivatives with respect to states back to the inputs."""
-    task, replay = _started(sim, names, kind, tensors[:6])
-    bars = task.rows(tensors[6]), task.rows(tensors[7])
-    for name, bar in zip("qv", bars, strict=True):
-        if not np.isfinite(bar).all():
+    *kept, bar = tensors
+    task, replay = _started((sim, names, kind), *kept)
+    x_bar = task.rows(bar)
+    for name, part in zip(("q", "v", "act"), task.bridge.layout.parts(x_bar), strict=False):
+        if not np.isfinite(part).all():
             raise ParameterError(
                 f"{task.where}: the derivative of the loss with respect to the states {name} holds "
                 "a NaN or infinity; look for one in what was computed from them."
             )
-    x_bar = task.join_states(*bars)
     return task.bars(replay.vjp(task.where, lambda first, x: x_bar))
 
 
-def _rollout_jvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
+def _rollout_jvp(
+    sim: str,
+    names: str,
+    kind: int,
+    x: Tensor,
+    u: Tensor,
+    flags: Tensor,
+    shared: Tensor | None,
+    own: Tensor | None,
+    *dots: Any,
+) -> Tensor:
     """Push directions in the inputs forward to the states."""
-    task, replay = _started(sim, names, kind, tensors[:6])
-    q_dot, v_dot = task.parts(replay.jvp(task.where, *task.direction(tensors[6:])))
-    return task.last(q_dot), task.last(v_dot)
+    task, replay = _started((sim, names, kind), x, u, flags, shared, own)
+    return task.last(replay.jvp(task.where, *task.direction(*dots)))
 
 
 def _rollout_hvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Return the derivative of `_rollout_vjp` along a direction."""
-    task, replay = _started(sim, names, kind, tensors[:6])
-    x_bar, x_bar_dot = (
-        task.join_states(task.rows(q_bar), task.rows(v_bar))
-        for q_bar, v_bar in (tensors[6:8], tensors[13:15])
-    )
-    start, du, dtheta = task.direction(tensors[8:13])
+    x, u, flags, shared, own, x_bar, *dots, dx_bar = tensors
+    task, replay = _started((sim, names, kind), x, u, flags, shared, own)
+    start, du, dtheta = task.direction(*dots)
     x_dot = replay.jvp(task.where, start, du, dtheta)
-    return task.bars(replay.hvp(task.where, (x_bar, x_bar_dot), x_dot, du, dtheta))
+    cotangents = (task.rows(x_bar), task.rows(dx_bar))
+    return task.bars(replay.hvp(task.where, cotangents, x_dot, du, dtheta))
 
 
-def _rollout_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
+def _rollout_fake(sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Any) -> Any:
     """Return empty results of `_rollout`."""
-    q, v, u = tensors[:3]
-    lead = q.shape[:-1]
+    lead = x.shape[:-1]
     middle = () if kind else (u.shape[-2] + 1,)
-    return (
-        q.new_empty((*lead, *middle, q.shape[-1])),
-        v.new_empty((*lead, *middle, v.shape[-1])),
-        q.new_empty((*lead, 2), dtype=torch.int32),
-    )
+    flags = x.new_empty((*lead, 2), dtype=torch.int32)
+    return x.new_empty((*lead, *middle, x.shape[-1])), flags
 
 
 def _rollout_vjp_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Return empty results of `_rollout_vjp` and `_rollout_hvp`."""
-    q, v, u, _, shared, own = tensors[:6]
-    lead = q.shape[: -1 if kind else -2]
+    x, u, _, shared, own, *_ = tensors
+    lead = x.shape[: -1 if kind else -2]
     return (
-        q.new_empty((*lead, q.shape[-1])),
-        v.new_empty((*lead, v.shape[-1])),
+        x.new_empty((*lead, x.shape[-1])),
         u.new_empty(u.shape),
-        q.new_empty(0 if shared is None else shared.shape),
-        q.new_empty(0 if own is None else own.shape),
+        x.new_empty(0 if shared is None else shared.shape),
+        x.new_empty(0 if own is None else own.shape),
     )
 
 
-def _rollout_jvp_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
+def _rollout_jvp_fake(sim: str, names: str, kind: int, x: Tensor, *rest: Any) -> Any:
     """Return empty results of `_rollout_jvp`."""
-    q, v = tensors[:2]
-    return q.new_empty(q.shape), v.new_empty(v.shape)
+    return x.new_empty(x.shape)
 
 
 class Fold:
@@ -379,76 +361,89 @@ def all_own(names: str) -> str:
     return ";" + ",".join(part for part in names.split(";") if part) if names else ""
 
 
-def _rollout_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
+def _rollout_vmap(
+    info: Any, dims: Any, sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Any
+) -> Any:
     """Fold a batch of rollouts into worlds."""
-    q, v, u, *packs = tensors
-    at = dims[3:]
-    fold = fold_of(info, q, at[0], 1)
-    own = fold.worlds is not None
-    q, v = fold.put(q, at[0], own), fold.put(v, at[1], own)
-    u_own = _rank(u, at[2]) > (2 - bool(kind))
-    u = fold.put(u, at[2], u_own) if u_own or at[2] is not None else u
-    if packs[1] is not None or at[3] is not None:
-        names, packs = all_own(names), fold.put_packs(packs, at[3:])
-    out = rollout(sim, names, kind, q, v, u, *packs)
-    return tuple(fold.take(x) for x in out), (0, 0, 0)
+    x_dim, u_dim, *pack_dims = dims[3:]
+    fold = fold_of(info, x, x_dim, 1)
+    x = fold.put(x, x_dim, fold.worlds is not None)
+    u_own = _rank(u, u_dim) > (2 - bool(kind))
+    u = fold.put(u, u_dim, u_own) if u_own or u_dim is not None else u
+    if packs[1] is not None or pack_dims[0] is not None:
+        names, packs = all_own(names), tuple(fold.put_packs(packs, pack_dims))
+    out = rollout(sim, names, kind, x, u, *packs)
+    return tuple(fold.take(y) for y in out), (0, 0)
 
 
-def _put_states(fold: Fold, kind: int, tensors: Any, at: Dims) -> tuple[list[Any], bool]:
-    """Return q, v, u, flags and parameters of each world, and whether u has a world axis."""
-    q, v, u, flags, *packs = tensors
-    own, u_own = fold.worlds is not None, _rank(u, at[2]) > (1 if kind else 2)
-    states: list[Any] = [fold.put(q, at[0], own), fold.put(v, at[1], own)]
-    states += [fold.put(u, at[2], u_own), fold.put(flags, at[3], own)]
-    return [*states, *fold.put_packs(packs, at[4:])], u_own
+class Folded:
+    """The tensors of a derivative, folded into worlds.
 
+    Args:
+        info: what vmap says of the batch.
+        dims: batch axes of the tensors.
+        kind: of the rollout.
+        tensors: states, controls, flags and parameters, then what is differentiated along.
 
-def _put_dots(fold: Fold, u_own: bool, tensors: Any, at: Dims) -> list[Any]:
-    """Return directions in q, v, u and parameters of each world."""
-    dq, dv, du, *packs = tensors
-    own = fold.worlds is not None
-    dots = [fold.put(dq, at[0], own), fold.put(dv, at[1], own), fold.put(du, at[2], u_own)]
-    return [*dots, *fold.put_packs(packs, at[3:])]
+    Attributes:
+        fold: how they are folded.
+        kept: states, controls, flags, and parameters of which each world has its own.
+        rest: the other tensors with their batch axes.
+    """
 
+    def __init__(self, info: Any, dims: Dims, kind: int, tensors: Any) -> None:
+        """Fold; see the class."""
+        x, u, flags, shared, own, *rest = tensors
+        x_dim, u_dim, flags_dim, *pack_dims = dims[:5]
+        self.fold = fold_of(info, x, x_dim, 1 if kind else 2)
+        self.own = self.fold.worlds is not None
+        self.u_own = _rank(u, u_dim) > (1 if kind else 2)
+        self.packs = (shared, own)
+        self.kept = [
+            self.fold.put(x, x_dim, self.own),
+            self.fold.put(u, u_dim, self.u_own),
+            self.fold.put(flags, flags_dim, self.own),
+            *self.fold.put_packs(self.packs, pack_dims),
+        ]
+        self.rest = list(zip(rest, dims[5:], strict=True))
 
-def _take_bars(fold: Fold, out: Any, packs: Any, u_own: bool) -> Any:
-    """Return derivatives with respect to inputs; all parameters were given as own."""
-    q, v, u, _, pack = out
-    rest = fold.take_packs(pack, packs, q.new_empty(fold.size, 0))
-    return (fold.take(q), fold.take(v), fold.take(u, u_own), *rest), (0,) * 5
+    def state(self, pair: tuple[Tensor, int | None]) -> Tensor:
+        """Return a tangent or cotangent of states, folded."""
+        return self.fold.put(*pair, self.own)
+
+    def dots(self, pairs: Any) -> list[Any]:
+        """Return directions in x, u and parameters of each world."""
+        dx, du, *packs = pairs
+        tensors, dims = zip(*packs, strict=True)
+        along = [self.state(dx), self.fold.put(*du, self.u_own)]
+        return [*along, *self.fold.put_packs(tensors, dims)]
+
+    def bars(self, out: Any) -> Any:
+        """Return derivatives with respect to inputs; all parameters were given as own."""
+        x, u, _, pack = out
+        rest = self.fold.take_packs(pack, self.packs, x.new_empty(self.fold.size, 0))
+        return (self.fold.take(x), self.fold.take(u, self.u_own), *rest), (0,) * 4
 
 
 def _rollout_vjp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Fold a batch of gradients into worlds; what is shared is spread, for a gradient each."""
-    at = dims[3:]
-    fold = fold_of(info, tensors[0], at[0], 1 if kind else 2)
-    states, u_own = _put_states(fold, kind, tensors[:6], at[:6])
-    own = fold.worlds is not None
-    bars = [fold.put(x, d, own) for x, d in zip(tensors[6:], at[6:], strict=True)]
-    out = rollout_vjp(sim, all_own(names), kind, *states, *bars)
-    return _take_bars(fold, out, tensors[4:6], u_own)
+    f = Folded(info, dims[3:], kind, tensors)
+    (x_bar,) = f.rest
+    return f.bars(rollout_vjp(sim, all_own(names), kind, *f.kept, f.state(x_bar)))
 
 
 def _rollout_hvp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Fold a batch of derivatives of gradients into worlds."""
-    at = dims[3:]
-    fold = fold_of(info, tensors[0], at[0], 1 if kind else 2)
-    states, u_own = _put_states(fold, kind, tensors[:6], at[:6])
-    own = fold.worlds is not None
-    dots = _put_dots(fold, u_own, tensors[8:13], at[8:13])
-    q_bar, v_bar, *rest = (fold.put(tensors[i], at[i], own) for i in (6, 7, 13, 14))
-    out = rollout_hvp(sim, all_own(names), kind, *states, q_bar, v_bar, *dots, *rest)
-    return _take_bars(fold, out, tensors[4:6], u_own)
+    f = Folded(info, dims[3:], kind, tensors)
+    x_bar, *dots, dx_bar = f.rest
+    given = (f.state(x_bar), *f.dots(dots), f.state(dx_bar))
+    return f.bars(rollout_hvp(sim, all_own(names), kind, *f.kept, *given))
 
 
 def _rollout_jvp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Fold a batch of directions into worlds."""
-    at = dims[3:]
-    fold = fold_of(info, tensors[0], at[0], 1 if kind else 2)
-    states, u_own = _put_states(fold, kind, tensors[:6], at[:6])
-    dots = _put_dots(fold, u_own, tensors[6:], at[6:])
-    out = rollout_jvp(sim, all_own(names), kind, *states, *dots)
-    return tuple(fold.take(x) for x in out), (0, 0)
+    f = Folded(info, dims[3:], kind, tensors)
+    return f.fold.take(rollout_jvp(sim, all_own(names), kind, *f.kept, *f.dots(f.rest))), 0
 
 
 for _name, _kernel, _fake, _vmap in (

@@ -12,8 +12,13 @@ from torch.autograd import Function
 
 from featherback.errors import FeatherbackError
 from featherback.sim import Simulator
-from featherback.sim.bridge import bridge_of, bridge_of_handle
-from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
+from featherback.sim.bridge import (
+    bridge_of,
+    bridge_of_handle,
+    evaluate,
+    evaluate_vjp,
+    output_shape,
+)
 from featherback.torch import ops
 from featherback.torch.inputs import (
     check_rows,

@@ -17,8 +17,11 @@ from featherback.torch.inputs import (
     check_simulator,
     check_state,
     check_tensor,
+    join_state,
     pack_params,
     same_worlds,
+    split_state,
+    state_parts,
 )
 from featherback.torch.ops import ROLLOUT, STEP, WHERE
 
@@ -32,11 +35,13 @@ class Trajectory(NamedTuple):
         q: real[(worlds,) steps + 1, nq], the first row is the initial configuration.
         v: real[(worlds,) steps + 1, nv].
         flags: int32[(worlds,) 2], `status` and `status_step`.
+        act: real[(worlds,) steps + 1, na], activations of the actuators that have one.
     """
 
     q: Tensor
     v: Tensor
     flags: Tensor
+    act: Tensor
 
     @property
     def status(self) -> Tensor:
@@ -61,8 +66,14 @@ class Trajectory(NamedTuple):
 
 
 def step(
-    sim: Simulator, q: Tensor, v: Tensor, u: Tensor | None = None, params: Params | None = None
-) -> tuple[Tensor, Tensor]:
+    sim: Simulator,
+    q: Tensor,
+    v: Tensor,
+    u: Tensor | None = None,
+    params: Params | None = None,
+    *,
+    act: Tensor | None = None,
+) -> tuple[Tensor, ...]:
     """Advance by one step.
 
     Args:
@@ -72,10 +83,11 @@ def step(
         u: real[(worlds,) nu], control; zero when None.
         params: tensors that replace the simulator's parameters in this call, by name, each in its
             own shape, shared by all worlds, or with a leading world axis.
+        act: real[(worlds,) na], activation; zero when None.
 
     Returns:
-        The next q and v, bit for bit those of `sim.step`. A world that goes wrong holds what it
-        computed; `rollout` says why.
+        The next q and v, and act where the model has activations, bitwise equal to `sim.step`. A
+        world that goes wrong holds what it computed; `rollout` says why.
 
     Raises:
         ShapeError: where a tensor has another shape, number type or device.
@@ -84,13 +96,13 @@ def step(
     """
     where = WHERE[STEP]
     known = check_simulator(where, sim)
-    worlds = check_state(where, q, v, known)
+    parts, worlds = check_state(where, known, q, v, act)
     u = q.new_zeros(known.nu) if u is None else check_tensor(where, "u", u, known.dtype)
     worlds["u"] = check_rows(where, "u", u, known.nu, known.model)
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    q, v, _ = roll(sim, names, STEP, *spread(q, v, count), u, *packs)
-    return q, v
+    x, _ = roll(sim, names, STEP, join_state(parts, count), u, *packs)
+    return state_parts(known, x)
 
 
 def rollout(
@@ -101,6 +113,7 @@ def rollout(
     params: Params | None = None,
     *,
     steps: int | None = None,
+    act: Tensor | None = None,
 ) -> Trajectory:
     """Advance by many steps and keep every state.
 
@@ -115,9 +128,10 @@ def rollout(
         params: tensors that replace the simulator's parameters in this call, by name, each in its
             own shape, shared by all worlds, or with a leading world axis.
         steps: number of steps; needed when u does not say it.
+        act: real[(worlds,) na], initial activation; zero when None.
 
     Returns:
-        The trajectory, bit for bit that of `sim.rollout`, with a status for each world.
+        The trajectory, bitwise equal to that of `sim.rollout`, with a status for each world.
 
     Raises:
         ShapeError: where a tensor has another shape, number type or device.
@@ -127,19 +141,14 @@ def rollout(
     """
     where = WHERE[ROLLOUT]
     known = check_simulator(where, sim)
-    worlds = check_state(where, q, v, known)
+    parts, worlds = check_state(where, known, q, v, act)
     u = _controls(where, u, steps, q, known)
     worlds["u"] = u.shape[0] if u.ndim == 3 else None
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    return Trajectory(*roll(sim, names, ROLLOUT, *spread(q, v, count), u, *packs))
-
-
-def spread(q: Tensor, v: Tensor, worlds: int | None) -> tuple[Tensor, Tensor]:
-    """Give q and v a world axis where anything has one."""
-    if worlds is None or q.ndim == v.ndim == 2:
-        return q, v
-    return q.expand(worlds, q.shape[-1]), v.expand(worlds, v.shape[-1])
+    x, flags = roll(sim, names, ROLLOUT, join_state(parts, count), u, *packs)
+    q, v, act = split_state(known, x)
+    return Trajectory(q, v, flags, act)
 
 
 def _controls(

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import featherback as fb
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.errors import FeatherbackError
 from featherback.experiments.context import Context
 from featherback.experiments.differences import ByDifferences
@@ -28,7 +28,6 @@ from featherback.identify.fit import solve
 from featherback.identify.log import cut
 from featherback.identify.problem import PredictionProblem
 
-Array = NDArray[np.float64]
 # (q, v) and a control -> the state a row later
 Advance = Callable[[Array, Array, Array], tuple[Array, Array]]
 

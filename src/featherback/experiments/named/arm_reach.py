@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.experiments.context import Context
 from featherback.experiments.methods import run_cma
 from featherback.experiments.result import Claim, Result, Trace
@@ -16,7 +16,6 @@ from featherback.models.reaching import reacher_xml
 if TYPE_CHECKING:
     from featherback.experiments.neural.reach import Reach
 
-Array = NDArray[np.float64]
 
 SUMMARY = "a network of 17 thousand weights moves an arm of four joints to any point it can reach"
 UPDATES, QUICK = 2563, 400  # updates of the first part, and of a quick run

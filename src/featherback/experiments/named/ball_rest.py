@@ -6,17 +6,15 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 import featherback as fb
+from featherback._typing import Array
 from featherback.experiments.context import Context
 from featherback.experiments.event_least_squares import Solution, run_least_squares
 from featherback.experiments.methods import run_cma
 from featherback.experiments.result import Claim, Result, Trace
 from featherback.experiments.target_task import length
 from featherback.models import ball, ball_xml
-
-Array = NDArray[np.float64]
 
 SUMMARY = "the throw and spin with which a bouncing ball rests 10 m away after 5 s"
 RADIUS, MASS, RESTITUTION = 0.5, 5.0, 0.5  # [m], [kg]; friction is 1

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 import featherback as fb
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.experiments.context import Context
 from featherback.experiments.differences import ByDifferences
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
@@ -21,8 +21,6 @@ from featherback.identify.fit import solve
 from featherback.identify.log import cut
 from featherback.identify.problem import PredictionProblem
 from featherback.models.struck_chain import struck_chain, struck_chain_xml
-
-Array = NDArray[np.float64]
 
 SUMMARY = "a ball swings against a hanging chain, whose mass is found from 10 s of positions"
 LINKS = 10
@@ -216,13 +214,8 @@ def run(context: Context) -> Result:
     windows = cut("run chain-mass", sim.model, sim.dt, [log], WINDOW, False)
     unknowns = [mass_of(sim, start)]
     optimizer = "trust region (scipy least_squares)"
-    estimate, ours = fit(
-        context,
-        PredictionProblem(sim, windows, unknowns, False),
-        "ours",
-        f"{optimizer}, exact",
-        "exact",
-    )
+    exact = PredictionProblem(sim, windows, unknowns, False)
+    estimate, ours = fit(context, exact, "ours", f"{optimizer}, exact", "exact")
     by_differences, baseline = fit(
         context,
         ByDifferences(sim, windows, unknowns, False),

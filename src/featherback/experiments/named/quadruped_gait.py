@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.experiments.context import Context
 from featherback.experiments.result import Claim, Result, Trace
 from featherback.models import quadruped_xml
@@ -15,7 +15,6 @@ from featherback.models import quadruped_xml
 if TYPE_CHECKING:
     from featherback.experiments.neural.gait import ClockGait
 
-Array = NDArray[np.float64]
 
 SUMMARY = "a network driven by a sine clock makes a quadruped run as far as it can in 8 s"
 EVALUATIONS, QUICK = 500, 30

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 import featherback as fb
 from featherback._optional import import_optional
+from featherback._typing import Array
 from featherback.experiments.context import Context
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
 from featherback.experiments.result import Claim, Result, Trace
 from featherback.identify import Estimate, Log, Unknown, identify, unknown
 from featherback.models.racecar import racecar, racecar_xml
-
-Array = NDArray[np.float64]
 
 SUMMARY = "a car at 1 m/s with locked wheels; the friction with which it stops at 0.8 m"
 SPEED, TARGET, GRAVITY = 1.0, 0.8, 9.81

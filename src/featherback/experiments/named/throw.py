@@ -6,17 +6,15 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 import featherback as fb
+from featherback._typing import Array
 from featherback.control import FinalPosition, Shooting, Sum, final_position, make_controls
 from featherback.experiments.context import Context
 from featherback.experiments.methods import run_cma, run_gradients
 from featherback.experiments.result import Result
 from featherback.experiments.target_task import Budget, Ends, claims, figures, length, mean_effort
 from featherback.models.throwing import BALL_MASS, BALL_RADIUS, JOINTS, thrower_xml
-
-Array = NDArray[np.float64]
 
 SUMMARY = "a nine-joint arm throws a ball that rolls to rest at a target on the floor"
 RELEASE, STEPS = 60, 500  # steps of 5 ms: the hand opens after 0.3 s, the ball rests after 2.5 s

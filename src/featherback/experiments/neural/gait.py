@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 import featherback as fb
 import featherback.torch as fbt
+from featherback._typing import Array
 from featherback.experiments.neural.networks import Network
-
-Array = NDArray[np.float64]
 
 DT, STEPS, SEGMENT = 0.004, 2000, 125  # eight seconds; gradients over half a second
 SECONDS = DT * STEPS

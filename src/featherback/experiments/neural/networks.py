@@ -8,12 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from featherback._typing import Array
 from featherback.experiments.context import Context
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 import featherback as fb
 import featherback.torch as fbt
+from featherback._typing import Array
 from featherback.experiments.neural.networks import Network
 from featherback.models.reaching import JOINTS, reacher
-
-Array = NDArray[np.float64]
 
 NETWORK = Network((7, 124, 124, 4))  # tip to target [m] and joint angles -> change of the servos
 DECISIONS, HOLD = 10, 20  # the network is asked 10 times, every 20 steps of 10 ms

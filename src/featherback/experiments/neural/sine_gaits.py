@@ -10,11 +10,9 @@ import math
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from featherback._typing import Array
 from featherback.experiments.files import write_bytes
-
-Array = NDArray[np.float64]
 
 TABLE = Path(__file__).with_name("sine_gaits.csv")
 HEADER = "amplitude [rad],phase [rad],frequency [Hz],speed [m/s]"

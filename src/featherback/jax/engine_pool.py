@@ -1,4 +1,4 @@
-"""The engines behind compiled functions, one crew for each Simulator."""
+"""The engines behind compiled functions, one pool for each Simulator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from featherback._core import EnginePool, isa, output_table, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
-from featherback.sim.bridge import bridge_of
+from featherback.sim.bridge import Bridge, StateLayout, bridge_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,23 +28,22 @@ class Engines:
 
     Attributes:
         key: name of the engines in XLA.
-        crew: the engines.
-        dtype: number type.
-        nq: length of a configuration.
-        nv: length of a velocity.
-        nu: length of a control.
-        outputs: numbers of each output.
+        pool: the engines.
+        layout: of the states.
         ntheta: number of parameters.
+        outputs: how many numbers each output has in one world.
     """
 
     key: int
-    crew: EnginePool
-    dtype: np.dtype[Any]
-    nq: int
-    nv: int
-    nu: int
-    outputs: dict[str, int]
+    pool: EnginePool
+    layout: StateLayout
     ntheta: int
+    outputs: dict[str, int]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Number type of all arrays."""
+        return self.layout.dtype
 
     def __hash__(self) -> int:
         """Return the key."""
@@ -62,27 +61,25 @@ def engines_of(sim: Simulator) -> Engines:
     """Return the engines of a simulator, made on the first call."""
     if sim not in _engines:
         _register()
-        m, key = sim.model, _key(sim)
-        engine = bridge_of(sim).engine
-        crew = EnginePool(engine, key, m.body_names)
-        outputs = {
-            row.name: math.prod(m.structure.output_shape(row.name)) for row in output_table()
-        }
-        sizes = (m.nq, m.nv, m.nu, outputs, engine.theta_size)
-        _engines[sim] = Engines(key, crew, sim.dtype, *sizes)
+        bridge = bridge_of(sim)
+        shape = sim.model.structure.output_shape
+        outputs = {row.name: math.prod(shape(row.name)) for row in output_table()}
+        key = _key(bridge)
+        pool = EnginePool(bridge.engine, key, sim.model.body_names)
+        _engines[sim] = Engines(key, pool, bridge.layout, bridge.theta_size, outputs)
     return _engines[sim]
 
 
-def _key(sim: Simulator) -> int:
+def _key(bridge: Bridge) -> int:
     """Return a hash of everything an engine is built from."""
-    s = sim.model.structure
-    names = (sorted(s.sizes.items()), sorted(s.tables), sim.model.body_names)
-    text = (names, sim.options, sim.threads, sim.dtype, isa())
+    model, dtype = bridge.model, bridge.layout.dtype
+    text = (model.body_names, bridge.options, bridge.threads, dtype, isa())
     state = hashlib.blake2b(repr(text).encode(), digest_size=8)
-    for _, table in sorted(s.tables.items()):
-        state.update(np.ascontiguousarray(table).tobytes())
-    for array in (s.vert, *sim.params.values()):
-        state.update(np.ascontiguousarray(array, sim.dtype).tobytes())
+    numbers = [
+        np.ascontiguousarray(a, dtype) for a in (model.structure.vert, *bridge.params.values())
+    ]
+    for array in (*model.structure.packed(), *numbers):
+        state.update(array.tobytes())
     return struct.unpack("q", state.digest())[0]
 
 

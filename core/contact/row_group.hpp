@@ -1,0 +1,118 @@
+// Row groups: what a step's rows are made of.  A kind of group is a struct in a file of its own, with
+// collect, data, adjoint and columns; where a kind is chosen, it is chosen here.
+// Proof: docs/derivations/rows.md.
+#pragma once
+#include "core/collision/shape.hpp"
+#include "core/model/layout.hpp"
+
+namespace fb::FB_ISA {
+
+// one group of rows with a common structure: a contact (1 or 3), a limit, a dry friction, an
+// equality (3, 3 + 3 or 1)
+enum RowKind : int {
+  kContactRows,
+  kLimitRows,
+  kBallLimitRows,
+  kFrictionRows,
+  kConnectRows,
+  kWeldRotationRows,
+  kJointEqualityRows
+};
+struct RowGroup {
+  int kind, rows, row;    // row: first row in the solver's order
+  int linkA, linkB;       // bodies of a contact or equality; for joint rows the joints' links
+  int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
+  int source, side;       // pair, joint or equality; slot of the pair, or -1 | +1 for a limit's end
+};
+// gap, normal from A to B, and point relative to the origin of B's tree (of A's where B is static),
+// in the lanes where the group is active; with all that the contact's adjoint needs of it.  A limit
+// has its gap in phi, and a ball's its axis in n
+template <class T>
+using RowGeometry = ContactPoint<T>;
+
+// what a group hands over for its rows: wrenches on its two links or coefficients on single dofs,
+// and the row's data
+template <class T>
+struct RowData {
+  Force<T> F[2][3];
+  T coef[3];
+  int cdof[3], ncoef;
+  T b[3], lo[3], hi[3], R[3];  // R: compliance over h^2
+  T mu;
+  int cone;  // 1: the three rows are a normal and its tangents
+};
+
+// rows and groups a model can have at once
+FB_FN int group_capacity(const Layout& s) {
+  int n = s.max_contacts + 2 * s.nlimit + s.nfriction;
+  for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
+  return n;
+}
+FB_FN int row_capacity(const Layout& s) {
+  int n = 3 * s.max_contacts + 2 * s.nlimit + s.nfriction;
+  for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 6 : s.eq_type[e] == kConnect ? 3 : 1;
+  return n;
+}
+
+// what the adjoint of a group's data pairs with: the change of <lam, J w> - <z, J v+ + beta>, and
+// cotangents of the row's data.  Arrays of rows begin at row `first`
+template <class T>
+struct RowBars {
+  int first;
+  const T *lam, *z;           // impulses, and z of the solver's adjoint
+  const T *R, *mu, *lo, *hi;  // of compliance, friction and bounds; read for parameters only
+  const T* w_rate;            // w; its link twists are in w.bar[].w, those of v+ in w.bar[].y
+};
+// groups [from, to) of one kind and one source, such as the contacts of a pair
+struct GroupSpan {
+  int from, to;
+};
+
+// stiffness of a group between its two links: the pose of `out` answers to the rates of `in`
+template <class T>
+struct GroupStiffness {
+  Force<T> column[2][2][6];  // [out][in][coordinate of in]
+};
+// where columns go when a step is linearised (core/linearize)
+template <class T>
+struct LinearWork;
+
+// A kind of rows is a struct with these static functions:
+//   collect(m, o, q, alive, w)                    add the groups that matter in this step
+//   data(m, o, index, q, w, e)                    wrenches or coefficients, b, bounds, compliance
+//   adjoint(m, o, span, x, bars, w, q_tan)        given bars, add to links, dofs and parameters
+//   columns(m, o, index, x, w, f)                 the same for every column of a linearisation
+template <class T>
+struct EqualityRows;
+template <class T>
+struct FrictionRows;
+template <class T>
+struct LimitRows;
+template <class T>
+struct ContactRows;
+
+// all of them, in the order in which a step collects them
+template <class T, class F>
+FB_INLINE void for_row_groups(F&& visit) {
+  visit(EqualityRows<T>{});
+  visit(FrictionRows<T>{});
+  visit(LimitRows<T>{});
+  visit(ContactRows<T>{});
+}
+// the one of a kind
+template <class T, class F>
+FB_INLINE void with_row_group(int kind, F&& visit) {
+  switch (kind) {
+    case kContactRows:
+      return visit(ContactRows<T>{});
+    case kLimitRows:
+    case kBallLimitRows:
+      return visit(LimitRows<T>{});
+    case kFrictionRows:
+      return visit(FrictionRows<T>{});
+    default:
+      return visit(EqualityRows<T>{});
+  }
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,167 @@
+// The solver of sweeps and Newton steps on the active set, and its adjoint: by the implicit function
+// theorem where the solve finished, by the reversed sweeps elsewhere.
+// Proof: docs/derivations/solver.md.
+#pragma once
+#include "core/solver/unrolled.hpp"
+
+namespace fb::FB_ISA {
+
+// impulses within tolerance of their bounds and cones are put on them
+template <class T>
+FB_FN void project_solution(const RowProblem<T>& p, ActiveSetSolution<T>& s) {
+  for (int r = 0; r < p.nrow;) {
+    s.lam[r] = clamp(s.lam[r], p.lo[r], p.hi[r]);
+    if (p.cone[r]) project_tangents(p, p.mu[r] * s.lam[r], s.lam[r + 1], s.lam[r + 2]);
+    r += p.cone[r] ? 3 : 1;
+  }
+}
+
+// sweeps in runs of 4, 8, 16, ..., each followed by Newton rounds, until no lane is above its goal;
+// returns the lanes that still are
+template <class T>
+FB_FN Mask<T> sweeps_and_rounds(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live,
+                                T goal) {
+  // (N.3)  a step that runs in circles at one scale often ends at another; the solution is the same
+  // for all
+  const Real<T> kStepScale[5] = {Real<T>(1), Real<T>(5), Real<T>(0.2), Real<T>(20), Real<T>(0.05)};
+  int round = 0;
+  for (int run = 4, done = 0; any(live) && done < p.options.max_sweeps; run *= 2) {
+    for (int k = 0; k < run && done < p.options.max_sweeps; ++k, ++done) {
+      sweep_rows(p, s, live);
+      s.sweeps = s.sweeps + select(live, T(1), T(0));
+    }
+    s.residual = select(live, row_residual(p, s), s.residual);
+    live = live & (s.residual > goal);
+    if (p.options.solver != kNewtonSolver || !any(live)) continue;
+    s.step_scale = kStepScale[round++ % 5];
+    FB_STAGE(newton);
+    newton_rounds(p, s, live, goal);
+    FB_STAGE(sweeps);
+    live = live & (s.residual > goal);
+  }
+  return live;
+}
+
+// (N.3)  solve to the tolerance in the lanes of `active`: sweeps in growing runs, each followed by
+// Newton rounds; where the cap is reached, plain sweeps from zero
+template <class T>
+FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<T>& s) {
+  FB_STAGE(sweeps);
+  T scale = T(0);
+  for (int r = 0; r < p.nrow; ++r) {
+    s.lam[r] = T(0);
+    scale = max(scale, abs(p.b[r]));
+  }
+  s.step_scale = Real<T>(1);
+  prepare_rows(p, s);
+  const T goal = scale * p.options.tolerance;
+  s.sweeps = T(0);
+  s.residual = row_residual(p, s);
+  const Mask<T> live = sweeps_and_rounds(p, s, active & (s.residual > goal), goal);
+  s.unconverged = live;
+  if (any(live) && p.options.solver == kNewtonSolver) {
+    // the answer of an unfinished solve is that of plain sweeps: a function of its inputs that can
+    // be reversed sweep by sweep
+    for (int r = 0; r < p.nrow; ++r) s.lam[r] = select(live, T(0), s.lam[r]);
+    refresh_descent(p, s, live);
+    for (int k = 0; k < p.options.max_sweeps; ++k) sweep_rows(p, s, live);
+    s.residual = select(live, row_residual(p, s), s.residual);
+  }
+  s.unrolled = p.options.gradient == kGradientUnrolled   ? active
+               : p.options.gradient == kGradientImplicit ? Mask<T>(false)
+                                                         : s.unconverged;
+  s.step_scale = Real<T>(1);
+  project_solution(p, s);
+}
+
+// (N.4)  implicit adjoint at the solution: G' y = lam_bar, z = y / D on free rows; b_bar = -z,
+// A_bar = -z lam'.  Sets z, mu (at normal rows) and, where they are not null, lo and hi
+template <class T>
+FB_FN void solve_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
+                              const T* lam_bar, const RowProblemBar<T>& bar) {
+  const bool bounds = bar.lo != nullptr;
+  for (int r = 0; r < p.nrow; ++r) bar.z[r] = bar.mu[r] = T(0);
+  if (bounds)
+    for (int r = 0; r < p.nrow; ++r) bar.lo[r] = bar.hi[r] = T(0);
+  for_islands(p, [&](const Island& is) {
+    // held rows matter to their bounds alone
+    int size = is.n;
+    if (bounds)
+      for (int i = 0; i < is.n; ++i) s.order[i] = i;
+    else
+      size = newton_order(p, s, is, Mask<T>(true));
+    factor_island(p, s, is, size, static_cast<T*>(nullptr));
+    T* y = s.rhs;
+    for (int c = 0; c < size; ++c) y[c] = lam_bar[is.first + s.order[c]];
+    lu_solve_transposed(s.lu, size, y);
+    for (int c = 0; c < size;) {
+      const int r = is.first + s.order[c];
+      const Mask<T> free = row_free(p, s, r);
+      bar.z[r] = select(free, y[c] / s.D[r], T(0));
+      if (bounds) {
+        const Mask<T> above = s.lam[r] + s.descent[r] > p.lo[r];
+        bar.lo[r] += select(free | above, T(0), y[c]);
+        bar.hi[r] += select(free | !above, T(0), y[c]);
+      }
+      if (p.cone[r]) tangent_rows_adjoint(p, s, r, free, y + c + 1, bar);
+      c += p.cone[r] ? 3 : 1;
+    }
+  });
+}
+// (N.5)  z_t = y / D where sticking, f Q y / D where sliding on the cone; mu_bar = lam_n e . y where
+// sliding
+template <class T>
+FB_INLINE void tangent_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolution<T>& s, int r,
+                                    Mask<T> free, const T* y, const RowProblemBar<T>& bar) {
+  const TangentState<T> t = tangent_state(p, s, r);
+  const T zero = T(0), y1 = y[0], y2 = y[1];
+  T s1 = zero, s2 = zero;
+  if (p.options.friction == kConeFriction) {
+    const T along = t.e1 * y1 + t.e2 * y2;
+    s1 = (y1 - t.e1 * along) * t.f;
+    s2 = (y2 - t.e2 * along) * t.f;
+  }
+  bar.z[r + 1] = select(free, select(t.slide1, s1, y1) / s.D[r + 1], zero);
+  bar.z[r + 2] = select(free, select(t.slide2, s2, y2) / s.D[r + 2], zero);
+  const T slip = select(t.slide1, t.e1 * y1, zero) + select(t.slide2, t.e2 * y2, zero);
+  bar.mu[r] += select(free, slip * s.lam[r], zero);
+}
+
+// the members of RowSolverFor
+template <class T>
+struct ActiveSetSolver {
+  using Solution = ActiveSetSolution<T>;
+
+  FB_FN static void solve(const RowProblem<T>& p, Mask<T> active, Solution& s) {
+    solve_rows(p, active, s);
+  }
+  FB_FN static void adjoint(const RowProblem<T>& p, const Solution& s, const T* lam_bar,
+                            const RowProblemBar<T>& bar) {
+    solve_rows_adjoint(p, s, lam_bar, bar);
+    if (any(s.unrolled)) solve_rows_unrolled_adjoint(p, s, lam_bar, bar);
+  }
+  FB_FN static void tangent(const RowProblem<T>& p, Solution& s) { implicit_tangent(p, s); }
+  FB_FN static void columns(const RowProblem<T>& p, const Solution& s, int n, T* C) {
+    implicit_columns(p, s, n, C);
+  }
+  FB_INLINE static Mask<T> moves(const RowProblem<T>& p, const Solution& s, int r) {
+    return row_free(p, s, r);
+  }
+  FB_FN static T ties(const RowProblem<T>& p, const Solution& s) { return active_set_ties(p, s); }
+
+  // all arrays of a solution, for up to `rows` rows
+  template <class Carver>
+  FB_FN static void carve(Carver& c, size_t rows, int max_sweeps, Solution& s) {
+    ReversedSweeps<T>& u = s.reversed;
+    for (T** x : {&s.lam, &s.D, &s.descent, &s.descent0, &s.inv_D, &s.rhs, &s.best_lam,
+                  &s.swept_lam, &s.solved_lam, &u.lam, &u.descent, &u.now, &u.lam_bar, &u.D_bar,
+                  &u.z, &u.mu, &u.lo, &u.hi})
+      *x = c.template take<T>(rows);
+    s.order = c.template take<int>(rows);
+    s.A_scaled = c.template take<T>(rows * rows);
+    s.lu = c.template take<T>(rows * rows);
+    u.history = c.template take<T>(rows * max_sweeps);
+  }
+};
+
+}  // namespace fb::FB_ISA

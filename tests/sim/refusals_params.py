@@ -1,0 +1,199 @@
+"""Options and parameters that a Simulator refuses; see `tests.sim.refusals`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+import featherback as fb
+from featherback.errors import ParameterError, ShapeError
+from tests.sim.refusal import MODEL, Case, Q, V, ball, sim
+
+FORCES = """<mujoco model="forces"><worldbody><body><joint name="j" actuatorfrcrange="-2 3"/>
+<geom size="0.1"/><site name="s"/></body></worldbody>
+<actuator><motor joint="j" forcerange="-1 4"/></actuator></mujoco>"""
+
+
+OPTIONS: dict[str, Any] = {
+    "dtype": ["float16", int, None, np.float16],
+    "friction": ["pyramid"],
+    "solver": ["lcp"],
+    "gradient": ["finite"],
+    "dt": [0.0, -1e-3, "fast", np.nan, True, 10**400],
+    "threads": [0, 257, 1.5, True, 10**5000],
+    "margin": [-0.1, True],
+    "v_recover": [0],
+    "v_rest": [-1],
+    "tolerance": [0.0],
+    "max_sweeps": [0, 2**40],
+    "max_contacts": [-1, 10001],
+    "params": [[1.0]],
+}
+
+
+def _options() -> Iterable[Case]:
+    """Options of a Simulator."""
+    for name, values in OPTIONS.items():
+        for value in values:
+            shown = "a huge number" if isinstance(value, int) and value > 2**50 else repr(value)
+            yield Case(
+                f"Simulator, {name} is {shown}",
+                lambda options={name: value}: fb.Simulator(MODEL, **options),
+                ParameterError,
+                ("Simulator()", name),
+            )
+    yield Case(
+        "Simulator, unrolled with newton",
+        lambda: fb.Simulator(MODEL, gradient="unrolled"),
+        ParameterError,
+        ("gradient", "solver", "pgs"),
+    )
+    for model in ("laikago", None, MODEL.mujoco):
+        yield Case(
+            f"Simulator, model is a {type(model).__name__}",
+            lambda model=model: fb.Simulator(model),  # pyright: ignore[reportArgumentType]
+            ParameterError,
+            ("Simulator()", "model", type(model).__name__, "featherback.load"),
+        )
+
+
+def changed(name: str, value: float, index: Any = 0) -> dict[str, Any]:
+    """Return a parameter of the cart-pole with one entry replaced."""
+    array = MODEL.params[name].copy()
+    array[index] = value
+    return {name: array}
+
+
+NEGATIVE = ("body_mass", "body_inertia", "jnt_stiffness", "dof_damping", "dof_armature")
+NEGATIVE += ("dof_frictionloss", "geom_friction", "geom_restitution", "contact_compliance")
+PARAMS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "unknown": ({"body_mas": 1}, ("body_mas", "body_mass")),
+    "a number": ({3: 1.0}, ('"3"', "body_mass")),
+    "NaN mass": (changed("body_mass", np.nan), ('params["body_mass"]', "NaN")),
+    "infinite gravity": (changed("gravity", np.inf), ('params["gravity"]', "infinity")),
+    **{f"negative {n}": (changed(n, -1.0), (f'params["{n}"]', "-1")) for n in NEGATIVE},
+    "negative geom_size": (changed("geom_size", -1.0), ('params["geom_size"]', "-1")),
+    "no time": ({"dt": 0.0}, ('params["dt"]', "0")),
+    "restitution of 5": (changed("geom_restitution", 5.0), ('params["geom_restitution"]', "5")),
+    **{
+        f"zero {n}": (changed(n, 0.0, 1), (f'params["{n}"][1]', "zero"))
+        for n in ("body_quat", "body_iquat", "geom_quat", "jnt_axis")
+    },
+    "jnt_range": (changed("jnt_range", 9.0, (0, 0)), ('params["jnt_range"][0]', "9")),
+    "actuator_ctrlrange": (
+        changed("actuator_ctrlrange", 99.0, (0, 0)),
+        ('params["actuator_ctrlrange"][0]', "99"),
+    ),
+    "friction without a row": (
+        changed("dof_frictionloss", 0.1, 1),
+        ('params["dof_frictionloss"][1]', "frictionloss"),
+    ),
+}
+
+
+def _params() -> Iterable[Case]:
+    """Parameters, refused alike wherever they are given."""
+    for name, (params, names) in PARAMS.items():
+        calls: dict[str, Callable[[Any], Any]] = {
+            "step": lambda p: sim().step(Q, V, params=p),
+            "rollout": lambda p: sim().rollout(Q, V, steps=1, params=p),
+            "Simulator": lambda p: fb.Simulator(MODEL, params=p),
+        }
+        for call, run in calls.items():
+            yield Case(
+                f"{call}, params, {name}",
+                lambda run=run, p=params: run(p),
+                ParameterError,
+                (f"{call}()", *names),
+            )
+
+
+def _odd_params() -> Iterable[Case]:
+    """Parameters that are no dictionary, of one world, and of sites and forces."""
+    for value in ([1.0], np.ones(3), "body_mass"):
+        for call, run in {
+            "step": lambda p: sim().step(Q, V, params=p),
+            "bias": lambda p: sim().bias(Q, V, params=p),
+            "rollout": lambda p: sim().rollout(Q, V, steps=1, params=p),
+        }.items():
+            yield Case(
+                f"{call}, params is a {type(value).__name__}",
+                lambda run=run, p=value: run(p),
+                ParameterError,
+                (f"{call}()", "params", type(value).__name__),
+            )
+    axes = np.tile(MODEL.params["jnt_axis"], (3, 1, 1))
+    axes[2, 1] = 0.0
+    q, v = np.tile(Q, (3, 1)), np.tile(V, (3, 1))
+    yield Case(
+        "step, an axis of one world",
+        lambda: sim().step(q, v, params={"jnt_axis": axes}),
+        ParameterError,
+        ('params["jnt_axis"][1]', "zero"),
+    )
+    forces: dict[str, Any] = {
+        "site_quat": np.zeros((1, 4)),
+        "jnt_actfrcrange": [[3.0, -2.0]],
+        "actuator_forcerange": [[4.0, -1.0]],
+    }
+    for name, value in forces.items():
+        yield Case(
+            f"Simulator, {name}",
+            lambda name=name, value=value: fb.Simulator(fb.load(FORCES), params={name: value}),
+            ParameterError,
+            (f'params["{name}"][0]',),
+        )
+
+
+def _shapes() -> Iterable[Case]:
+    """Parameters of a wrong shape or type."""
+    ones = {"body_mass": np.ones(7)}
+    q, v = np.tile(Q, (4, 1)), np.tile(V, (4, 1))
+    yield Case(
+        "step, shape of a parameter",
+        lambda: sim().step(Q, V, params=ones),
+        ShapeError,
+        ('params["body_mass"]', "(7,)", "(3,)"),
+    )
+    yield Case(
+        "step, shape of a parameter of worlds",
+        lambda: sim().step(q, v, params=ones),
+        ShapeError,
+        ('params["body_mass"]', "(7,)", "(3,)", "(4, 3)"),
+    )
+    yield Case(
+        "step, text as a parameter",
+        lambda: sim().step(Q, V, params={"gravity": ["a", "b", "c"]}),
+        ShapeError,
+        ('params["gravity"]', "<U1"),
+    )
+    yield Case(
+        "step, None as a parameter",
+        lambda: sim().step(Q, V, params={"gravity": None}),  # pyright: ignore[reportArgumentType]
+        ShapeError,
+        ('params["gravity"]', "None"),
+    )
+    yield Case(
+        "step, no parameter is near",
+        lambda: sim().step(Q, V, params={"zzzz": 1}),
+        ParameterError,
+        ("zzzz", *MODEL.params),
+    )
+    without = ("body_invweight0", "dof_invweight0", "site_pos", "site_quat")
+    for name in without:
+        yield Case(
+            f"vjp, {name} has no gradient",
+            lambda name=name: ball().vjp(
+                ball().model.q0,
+                ball().model.v0,
+                q_bar=np.ones(7),
+                params={name: ball().params[name]},
+            ),
+            ParameterError,
+            (f'params["{name}"]', "gradient"),
+        )
+
+
+CASES = (*_options(), *_params(), *_odd_params(), *_shapes())
