@@ -442,22 +442,22 @@ def test_unknown_engines_have_their_sentence() -> None:
     from featherback.jax.engine_pool import engines_of
 
     engines = engines_of(pendulum())
-    x, none = jnp.zeros((1, 2)), jnp.zeros(0)
-    flags = [jax.ShapeDtypeStruct((1,), np.uint32), jax.ShapeDtypeStruct((1,), np.int32)]
+    x, u, none = jnp.zeros((1, engines.layout.nx)), jnp.zeros((1, 2)), jnp.zeros(0)
+    out = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
+    out += [jax.ShapeDtypeStruct((1,), np.uint32), jax.ShapeDtypeStruct((1,), np.int32)]
 
-    def call(key: int, q: Any) -> Any:
-        out = [jax.ShapeDtypeStruct((1, 2), np.float64)] * 2 + flags
+    def call(key: int, x: Any, u: Any, theta: Any) -> Any:
         run = jax.ffi.ffi_call("featherback_rollout", out)
-        return run(q, x, x, none, key=np.int64(key), single=True)
+        return run(x, u, theta, key=np.int64(key), single=True)
 
-    assert fails(lambda: call(12345, x)).endswith(
-        "featherback.jax: this compiled function was made for a Simulator that is not in this "
-        "process; build an equal Simulator and call featherback.jax with it first."
-    )
-    for wrong in (jnp.zeros((1, 3)), jnp.zeros(2), x.astype("float32")):
-        assert fails(lambda wrong=wrong: call(engines.key, wrong)) == (
-            "featherback.jax: the buffers do not fit the Simulator."
-        )
+    assert "a Simulator that is not in this process" in fails(lambda: call(12345, x, u, none))
+    for wrong in (x[:, 1:], x[0], x.astype("float32"), jnp.zeros((2, 4)), jnp.zeros(())):
+        told = fails(lambda wrong=wrong: call(engines.key, wrong, u, none))
+        assert told.startswith("featherback.jax: array x ")
+    told = fails(lambda: call(engines.key, x, u[:, 1:], none))
+    assert told.startswith("featherback.jax: array u ")
+    told = fails(lambda: call(engines.key, x, u, jnp.zeros(3)))
+    assert told.startswith("featherback.jax: array theta ")
 
 
 def test_smallest_numbers_keep_their_bits() -> None:
