@@ -20,11 +20,7 @@ KNOWS: dict[str, tuple[str, ...]] = {
     "core/model/schema.hpp": ("core/number/*",),
     "core/dynamics/quaternion.hpp": ("core/dynamics/spatial.hpp",),
     "core/dynamics/joint.hpp": ("core/dynamics/quaternion.hpp", "core/model/schema.hpp"),
-    "core/model/*": (
-        "core/model/schema.hpp",
-        "core/dynamics/spatial.hpp",
-        "core/dynamics/joint.hpp",
-    ),
+    "core/model/*": ("core/dynamics/joint.hpp",),
     "core/state.hpp": ("core/model/*",),
     "core/collision/feature.hpp": ("core/number/*",),
     "core/collision/shape.hpp": ("core/model/*", "core/collision/feature.hpp"),
