@@ -194,7 +194,8 @@ def check_dual_numbers(case: Long, lines: dict[str, Vector], limit: float) -> fl
     """Compare with dual numbers along directions and return the worst error."""
     error, growth = case.pairing(lines)
     print(f"{len(error)} directions, pairing {error.max():.1e}, growth {growth.max():.1e}")
-    assert np.all(error <= limit * growth)
+    # rounding grows with the tangents, but never to what a wrong term would make of it
+    assert np.all(error <= limit * np.minimum(growth, 1e3))
     return float(error.max())
 
 
@@ -268,7 +269,7 @@ def check_random_models(seeds: range) -> None:
     print(
         f"seeds {seeds.start} to {seeds.stop - 1}: {missing} without gradient, {contacts} contacts"
     )
-    assert missing <= 0.4 * len(seeds)
+    assert missing <= 0.34 * len(seeds)
     assert contacts > 100 * len(seeds)
     # most of them without help from the growth
     assert np.mean(np.array(errors) <= 1e-6) >= 0.8

@@ -113,6 +113,7 @@ def check_many(seeds: range, steps: int, *, crossed: float, missing: float) -> N
     assert not tally.failures, "\n".join(tally.failures)
     assert tally.count["crossed lines"] <= crossed * tally.count["lines"]
     assert tally.count["models without gradient"] <= missing * len(seeds)
+    assert tally.count["models unconverged"] <= 0.4 * len(seeds)
     assert tally.count["contacts"] > 0
 
 
@@ -132,14 +133,14 @@ def test_one_step_of_many_models(first: int) -> None:
 @pytest.mark.parametrize("first", range(10_000_000, 10_000_200, 100))
 def test_fifty_steps(first: int) -> None:
     """Agree to 1e-6 of the largest entry over 50 steps, along lines that cross no mode."""
-    check_many(range(first, first + 100), 50, crossed=0.5, missing=0.4)
+    check_many(range(first, first + 100), 50, crossed=0.35, missing=0.1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(10_000_200, 10_000_000 + max(MODELS // 5, 200), 200))
 def test_fifty_steps_of_many_models(first: int) -> None:
     """Agree to 1e-6 of the largest entry over 50 steps on a fifth as many models."""
-    check_many(range(first, first + 200), 50, crossed=0.5, missing=0.4)
+    check_many(range(first, first + 200), 50, crossed=0.35, missing=0.1)
 
 
 def parameter_case(seed: int, steps: int) -> Comparison:

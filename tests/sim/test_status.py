@@ -331,3 +331,18 @@ def test_memory_does_not_grow() -> None:
     grown = resident() - before
     print(f"grown by {grown / 1024:.0f} KiB")
     assert grown <= 1 << 20
+
+
+@pytest.mark.parametrize("call", ["sim.step(q, v, u)", "sim.rollout(q, v, u, steps=200)"])
+def test_the_interpreter_may_end_while_a_daemon_thread_runs(call: str) -> None:
+    """Leave with code 0; a thread that wants the lock of an ending interpreter waits."""
+    program = (
+        "import threading, time, featherback as fb\n"
+        "m = fb.models.laikago(); sim = fb.Simulator(m)\n"
+        "q, v = m.keyframe('stand'); u = q[7:]\n"
+        f"threading.Thread(target=lambda: [{call} for _ in iter(int, 1)], daemon=True).start()\n"
+        "time.sleep(0.3)\n"
+    )
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
