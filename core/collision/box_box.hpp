@@ -234,14 +234,24 @@ FB_OUTLINE void box_box_one(const Shape<T>& a, const Shape<T>& b, ContactPoint<T
   out[0] = single;
 }
 
-// given the bar of a slot, add to a_bar, b_bar: what carries it is differentiated
+// given the bars of some slots, add to a_bar, b_bar: what carries them is differentiated.  The slots
+// of a face share its cuts
 template <class T>
-FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
                                     ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  const uint32_t found = given.feature.kind & kBoxCase;
-  if (found == kBoxFace) face_points_adjoint(box_frame(a), box_frame(b), given, a_bar, b_bar);
-  if (found == kBoxEdges) edges_point_adjoint(box_frame(a), box_frame(b), given, a_bar, b_bar);
-  if (found == kBoxVertex) vertex_point_adjoint(a, b, given, a_bar, b_bar);
+  const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
+  CutFace<T> face;
+  bool is_cut = false;
+  for (int i = 0; i < bars.count; ++i) {
+    const SlotBar<T>& given = bars.at[i];
+    if (is_nothing(given.bar)) continue;
+    const uint32_t found = given.feature.kind & kBoxCase;
+    if (found == kBoxFace && !is_cut) cut_face_at(fa, fb, given.feature, face);
+    is_cut = is_cut || found == kBoxFace;
+    if (found == kBoxFace) face_points_adjoint(fa, fb, face, given, a_bar, b_bar);
+    if (found == kBoxEdges) edges_point_adjoint(fa, fb, given, a_bar, b_bar);
+    if (found == kBoxVertex) vertex_point_adjoint(a, b, given, a_bar, b_bar);
+  }
 }
 
 // (C.15)-(C.18)  lanes take their turns
@@ -251,13 +261,13 @@ FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* ou
       a, b, out, [](const auto& a, const auto& b, auto* out) { box_box_one(a, b, out); });
 }
 
-// given the bar of a slot, add to a_bar, b_bar
+// given the bars of some slots, add to a_bar, b_bar
 template <class T>
-FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+FB_INLINE void box_box_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
                                ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  collide_worlds_adjoint(a, b, given, a_bar, b_bar,
-                         [](const auto& a, const auto& b, const auto& given, auto& a_bar,
-                            auto& b_bar) { box_box_one_adjoint(a, b, given, a_bar, b_bar); });
+  collide_worlds_adjoint(a, b, bars, a_bar, b_bar,
+                         [](const auto& a, const auto& b, const auto& bars, auto& a_bar,
+                            auto& b_bar) { box_box_one_adjoint(a, b, bars, a_bar, b_bar); });
 }
 
 }  // namespace fb::FB_ISA

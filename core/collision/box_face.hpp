@@ -74,49 +74,63 @@ FB_INLINE uint32_t corner_states(const FacePolygon<T>& poly, const FaceSide<T>& 
   }
   return states;
 }
-// what a cut does at corner k: whether it stays, and whether a new one follows on the way to the next
-struct CornerCut {
-  int next;
-  bool kept, crossed;
+// what a cut makes: corner j is corner from[j] of the polygon before, or lies on the way from there to
+// the next one, where the side is crossed
+struct CutMap {
+  int n, from[8];
+  bool crossed[8];
 };
-FB_INLINE CornerCut corner_cut(uint32_t states, int k, int n) {
-  const int next = k + 1 < n ? k + 1 : 0;
-  const uint32_t here = states >> (2 * k) & 3, there = states >> (2 * next) & 3;
-  return {next, here != 2, (here == 1 && there == 2) || (here == 2 && there == 1)};
+FB_INLINE CutMap cut_map(uint32_t states, int n) {
+  CutMap map;
+  map.n = 0;
+  for (int k = 0; k < n; ++k) {
+    const uint32_t here = states >> (2 * k) & 3, there = states >> (k + 1 < n ? 2 * k + 2 : 0) & 3;
+    if (here != 2 && map.n < 8) {
+      map.from[map.n] = k;
+      map.crossed[map.n++] = false;
+    }
+    if ((here ^ there) == 3 && map.n < 8) {
+      map.from[map.n] = k;
+      map.crossed[map.n++] = true;
+    }
+  }
+  return map;
 }
 
-// (C.16)  one Sutherland-Hodgman cut, given where the corners lie
+// (C.16)  one Sutherland-Hodgman cut, given what it makes
 template <class T>
-FB_INLINE void cut_polygon(FacePolygon<T>& poly, const FaceSide<T>& side, uint32_t states) {
-  const FacePolygon<T> old = poly;
-  poly.n = 0;
-  for (int k = 0; k < old.n; ++k) {
-    const CornerCut cut = corner_cut(states, k, old.n);
-    const Vec3<T> p = old.x[k];
-    if (cut.kept && poly.n < 8) poly.x[poly.n++] = p;
-    if (!cut.crossed || poly.n >= 8) continue;
-    const Vec3<T> q = old.x[cut.next];
+FB_INLINE FacePolygon<T> cut_polygon(const FacePolygon<T>& old, const FaceSide<T>& side,
+                                     const CutMap& map) {
+  FacePolygon<T> out;
+  out.n = map.n;
+  for (int j = 0; j < map.n; ++j) {
+    const int k = map.from[j];
+    out.x[j] = old.x[k];
+    if (!map.crossed[j]) continue;
+    const Vec3<T> p = old.x[k], q = old.x[k + 1 < old.n ? k + 1 : 0];
     const T dp = within_side(side, p), dq = within_side(side, q);
-    poly.x[poly.n++] = p + (q - p) * (dp / (dp - dq));
+    out.x[j] = p + (q - p) * (dp / (dp - dq));
   }
+  return out;
 }
 
 // (C.44)  from the cut polygon's bars to those of the polygon before (`old`), and to the half extent
 template <class T>
 FB_INLINE void cut_polygon_adjoint(const FacePolygon<T>& old, const FaceSide<T>& side,
-                                   uint32_t states, FacePolygon<T>& bar, T& half_bar) {
+                                   const CutMap& map, FacePolygon<T>& bar, T& half_bar) {
   const FacePolygon<T> out_bar = bar;
-  int n = 0;
   for (int k = 0; k < old.n; ++k) bar.x[k] = zero3<T>();
-  for (int k = 0; k < old.n; ++k) {
-    const CornerCut cut = corner_cut(states, k, old.n);
-    if (cut.kept && n < 8) bar.x[k] += out_bar.x[n++];
-    if (!cut.crossed || n >= 8) continue;
-    const Vec3<T> x_bar = out_bar.x[n++], p = old.x[k], q = old.x[cut.next];
+  for (int j = 0; j < map.n; ++j) {
+    const int k = map.from[j], next = k + 1 < old.n ? k + 1 : 0;
+    const Vec3<T> x_bar = out_bar.x[j];
     if (is_nothing(x_bar)) continue;
-    const T dp = within_side(side, p), dq = within_side(side, q);
-
+    if (!map.crossed[j]) {
+      bar.x[k] += x_bar;
+      continue;
+    }
     // x = p + t (q - p), t = dp / (dp - dq), d = half -+ x_u
+    const Vec3<T> p = old.x[k], q = old.x[next];
+    const T dp = within_side(side, p), dq = within_side(side, q);
     const T inverse = T(1) / (dp - dq), t = dp * inverse;
     const T over = dot(x_bar, q - p) * inverse, dp_bar = over * (T(1) - t), dq_bar = over * t;
     Vec3<T> p_bar = x_bar * (T(1) - t), q_bar = x_bar * t;
@@ -124,7 +138,7 @@ FB_INLINE void cut_polygon_adjoint(const FacePolygon<T>& old, const FaceSide<T>&
     (side.along_v ? q_bar.y : q_bar.x) -= side.sign * dq_bar;
     half_bar += dp_bar + dq_bar;
     bar.x[k] += p_bar;
-    bar.x[cut.next] += q_bar;
+    bar.x[next] += q_bar;
   }
   bar.n = old.n;
 }
@@ -174,6 +188,7 @@ FB_INLINE void face_corners_adjoint(const BoxFrame<T>& f, const BoxFace<T>& face
   Vec3<T> corner[4];
   face_corners(f, face, zero3<T>(), corner);
   for (int c = 0; c < 4; ++c) {
+    if (is_nothing(x_bar[c])) continue;
     const T y = T(c == 0 || c == 3 ? 1 : -1), z = T(c < 2 ? 1 : -1);
     add_point(bar, corner[c], x_bar[c]);
     add_half(bar, m, dot(f.axis[m], x_bar[c]) * face.side);
@@ -277,7 +292,7 @@ FB_INLINE int face_points(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxA
   for (int c = 0; c < 4; ++c) {
     const uint32_t states = corner_states(poly, view.side[c]);
     feature.id[c / 2] |= states << (16 * (c % 2));
-    cut_polygon(poly, view.side[c], states);
+    poly = cut_polygon(poly, view.side[c], cut_map(states, poly.n));
   }
   for (int c = 0; c < poly.n; ++c) {
     const Vec3<T> x = poly.x[c];
@@ -289,20 +304,35 @@ FB_INLINE int face_points(const BoxFrame<T>& a, const BoxFrame<T>& b, const BoxA
   return poly.n;
 }
 
+// a face with its cuts as recorded
+template <class T>
+struct CutFace {
+  FaceView<T> view;
+  FacePolygon<T> poly[5];
+  CutMap map[4];
+};
+template <class T>
+FB_INLINE void cut_face_at(const BoxFrame<T>& a, const BoxFrame<T>& b, const Feature<T>& f,
+                           CutFace<T>& face) {
+  face.view = face_view_at(a, b, f.kind);
+  const bool on_a = face.view.on_a;
+  face.poly[0] = incident_face(on_a ? a : b, on_a ? b : a, face.view);
+  for (int c = 0; c < 4; ++c) {
+    face.map[c] = cut_map(cut_states(f, c), face.poly[c].n);
+    face.poly[c + 1] = cut_polygon(face.poly[c], face.view.side[c], face.map[c]);
+  }
+}
+
 // (C.45)  given the bar of one slot, add to a_bar, b_bar: the cuts in reverse give the wrench of the
 // incident box, (C.20) that of the other
 template <class T>
-FB_FN void face_points_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const SlotBar<T>& given,
-                               ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+FB_FN void face_points_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const CutFace<T>& face,
+                               const SlotBar<T>& given, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
   const ContactPointBar<T>& out_bar = given.bar;
-  const FaceView<T> view = face_view_at(a, b, given.feature.kind);
+  const FaceView<T>& view = face.view;
   const BoxFrame<T>&ref = view.on_a ? a : b, &inc = view.on_a ? b : a;
   ShapeBar<T>&ref_bar = view.on_a ? a_bar : b_bar, &inc_bar = view.on_a ? b_bar : a_bar;
-  FacePolygon<T> poly[5];
-  poly[0] = incident_face(ref, inc, view);
-  for (int c = 0; c < 4; ++c)
-    cut_polygon(poly[c + 1] = poly[c], view.side[c], cut_states(given.feature, c));
-  if (given.slot >= poly[4].n) return;
+  if (given.slot >= face.poly[4].n) return;
 
   // p = o + u x + v y + n (half + z / 2), phi = z
   const T up = dot(view.n, out_bar.p), u_bar = dot(view.u, out_bar.p),
@@ -313,7 +343,7 @@ FB_FN void face_points_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const
   add_half(ref_bar, view.k, up);
   for (int c = 3; c >= 0; --c) {
     T half_bar = T(0);
-    cut_polygon_adjoint(poly[c], view.side[c], cut_states(given.feature, c), bar, half_bar);
+    cut_polygon_adjoint(face.poly[c], view.side[c], face.map[c], bar, half_bar);
     add_half(ref_bar, (view.k + (c < 2 ? 1 : 2)) % 3, half_bar);
   }
 
@@ -326,8 +356,8 @@ FB_FN void face_points_adjoint(const BoxFrame<T>& a, const BoxFrame<T>& b, const
   ShapeBar<T> moved{zero_force<T>(), zero3<T>()};
   face_corners_adjoint(inc, view.incident, corner_bar, moved);
   inc_bar.size += moved.size;
-  const ContactPoint<T> touch{T(0), view.from_a, face_point(ref, view, poly[4].x[given.slot]), true,
-                              given.feature};
+  const Vec3<T> p = face_point(ref, view, face.poly[4].x[given.slot]);
+  const ContactPoint<T> touch{T(0), view.from_a, p, true, given.feature};
   share_wrench(touch, out_bar, moved.pose, inc_bar, ref_bar);
 }
 

@@ -123,17 +123,25 @@ FB_INLINE void collide_worlds(const Shape<T>& a, const Shape<T>& b, ContactPoint
   }
 }
 
-// its adjoint `one`: a world without a cotangent is passed over
+// its adjoint `one`: slots and worlds without a cotangent are passed over
 template <class T, class F>
-FB_INLINE void collide_worlds_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBar<T>& given,
+FB_INLINE void collide_worlds_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
                                       ShapeBar<T>& a_bar, ShapeBar<T>& b_bar, F one) {
   using S = OneWorldOf<T>;
   if constexpr (kIsOneWorld<T>) {
-    if (!is_nothing(given.bar)) one(a, b, given, a_bar, b_bar);
+    bool nothing = true;
+    for (int i = 0; i < bars.count; ++i) nothing = nothing && is_nothing(bars.at[i].bar);
+    if (!nothing) one(a, b, bars, a_bar, b_bar);
   } else {
+    SlotBars<S> own;
     for (int k = 0; k < kLanes<T>; ++k) {
-      const SlotBar<S> own{given.slot, read_world(given.feature, k), read_world(given.bar, k)};
-      if (is_nothing(own.bar)) continue;
+      own.count = 0;
+      for (int i = 0; i < bars.count; ++i) {
+        const SlotBar<T>& x = bars.at[i];
+        const ContactPointBar<S> bar = read_world(x.bar, k);
+        if (!is_nothing(bar)) add_slot(own, x.slot, read_world(x.feature, k), bar);
+      }
+      if (own.count == 0) continue;
       ShapeBar<S> own_a = read_world(a_bar, k), own_b = read_world(b_bar, k);
       one(read_world(a, k), read_world(b, k), own, own_a, own_b);
       write_world(a_bar, k, own_a);

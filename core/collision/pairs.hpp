@@ -23,22 +23,22 @@ FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, ContactP
 }
 
 // given the cotangents of some contact points of a pair and what carried them, add to a_bar, b_bar;
-// a cotangent of zero adds exactly zero
+// a cotangent of zero adds exactly zero.  The adjoint of a pair takes one slot, or all of them
 template <class T>
 FB_OUTLINE void collide_adjoint(int kind, const Shape<T>& a, const Shape<T>& b,
                                 const SlotBars<T>& bars, ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
-  for (int i = 0; i < bars.count; ++i) {
-    const SlotBar<T>& given = bars.at[i];
-    switch (kind) {
-#define FB_X(kind, shape_a, shape_b, slots, function) \
-  case kind:                                          \
-    function##_adjoint(a, b, given, a_bar, b_bar);    \
-    break;
-      FB_PAIRS(FB_X)
+  switch (kind) {
+#define FB_X(kind, shape_a, shape_b, slots, function)                                          \
+  case kind:                                                                                   \
+    if constexpr (requires { function##_adjoint(a, b, bars, a_bar, b_bar); })                  \
+      return function##_adjoint(a, b, bars, a_bar, b_bar);                                     \
+    else                                                                                       \
+      for (int i = 0; i < bars.count; ++i) function##_adjoint(a, b, bars.at[i], a_bar, b_bar); \
+    return;
+    FB_PAIRS(FB_X)
 #undef FB_X
-      default:
-        return;
-    }
+    default:
+      return;
   }
 }
 
