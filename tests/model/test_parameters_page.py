@@ -77,7 +77,9 @@ def test_ranges(sim: fb.Simulator, name: str) -> None:
     """Raise for a range in force whose lower end exceeds its upper end."""
     model = fb.load(
         XML.replace('name="b" range="0 1"', 'name="b" range="0 1" actuatorfrcrange="-1 1"').replace(
-            '<motor joint="b"/>', '<motor joint="b" ctrlrange="-1 1" forcerange="-1 1"/>'
+            '<motor joint="b"/>',
+            '<motor joint="b" ctrlrange="-1 1" forcerange="-1 1"/>'
+            '<intvelocity joint="b" kp="1" actrange="-1 1"/>',
         )
     )
     value = np.tile([1.0, -1.0], (len(model.params[name]), 1))
