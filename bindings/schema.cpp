@@ -99,16 +99,10 @@ struct ParameterRow {
 };
 
 double least_value(ParameterRule rule) {
-  switch (rule) {
-    case ParameterRule::not_negative:
-    case ParameterRule::positive:
-    case ParameterRule::fraction:
-    case ParameterRule::moments:
-    case ParameterRule::friction_loss:
-      return 0.0;
-    default:
-      return -HUGE_VAL;
-  }
+#define FB_X(name, least, ...) least,
+  static constexpr double values[] = {FB_RULES(FB_X)};
+#undef FB_X
+  return values[int(rule)];
 }
 
 std::vector<ParameterRow> parameter_table() {

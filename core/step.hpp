@@ -83,14 +83,13 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   T *v1_bar = bar.scratch, *q_tan = v1_bar + s.nv, *tau_bar = q_tan + s.nv,
     *hD_bar = tau_bar + s.nv;
   T* v_bar = velocity_of(s, bar.x);
-  T h_bar = T(0);
   for (int d = 0; d < s.nv; ++d) {
     v1_bar[d] = velocity_of(s, bar.x1)[d];
     q_tan[d] = T(0);
   }
   FB_STAGE(adjoint_solve);
   // q+ = q (+) h v+, v+ = v* + Mh^-1 J' lam
-  integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.x1, bar.x, v1_bar, h_bar);
+  T h_bar = integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.x1, bar.x, v1_bar);
   velocity_adjoint(m, v1_bar, w);
   for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] = T(0);
   // <E, dA> where A_bar is not -z lam'
@@ -103,7 +102,7 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   const RowBars<T> bars{0, w.solution.lam, row.z, w.R_bar, row.mu, row.lo, row.hi, w.w_rate};
   rows_adjoint(m, o, x, bars, w, q_tan);
   FB_STAGE(adjoint_sweep);
-  tree_adjoint(m, x.v, w.a_eff, w.w_rate, x.v1, w, q_tan, v_bar);
+  tree_adjoint<T, P>(m, {x.v, w.a_eff, w.w_rate, x.v1}, w, q_tan, v_bar);
   if (w.derived_bar)
     for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
 
@@ -169,7 +168,7 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work
       b.y = mul_add(S, x.v1[d], b.y);
       k.a = mul_add(S, w.a_eff[d], k.a);
     }
-    newton_euler_adjoint(m, l, -h, w);
+    link_force_adjoint(m, l, -h, w);
   }
   if (m.applied) applied_wrenches_adjoint(m, h, w);
 }

@@ -21,7 +21,7 @@ const char* name_of(ParameterRule rule) {
 }
 // how a refusal ends
 std::string advice(ParameterRule rule) {
-#define FB_X(name, text) text,
+#define FB_X(name, least, text) text,
   static const char* const texts[] = {FB_RULES(FB_X)};
 #undef FB_X
   return texts[int(rule)];

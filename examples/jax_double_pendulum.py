@@ -17,14 +17,14 @@ UPRIGHT = np.array([np.pi, 0.0])
 
 
 def main() -> tuple[float, float]:
-    """Optimise the torques; return the last state's distance from upright and speed."""
+    """Optimize the torques; return the last state's distance from upright and speed."""
     sim = fb.Simulator(fb.models.pendulum(2), dt=DT)
     q0, v0 = np.zeros(2), np.zeros(2)
 
     def loss(x: jax.Array) -> jax.Array:
         u = LIMIT * jnp.tanh(x)
         roll = fbj.rollout(sim, q0, v0, u)
-        # angles enter through sines and cosines: a whole turn more is upright too
+        # angles enter through sines and cosines: a full turn more is upright too
         gap = 2 - 2 * jnp.cos(jnp.cumsum(roll.q - UPRIGHT, axis=-1))
         late = jnp.linspace(0, 1, STEPS + 1)[:, None] ** 8
         end = jnp.sum(gap[-1]) + 0.05 * jnp.sum(roll.v[-1] ** 2)

@@ -39,14 +39,14 @@ def starts(worlds: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def train(policy: Policy, rounds: int = 100) -> None:
     """Follow the gradient of the loss."""
-    optimiser = torch.optim.Adam(policy.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.02)
     for _ in range(rounds):
         roll = fbt.closed_loop(sim, policy, *starts(16), 50, memory="states")
         loss = roll.q.square().mean() + 0.1 * roll.v.square().mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 0.1)
-        optimiser.step()
+        optimizer.step()
 
 
 policy = Policy()

@@ -80,7 +80,7 @@ struct LimitRows {
                             Mask<T> alive, Work<T>& w) {
     for (int i = 0; i < m.s.nlimit; ++i) {
       const int j = m.s.limit_jnt[i];
-      if (m.s.jnt_type[j] == kBall) {
+      if (joint_turns(m.s.jnt_type[j])) {
         collect_ball_limit(m, o, j, q, alive, w);
         continue;
       }

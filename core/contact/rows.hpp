@@ -66,8 +66,8 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, 
     out[i] = row_segment(s, w, k, k.row + i, side);
   }
   const int tree = k.tree[side], first = s.tree_dof[tree];
-  const bool free = s.link_type[s.tree_link[tree]] == kFree;
-  for (int d = k.start[side]; d >= first + (free ? 3 : 0); d = s.dof_parent[d]) {
+  const int fixed = world_axes(s.link_type[s.tree_link[tree]]);
+  for (int d = k.start[side]; d >= first + fixed; d = s.dof_parent[d]) {
     const DofWork<T>& f = w.dof[d];
     T g[N];
 #pragma GCC unroll 3
@@ -79,7 +79,7 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, 
 #pragma GCC unroll 3
     for (int i = 0; i < N; ++i) F[i] = mul_add(f.U, g[i], F[i]);
   }
-  if (!free) return;
+  if (!fixed) return;
   half_solve_axis<2, N>(w.dof[first + 2], first + 2, out, F);
   half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
   half_solve_axis<0, N>(w.dof[first], first, out, F);

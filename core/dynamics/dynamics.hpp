@@ -294,7 +294,7 @@ FB_INLINE Force<T> inertia_pose_bar(const LinkWork<T>& k, Motion<T> w, Force<T> 
 
 // own bars of one link from scale * <w, RNEA>: sets w_bar, v_bar, a_bar, pose; y_bar becomes zero
 template <class T, class P>
-FB_INLINE void newton_euler_adjoint(const Model<T, P>& m, int l, T scale, Work<T>& w) {
+FB_INLINE void link_force_adjoint(const Model<T, P>& m, int l, T scale, Work<T>& w) {
   const LinkWork<T>& k = w.link[l];
   LinkBar<T>& b = w.bar[l];
   const Motion<T> f_bar = b.w * scale;
@@ -311,35 +311,42 @@ FB_INLINE void newton_euler_adjoint(const Model<T, P>& m, int l, T scale, Work<T
   link_inertia_adjoint(m, l, I_bar, w);
 }
 
-// (D.11)  one dof: S carries w, y, v and a; it moves with its link unless it is a world axis
+// rates that the axes of all dofs carry: velocities, accelerations, those paired with the equation of
+// motion and, unless null, new velocities
 template <class T>
-FB_INLINE void dof_adjoint(const DofWork<T>& d, LinkBar<T>& b, T w, T y, T v, T a,
-                           Force<T> joint_bar, bool moves, T& v_bar) {
-  v_bar += dot(d.S, joint_bar);
-  if (!moves) return;
+struct TreeRates {
+  const T *v, *a, *w, *y;
+};
+// (D.11)  the axis of dof d, which rides on its link, carries w, y, v and a
+template <class T>
+FB_INLINE void axis_adjoint(Motion<T> S, const TreeRates<T>& x, int d, Force<T> joint_bar,
+                            LinkBar<T>& b) {
+  const T y = x.y ? x.y[d] : T(0);
   const Force<T> S_bar =
-      mul_add(b.w_bar, w, mul_add(b.y_bar, y, mul_add(b.a_bar, a, joint_bar * v)));
-  b.pose += cross(d.S, S_bar);
+      mul_add(b.w_bar, x.w[d], mul_add(b.y_bar, y, mul_add(b.a_bar, x.a[d], joint_bar * x.v[d])));
+  b.pose += cross(S, S_bar);
 }
 
 // (D.12)  leaves to root: bars of the fields through w_l = w_p + S w and so on; adds to q_bar
 // (tangent, nv) and v_bar
 template <class T, class P>
-FB_FN void tree_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* rate_w,
-                        const T* rate_y, Work<T>& w, T* q_bar, T* v_bar) {
+FB_FN void tree_adjoint(const Model<T, P>& m, const TreeRates<T>& x, Work<T>& w, T* q_bar,
+                        T* v_bar) {
   const Layout& s = m.s;
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
-    const int first = s.link_dof[l], n = s.link_ndof[l], parent = s.link_parent[l];
+    const int first = s.link_dof[l], last = first + s.link_ndof[l], parent = s.link_parent[l];
     TwistBars<T> bars{b.v_bar, b.v_bar, b.v_bar};
     with_joint(s.link_type[l], [&](auto joint) {
-      joint.twist_adjoint(v + first, w.link[l].v, w.link[parent].v, b.a_bar, bars);
+      joint.twist_adjoint(x.v + first, w.link[l].v, w.link[parent].v, b.a_bar, bars);
     });
     const int riding = first + world_axes(s.link_type[l]);
-    for (int d = first; d < first + n; ++d)
-      dof_adjoint(w.dof[d], b, rate_w[d], rate_y ? rate_y[d] : T(0), v[d], a[d],
-                  d < riding ? bars.fixed : bars.riding, d >= riding, v_bar[d]);
-    for (int d = first; d < first + n; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
+    for (int d = first; d < riding; ++d) v_bar[d] += dot(w.dof[d].S, bars.fixed);
+    for (int d = riding; d < last; ++d) {
+      v_bar[d] += dot(w.dof[d].S, bars.riding);
+      axis_adjoint(w.dof[d].S, x, d, bars.riding, b);
+    }
+    for (int d = first; d < last; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
     // the world accelerates by -gravity
     if (w.theta_bar && parent == 0) add3(-b.a_bar.lin, w.theta_bar->gravity);
     if (parent == 0) continue;
@@ -372,43 +379,25 @@ FB_FN void still_tree_adjoint(const Model<T, P>& m, const T* a, const T* rate_w,
   }
 }
 
-// (D.8)  given tau_bar, add to q_bar (tangent, nv), v_bar and a_bar; kinematics, inertias and
-// accelerations of the forward in w
+// what the cotangents of inverse dynamics are added to; q: tangent
+template <class T>
+struct MotionBars {
+  T *q, *v, *a;
+};
+// (D.8)  given tau_bar, add to bars; kinematics, inertias and accelerations of the forward in w
 template <class T, class P>
 FB_FN void inverse_dynamics_adjoint(const Model<T, P>& m, const T* v, const T* a, const T* tau_bar,
-                                    Work<T>& w, T* q_bar, T* v_bar, T* a_bar) {
+                                    const MotionBars<T>& bars, Work<T>& w) {
   link_twists(m.s, w, tau_bar, w.twist);
   for (int l = 1; l < m.s.nlink; ++l) {
     w.bar[l].w = w.twist[l];
-    newton_euler_adjoint(m, l, T(1), w);
+    link_force_adjoint(m, l, T(1), w);
   }
-  tree_adjoint<T, P>(m, v, a, tau_bar, nullptr, w, q_bar, v_bar);
+  tree_adjoint<T, P>(m, {v, a, tau_bar, nullptr}, w, bars.q, bars.v);
   // after the sweep the bars of a link hold those of its whole subtree
   for (int d = 0; d < m.s.nv; ++d) {
-    a_bar[d] += dot(w.dof[d].S, w.bar[m.s.dof_link[d]].a_bar);
-    a_bar[d] = mul_add(tau_bar[d], T(m.theta.dof_armature[d]), a_bar[d]);
-  }
-}
-
-// (D.9)  joint-space inertia, dense nv x nv, armature included; the inertias of subtrees in w
-template <class T, class P>
-FB_FN void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w) {
-  const Layout& s = m.s;
-  for (int i = 0; i < s.nv * s.nv; ++i) M[i] = T(0);
-  for (int l = 1; l < s.nlink; ++l) {
-    link_inertia(m, l, w);
-    w.link[l].IA = dense(w.link[l].I);
-  }
-  for (int l = s.nlink - 1; l > 0; --l) {
-    const int first = s.link_dof[l];
-    for (int d = first; d < first + s.link_ndof[l]; ++d) {
-      const Force<T> f = w.link[l].IA * w.dof[d].S;
-      // dofs of the same joint, then all dofs nearer to the root
-      for (int e = first + s.link_ndof[l] - 1; e >= 0; e = s.dof_parent[e])
-        M[d * s.nv + e] = M[e * s.nv + d] = dot(w.dof[e].S, f);
-      M[d * s.nv + d] += T(m.theta.dof_armature[d]);
-    }
-    if (s.link_parent[l] > 0) add(w.link[s.link_parent[l]].IA, w.link[l].IA);
+    const T swept = bars.a[d] + dot(w.dof[d].S, w.bar[m.s.dof_link[d]].a_bar);
+    bars.a[d] = mul_add(tau_bar[d], T(m.theta.dof_armature[d]), swept);
   }
 }
 

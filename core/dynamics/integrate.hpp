@@ -12,16 +12,18 @@ FB_FN void integrate(const Layout& s, const T* q, const T* v, P h, T* out) {
     with_joint(s.link_type[l], [&](auto joint) { joint.integrate(q + qa, v + da, h, out + qa); });
   }
 }
-// (I.6)  given out_bar (ambient, nq), add to q_bar (ambient), v_bar and h_bar
+// (I.6)  given out_bar (ambient, nq), add to q_bar (ambient) and v_bar; returns the cotangent of h
 template <class T, class P>
-FB_FN void integrate_adjoint(const Layout& s, const T* q, const T* v, P h, const T* out_bar,
-                             T* q_bar, T* v_bar, T& h_bar) {
+FB_FN T integrate_adjoint(const Layout& s, const T* q, const T* v, P h, const T* out_bar, T* q_bar,
+                          T* v_bar) {
+  T h_bar = T(0);
   for (int l = 1; l < s.nlink; ++l) {
     const int qa = s.link_qadr[l], da = s.link_dof[l];
     with_joint(s.link_type[l], [&](auto joint) {
       joint.integrate_adjoint(q + qa, v + da, h, out_bar + qa, q_bar + qa, v_bar + da, h_bar);
     });
   }
+  return h_bar;
 }
 
 // (I.7)  a tangent cotangent (nv) as an ambient one (nq)

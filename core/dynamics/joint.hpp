@@ -230,12 +230,19 @@ struct FreeJoint : Coordinates<3, true> {
 
 // f with the struct of a joint type
 template <class F>
-FB_INLINE decltype(auto) with_joint(int type, F&& f) {
+FB_INLINE constexpr decltype(auto) with_joint(int type, F&& f) {
   if (type == kHinge) return f(HingeJoint{});
   if (type == kSlide) return f(SlideJoint{});
   if (type == kBall) return f(BallJoint{});
   return f(FreeJoint{});
 }
+FB_INLINE constexpr bool joint_has_sizes(int type, int nq, int nv) {
+  return with_joint(type, [=](auto joint) { return joint.nq == nq && joint.nv == nv; });
+}
+// every joint of the schema has its struct
+#define FB_X(constant, name, number, nq, nv) static_assert(joint_has_sizes(constant, nq, nv));
+FB_JOINTS(FB_X)
+#undef FB_X
 FB_INLINE int joint_dofs(int type) {
   return with_joint(type, [](auto joint) { return joint.nv; });
 }

@@ -132,6 +132,27 @@ FB_FN void center_of_mass_adjoint(const Model<T, P>& m, const T* q, const T* y_b
   pose_tree_adjoint(m, q, w, q_bar);
 }
 
+// (O.9)  joint-space inertia, dense nv x nv, armature included; the inertias of subtrees in w
+template <class T, class P>
+FB_FN void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w) {
+  const Layout& s = m.s;
+  for (int i = 0; i < s.nv * s.nv; ++i) M[i] = T(0);
+  for (int l = 1; l < s.nlink; ++l) {
+    link_inertia(m, l, w);
+    w.link[l].IA = dense(w.link[l].I);
+  }
+  for (int l = s.nlink - 1; l > 0; --l) {
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d) {
+      const Force<T> f = w.link[l].IA * w.dof[d].S;
+      // dofs of the same joint, then all dofs nearer to the root
+      for (int e = first + s.link_ndof[l] - 1; e >= 0; e = s.dof_parent[e])
+        M[d * s.nv + e] = M[e * s.nv + d] = dot(w.dof[e].S, f);
+      M[d * s.nv + d] += T(m.theta.dof_armature[d]);
+    }
+    if (s.link_parent[l] > 0) add(w.link[s.link_parent[l]].IA, w.link[l].IA);
+  }
+}
 // (O.6)  <M_bar, M> is a sum over columns j of M_bar_j' M e_j: the equation of motion of bodies at
 // rest without gravity, paired with the rates M_bar_j at the accelerations e_j.  Given M_bar, add
 // to q_bar (tangent, nv) and to the parameters; kinematics and inertias in w
@@ -203,7 +224,7 @@ FB_FN void forward_dynamics_adjoint(const Model<T, P>& m, const OutputPoint<T>& 
     w.w_rate[d] = -w.w_rate[d];
     w.a_eff[d] = T(0);
   }
-  inverse_dynamics_adjoint(m, at.v, w.qdd, w.w_rate, w, q_bar, bars.v, w.a_eff);
+  inverse_dynamics_adjoint<T, P>(m, at.v, w.qdd, w.w_rate, {q_bar, bars.v, w.a_eff}, w);
   motion_parameter_adjoint(m, at.q, w.qdd, w.w_rate, w);
 }
 
@@ -244,7 +265,7 @@ FB_FN void output_adjoint(const Model<T, P>& m, Output kind, const OutputPoint<T
       break;
     case Output::bias:
     case Output::inverse_dynamics:
-      inverse_dynamics_adjoint(m, at.v, at.x, y_bar, w, q_bar, bars.v, bars.x);
+      inverse_dynamics_adjoint<T, P>(m, at.v, at.x, y_bar, {q_bar, bars.v, bars.x}, w);
       motion_parameter_adjoint(m, at.q, at.x, y_bar, w);
       break;
     case Output::forward_dynamics:

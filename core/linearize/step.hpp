@@ -99,7 +99,6 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
                        LinearWork<T>& f) {
   const Layout& s = m.s;
   T *tangent = scratch[0], *v_bar = scratch[1], *q1_bar = scratch[2], *q_bar = scratch[3];
-  T h_bar = T(0);
   for (int i = 0; i < 3; ++i) {
     for (int d = 0; d < s.nv; ++d) tangent[d] = v_bar[d] = T(0);
     for (int a = 0; a < s.nq; ++a) q1_bar[a] = q_bar[a] = T(0);
@@ -111,7 +110,7 @@ FB_FN void turn_blocks(const Model<T, P>& m, const StepPoint<T>& x, const T* q1,
     }
     if (!any_turn) return;
     lift_tangent(s, q1, tangent, q1_bar);
-    integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], q1_bar, q_bar, v_bar, h_bar);
+    integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], q1_bar, q_bar, v_bar);
     lower_tangent(s, x.q, q_bar, tangent);
     for (int l = 1; l < s.nlink; ++l) {
       if (!joint_turns(s.link_type[l])) continue;

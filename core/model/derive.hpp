@@ -41,10 +41,6 @@ FB_FN void rotation_of_adjoint(const P* quat, const Mat3<P>& R_bar, P* quat_bar)
   for (int k = 0; k < 4; ++k) quat_bar[k] += (g[k] - u[k] * along) * i;
 }
 template <class P>
-FB_INLINE Placement<P> compose(const Placement<P>& X, const Mat3<P>& R, Vec3<P> p) {
-  return {mul(X.R, R.a), X.p + mul(X.R, p)};
-}
-template <class P>
 FB_INLINE Placement<P> zero_placement() {
   Placement<P> X;
   for (P& e : X.R.a) e = P(0);
@@ -69,6 +65,10 @@ FB_INLINE void add_product_transposed(Mat3<P>& A, const Mat3<P>& B, const Mat3<P
 template <class P>
 FB_INLINE void add(Mat3<P>& A, const Mat3<P>& B) {
   for (int e = 0; e < 9; ++e) A.a[e] += B.a[e];
+}
+template <class P>
+FB_INLINE Placement<P> compose(const Placement<P>& X, const Mat3<P>& R, Vec3<P> p) {
+  return {mul(X.R, R.a), X.p + mul(X.R, p)};
 }
 // given the cotangent of X (R, p), add to those of X, R and p
 template <class P>
@@ -241,18 +241,24 @@ template <class P>
 FB_INLINE Vec3<P> steiner_gradient(const Sym3<P>& B, Vec3<P> c) {
   return c * (B.xx + B.yy + B.zz) - mul(B, c);
 }
+// cotangents of a link's sums: mass, first moment, inertia about its origin
+template <class P>
+struct SumBars {
+  P mass;
+  const P *mc, *Io;
+};
 // (M.8)  given the cotangents of the sums, add to the body's parameters and to X_bar
 template <class P>
 FB_FN void derive_inertia_adjoint(const Theta<const P>& theta, int body, const Placement<P>& X,
-                                  P mass_bar, const P* mc_bar, const P* Io_bar, Placement<P>& X_bar,
+                                  const SumBars<P>& sums, Placement<P>& X_bar,
                                   Theta<P>& theta_bar) {
   const P m = theta.body_mass[body];
   const Vec3<P> ipos = lift3<P>(theta.body_ipos + 3 * body), c = X.p + mul(X.R, ipos);
   const Mat3<P> Q = rotation_of(theta.body_iquat + 4 * body), R = mul(X.R, Q.a);
   const P *d = theta.body_inertia + 3 * body, *o = theta.body_inertia_products + 3 * body;
-  const Sym3<P> B = halved(Io_bar);
-  const Vec3<P> g = steiner_gradient(B, c), mc = lift3<P>(mc_bar);
-  theta_bar.body_mass[body] += mass_bar + dot(mc, c) + dot(c, g);
+  const Sym3<P> B = halved(sums.Io);
+  const Vec3<P> g = steiner_gradient(B, c), mc = lift3<P>(sums.mc);
+  theta_bar.body_mass[body] += sums.mass + dot(mc, c) + dot(c, g);
   const Vec3<P> c_bar = (mc + g * Real<P>(2)) * m;
   // I = R J R'
   const Vec3<P> r[3] = {column(R, 0), column(R, 1), column(R, 2)};
@@ -367,20 +373,22 @@ FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* 
   }
 }
 
-// frame of a thing on a body: given its cotangent in
-// the link, add to its own pos and quat and to the body
+// position and rotation of a thing on a body, or their cotangents
 template <class P>
-FB_INLINE void attach_adjoint(const Placement<P>& X, const P* pos, const P* quat,
-                              const Placement<P>& out_bar, Derived<P>& bar, int body, P* pos_bar,
-                              P* quat_bar) {
+struct Attachment {
+  P *pos, *quat;
+};
+// given the cotangent of its frame in the link, add to its own and to the body's
+template <class P>
+FB_INLINE void attach_adjoint(const Placement<P>& X, const Attachment<const P>& at,
+                              const Placement<P>& out_bar, int body, Derived<P>& bar,
+                              const Attachment<P>& at_bar) {
   Placement<P> X_bar = zero_placement<P>();
   Mat3<P> R_bar = zero_placement<P>().R;
   Vec3<P> p_bar = zero3<P>();
-  compose_adjoint(X, rotation_of(quat), lift3<P>(pos), out_bar, X_bar, R_bar, p_bar);
-  rotation_of_adjoint(quat, R_bar, quat_bar);
-  pos_bar[0] += p_bar.x;
-  pos_bar[1] += p_bar.y;
-  pos_bar[2] += p_bar.z;
+  compose_adjoint(X, rotation_of(at.quat), lift3<P>(at.pos), out_bar, X_bar, R_bar, p_bar);
+  rotation_of_adjoint(at.quat, R_bar, at_bar.quat);
+  add3(p_bar, at_bar.pos);
   const Placement<P> now = placement_at(bar.body_R + 9 * body, bar.body_p + 3 * body);
   add(X_bar.R, now.R);
   store<P>({X_bar.R, X_bar.p + now.p}, bar.body_R + 9 * body, bar.body_p + 3 * body);
@@ -395,13 +403,13 @@ FB_FN void derive_shapes_adjoint(const Layout& s, const Theta<const P>& theta,
     return placement_at(value.body_R + 9 * b, value.body_p + 3 * b);
   };
   for (int g = 0; g < s.ngeom; ++g)
-    attach_adjoint(body_at(s.geom_body[g]), theta.geom_pos + 3 * g, theta.geom_quat + 4 * g,
-                   placement_at(bar.geom_R + 9 * g, bar.geom_p + 3 * g), bar, s.geom_body[g],
-                   theta_bar.geom_pos + 3 * g, theta_bar.geom_quat + 4 * g);
+    attach_adjoint<P>(body_at(s.geom_body[g]), {theta.geom_pos + 3 * g, theta.geom_quat + 4 * g},
+                      placement_at(bar.geom_R + 9 * g, bar.geom_p + 3 * g), s.geom_body[g], bar,
+                      {theta_bar.geom_pos + 3 * g, theta_bar.geom_quat + 4 * g});
   for (int k = 0; k < s.nsite; ++k)
-    attach_adjoint(body_at(s.site_body[k]), theta.site_pos + 3 * k, theta.site_quat + 4 * k,
-                   placement_at(bar.site_R + 9 * k, bar.site_p + 3 * k), bar, s.site_body[k],
-                   theta_bar.site_pos + 3 * k, theta_bar.site_quat + 4 * k);
+    attach_adjoint<P>(body_at(s.site_body[k]), {theta.site_pos + 3 * k, theta.site_quat + 4 * k},
+                      placement_at(bar.site_R + 9 * k, bar.site_p + 3 * k), s.site_body[k], bar,
+                      {theta_bar.site_pos + 3 * k, theta_bar.site_quat + 4 * k});
   const auto split = [](P a, P b, P out_bar, P& a_bar, P& b_bar) {
     const P share = select(a == b, P(Real<P>(0.5)), select(a > b, P(1), P(0)));
     a_bar += out_bar * share;
@@ -532,13 +540,14 @@ FB_FN void derive_adjoint(const Layout& s, const Theta<const P>& theta,
     const Placement<P> U = placement_at(value.body_R + 9 * parent, value.body_p + 3 * parent);
     Placement<P> X_bar = placement_at(bar.body_R + 9 * b, bar.body_p + 3 * b);
     if (link > 0)
-      derive_inertia_adjoint<P>(theta, b, X, bar.link_mass[link], bar.link_com + 3 * link,
-                                bar.link_I + 6 * link, X_bar, theta_bar);
+      derive_inertia_adjoint<P>(
+          theta, b, X, {bar.link_mass[link], bar.link_com + 3 * link, bar.link_I + 6 * link}, X_bar,
+          theta_bar);
     const Mat3<P> Q = rotation_of(theta.body_quat + 4 * b);
     const Placement<P> G = compose(U, Q, lift3<P>(theta.body_pos + 3 * b));
     const Placement<P> G_bar = derive_joints_adjoint(s, theta, b, G, bar, X_bar, theta_bar);
-    attach_adjoint(U, theta.body_pos + 3 * b, theta.body_quat + 4 * b, G_bar, bar, parent,
-                   theta_bar.body_pos + 3 * b, theta_bar.body_quat + 4 * b);
+    attach_adjoint<P>(U, {theta.body_pos + 3 * b, theta.body_quat + 4 * b}, G_bar, parent, bar,
+                      {theta_bar.body_pos + 3 * b, theta_bar.body_quat + 4 * b});
   }
 }
 

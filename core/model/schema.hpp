@@ -46,7 +46,8 @@ inline constexpr double kLeastTimeConstant = 1e-15;
   X(kPlane, 0) X(kSphere, 2) X(kCapsule, 3) X(kEllipsoid, 4) X(kCylinder, 5) X(kBox, 6) X(kMesh, 7)
 
 // pairs of shapes that can touch: kind, shape A, shape B, contact points (slots) it can give, and its
-// function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes
+// function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes. A new
+// pair comes last, so that the numbers of the others stay in stored tables
 #define FB_PAIRS(X)                                                                                \
   X(kPlaneSphere, kPlane, kSphere, 1, plane_sphere)                                                \
   X(kPlaneCapsule, kPlane, kCapsule, 2, plane_capsule)                                             \
@@ -87,19 +88,21 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
   X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
 
-// rules for the values of a parameter: constant, and how a refusal ends
+// rules for the values of a parameter (engine/check_params.cpp): name, a value below
+// which none has a meaning, how a refusal ends
+inline constexpr double kNoLeast = -__builtin_huge_val();
 #define FB_RULES(X)                                                                                \
-  X(any, "give finite numbers.")                                                                   \
-  X(not_negative, "it must be >= 0.")                                                              \
-  X(positive, "it must be > 0.")                                                                   \
-  X(fraction, "it must be from 0 to 1.")                                                           \
-  X(nonzero, "a scale must not be zero.")                                                          \
-  X(quaternion, "a quaternion must have a length > 0.")                                            \
-  X(axis, "an axis must have a length > 0.")                                                       \
-  X(range, "the lower end must not lie above the upper.")                                          \
-  X(moments, "all must be >= 0.")                                                                  \
-  X(products, "all must be >= 0.")                                                                 \
-  X(friction_loss, "give it a small frictionloss in the file.")
+  X(any, kNoLeast, "give finite numbers.")                                                         \
+  X(not_negative, 0, "it must be >= 0.")                                                           \
+  X(positive, 0, "it must be > 0.")                                                                \
+  X(fraction, 0, "it must be from 0 to 1.")                                                        \
+  X(nonzero, kNoLeast, "a scale must not be zero.")                                                \
+  X(quaternion, kNoLeast, "a quaternion must have a length > 0.")                                  \
+  X(axis, kNoLeast, "an axis must have a length > 0.")                                             \
+  X(range, kNoLeast, "the lower end must not lie above the upper.")                                \
+  X(moments, 0, "all must be >= 0.")                                                               \
+  X(products, kNoLeast, "all must be >= 0.")                                                       \
+  X(friction_loss, 0, "give it a small frictionloss in the file.")
 enum class ParameterRule : int { FB_RULES(FB_ENUM) };
 
 // why the motion has no gradient with respect to a parameter

@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use (PEP 562)."""
     if name not in _LAZY:
         raise AttributeError(
-            f"module 'featherback' has no attribute {name!r}; see dir(featherback)"
+            f"module 'featherback' has no attribute {name!r}; see dir(featherback)."
         )
     module_name, attribute = _LAZY[name]
     module = importlib.import_module(module_name)

@@ -44,19 +44,6 @@ def test_demo_stands_and_films(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert f"film: {film}" in printed or not film.exists()
 
 
-def test_demo_names_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Refuse a folder that cannot be made in one sentence."""
-    out = tmp_path / "file"
-    out.write_text("in the way")
-    with pytest.raises(SystemExit) as caught:
-        main(["demo", "--out", str(out)])
-    assert caught.value.code == 1
-    assert capsys.readouterr().err == (
-        f"featherback: {out}/laikago.npz: cannot be written (File exists); name another folder "
-        "with --out.\n"
-    )
-
-
 def test_drop_carries_the_weight() -> None:
     """Come to rest with contact forces that sum to the weight within 0.1 %."""
     drop = demo.drop_laikago(fb.models.laikago())

@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import featherback as fb
 
 ROOT = Path(__file__).parents[2]
@@ -35,15 +33,6 @@ def test_public_names_resolve() -> None:
     assert dir(fb) == sorted(fb.__all__)
     for name in fb.__all__:
         assert getattr(fb, name) is not None
-
-
-def test_unknown_name_has_its_sentence() -> None:
-    """Say which name is unknown and where the known ones are."""
-    with pytest.raises(AttributeError) as caught:
-        _ = fb.nothing
-    assert str(caught.value) == (
-        "module 'featherback' has no attribute 'nothing'; see dir(featherback)"
-    )
 
 
 def test_readme_session_works_as_printed() -> None:

@@ -28,6 +28,39 @@ class Reach:
         return Value(cost, q_bar, v_bar)
 
 
+class Quadratic:
+    """A cost with a known minimum, and what may go wrong in it."""
+
+    def __init__(self, size: int = 3, broken: str = "", after: int = 0) -> None:
+        """Break the evaluation of a given number in a given way."""
+        self.size, self.broken, self.after, self.count = size, broken, after, 0
+        self.lower, self.upper = np.full(size, -2.0), np.full(size, 2.0)
+        self.centre = np.linspace(0.5, 3.0, size)
+
+    def value(self, x: np.ndarray) -> float:
+        """Return the cost."""
+        return self.gradient(x)[0]
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """Return the costs of rows."""
+        return 0.5 * np.sum((x - self.centre) ** 2, axis=1)
+
+    def gradients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return costs and gradients of rows."""
+        return self.values(x), x - self.centre
+
+    def gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return cost and gradient."""
+        self.count += 1
+        gradient = x - self.centre
+        cost = 0.5 * float(gradient @ gradient)
+        if self.broken and self.count > self.after:
+            if self.broken == "cost":
+                return float("nan"), gradient
+            gradient = np.where(np.arange(self.size) == 1, np.nan, gradient)
+        return cost, gradient
+
+
 def swing(
     goal: float = 0.5,
     limit: float = 5.0,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from featherback.errors import FeatherbackError
 from featherback.experiments import Recording
 from featherback.experiments.named import arm_reach
 from featherback.experiments.runner import run
@@ -116,16 +114,3 @@ def test_a_quick_run_reaches_the_points(tmp_path: Path) -> None:
     motion = Recording.load(tmp_path / content["files"]["recording"])
     assert motion.q.shape == (201, 4)
     assert json.loads((tmp_path / "arm-reach.json").read_text())["claims"] == claims
-
-
-@pytest.mark.parametrize("name", ["arm-reach", "quadruped-gait"])
-def test_a_missing_torch_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Say which package is missing and how to install it."""
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(FeatherbackError) as error:
-        run(name, quick=True, out=tmp_path, show=False)
-    assert str(error.value) == (
-        f"run {name}: torch is not installed; it is needed here: pip install 'featherback[torch]'."
-    )

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from featherback.cli.main import main
-from featherback.errors import OptimizationError, ParameterError, ShapeError
 from featherback.experiments import Context, Recording, run
 from featherback.experiments.event_least_squares import (
     HALF_WIDTH,
@@ -19,29 +18,11 @@ from featherback.experiments.event_least_squares import (
     steps,
 )
 from featherback.experiments.named import ball_rest
+from tests.experiments.problems import Stairs
 
 pytest.importorskip("cma")
 pytest.importorskip("matplotlib")
 pytest.importorskip("PIL")
-
-
-class Stairs:
-    """Two errors that are linear but for an unknown that acts in steps of a hundredth."""
-
-    size = 2
-    lower, upper = np.full(2, -9.0), np.full(2, 9.0)
-    matrix = np.array([[2.0, 1.0], [0.5, -3.0]])
-    wanted = np.array([4.0, -2.0])
-
-    def errors(self, x: np.ndarray) -> np.ndarray:
-        """Return the errors of rows; there are none where the first unknown is above 8."""
-        seen = np.stack([x[:, 0], np.floor(100.0 * x[:, 1]) / 100.0], axis=1)
-        ends = seen @ self.matrix.T - self.wanted
-        return np.where(x[:, :1] > 8.0, np.nan, ends)
-
-    def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """Return the exact derivative, which is blind to the stairs."""
-        return self.matrix * [1.0, 0.0]
 
 
 def context(folder: Path, seed: int = 0) -> Context:
@@ -190,26 +171,3 @@ def test_neighbours_without_errors_leave_the_exact_column() -> None:
 def test_a_model_that_moves_nothing_gives_no_step() -> None:
     """Return one step of zero where every column is zero."""
     assert np.array_equal(steps([np.zeros((3, 2))], np.ones(3)), np.zeros((1, 2)))
-
-
-def test_bad_starts_are_refused(tmp_path: Path) -> None:
-    """Refuse starts of another shape, with a NaN, and without errors, in a sentence."""
-    with pytest.raises(ParameterError) as caught:
-        run_least_squares(
-            context(tmp_path), Stairs(), np.array([1.0, np.nan]), max_iterations=2, tolerance=0.1
-        )
-    assert str(caught.value) == "run_least_squares(): start holds a NaN; give numbers."
-    with pytest.raises(ShapeError) as shaped:
-        run_least_squares(context(tmp_path), Stairs(), np.zeros(3), max_iterations=2, tolerance=0.1)
-    assert str(shaped.value) == (
-        "run_least_squares(): start has shape (3,); expected (2,), or a shape that broadcasts to "
-        "it."
-    )
-    with pytest.raises(OptimizationError) as lost:
-        run_least_squares(
-            context(tmp_path), Stairs(), np.array([8.5, 0.0]), max_iterations=2, tolerance=0.1
-        )
-    assert str(lost.value) == (
-        "run_least_squares(): the errors at the start are not finite; give another start or a "
-        "smaller time step."
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,58 +29,14 @@ from featherback.experiments import (
 from featherback.experiments import context as context_module
 from featherback.experiments.files import load_arrays, save_arrays, write_bytes
 from featherback.experiments.film import make_film
-from featherback.experiments.methods import run_cma, run_gradients
 from featherback.experiments.result import plain, write_json
-from featherback.experiments.target_task import length
+from tests.experiments.problems import bowl_experiment
+from tests.golden.sentences import refused
 
 needs_plots = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed"
 )
 pytestmark = needs_plots
-
-
-class Bowl:
-    """A quadratic in ten unknowns that can interrupt itself."""
-
-    size = 10
-    lower, upper = np.full(10, -5.0), np.full(10, 5.0)
-
-    def __init__(self, stop: int | None = None) -> None:
-        """Interrupt at the evaluation numbered `stop`."""
-        self.stop, self.count = stop, 0
-        self.scale = np.linspace(1.0, 9.0, 10)
-
-    def tick(self) -> None:
-        """Count, and interrupt when it is time."""
-        if self.count == self.stop:
-            raise KeyboardInterrupt
-        self.count += 1
-
-    def value(self, x: np.ndarray) -> float:
-        """Return the cost."""
-        return float(self.values(x[None])[0])
-
-    def values(self, x: np.ndarray) -> np.ndarray:
-        """Return the costs of rows."""
-        self.tick()
-        return 0.5 * ((x - 1.0) ** 2 @ self.scale)
-
-    def gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return cost and gradient."""
-        self.tick()
-        return 0.5 * float((x - 1.0) ** 2 @ self.scale), self.scale * (x - 1.0)
-
-
-def bowl_experiment(stop: int | None = None) -> SimpleNamespace:
-    """Return an experiment on the bowl, with a baseline where `cma` is there."""
-
-    def go(context: Context) -> Result:
-        bowl = Bowl(stop)
-        _, ours = run_gradients(context, bowl, max_evaluations=12, measure=length)
-        _, baseline = run_cma(context, bowl, max_iterations=15, sigma=0.5, measure=length)
-        return Result(ours, baseline, {"loss": ours.loss[-1]}, [Claim("it works", 1.0, True)])
-
-    return SimpleNamespace(SUMMARY="a bowl", run=go)
 
 
 def use(monkeypatch: pytest.MonkeyPatch, experiment: SimpleNamespace) -> None:
@@ -163,48 +118,11 @@ def test_ctrl_c_leaves_with_130_and_a_sentence(
     )
 
 
-def test_resuming_refuses_what_does_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Say that there is nothing to resume, that the options differ, or that the numbers do."""
-    pytest.importorskip("scipy")
-    pytest.importorskip("cma")
-    use(monkeypatch, bowl_experiment())
-    state = tmp_path / "bowl-state.npz"
-    with pytest.raises(ParameterError) as caught:
-        run("bowl", out=tmp_path, resume=True, show=False)
-    assert str(caught.value) == (
-        f"run bowl: there is nothing to resume, since {state} does not exist; start without "
-        "--resume, or name the folder of the stopped run with --out."
-    )
-    run("bowl", out=tmp_path, show=False)
-    with pytest.raises(ParameterError) as caught:
-        run("bowl", seed=1, out=tmp_path, resume=True, show=False)
-    assert str(caught.value) == (
-        f'run bowl: {state} was saved by "bowl seed=0 quick=False" and this run is "bowl seed=1 '
-        'quick=False"; resume with the same options, or start without --resume.'
-    )
-    arrays = load_arrays(state)
-    arrays["ours.x"][2] += 1.0
-    save_arrays(state, arrays)
-    with pytest.raises(ParameterError) as caught:
-        run("bowl", out=tmp_path, resume=True, show=False)
-    assert str(caught.value) == (
-        "resume: evaluation 2 is at another point than in the saved run, which was made by another "
-        "version or on another instruction set: start again without --resume."
-    )
-
-
 def test_a_trace_checks_what_it_walks_over() -> None:
     """Refuse a resumed iteration with another loss, and skip for methods with their own state."""
     trace = Trace("bowl", [3.0, 2.0], [0.1, 0.2], [1, 2])
     trace.add(3.0)
-    with pytest.raises(ParameterError) as caught:
-        trace.add(2.5)
-    assert str(caught.value) == (
-        "resume: iteration 1 of bowl gives the loss 2.5 and the saved run had 2.0; the saved run "
-        "was made by another version or on another instruction set: start again without --resume."
-    )
+    refused(lambda: trace.add(2.5), ParameterError, "iteration 1", "2.5", "2.0")
     trace.skip()
     trace.add(1.0, 5)
     assert trace.loss == [3.0, 2.0, 1.0]
@@ -232,42 +150,6 @@ def test_seeds_are_summarised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (tmp_path / "seed4" / "bowl.json").exists()
 
 
-def test_the_command_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Refuse unknown names, bad seeds, and two kinds of seeds at once."""
-    refusals = {
-        ("thrw",): 'run: there is no experiment "thrw"; did you mean "throw"?',
-        ("xyz",): f'run: there is no experiment "xyz"; there are: {", ".join(names())}.',
-        ("throw", "--seed", "-1"): (
-            "run throw: seed is -1; it must be an integer from 0 to 2147483647."
-        ),
-        ("throw", "--seed", "2147483648"): (
-            "run throw: seed is 2147483648; it must be an integer from 0 to 2147483647."
-        ),
-        ("throw", "--seeds", "0"): "run throw: seeds is 0; it must be an integer >= 1.",
-        ("throw", "--seed", "1", "--seeds", "2"): (
-            "run throw: --seed 1 and --seeds 2 are both given; pass one of them."
-        ),
-    }
-    for arguments, sentence in refusals.items():
-        with pytest.raises(SystemExit) as caught:
-            main(["run", *arguments])
-        assert caught.value.code == 1
-        assert capsys.readouterr().err == f"featherback: {sentence}\n"
-
-
-def test_without_matplotlib_nothing_is_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Name the missing package before the work, not after it."""
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(FeatherbackError) as caught:
-        run("throw", out=tmp_path, show=False)
-    assert str(caught.value) == (
-        "run: matplotlib is not installed; plots need it: pip install 'featherback[plot]'."
-    )
-    assert not list(tmp_path.iterdir())
-
-
 def test_every_experiment_is_listed_and_says_what_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -293,18 +175,12 @@ def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
     """Leave the old file and no litter where writing fails, and say so."""
     path = tmp_path / "old.npz"
     save_arrays(path, {"a": np.arange(3)})
-    with pytest.raises(FeatherbackError) as caught:
-        save_arrays(path, {"a": np.array([object()])})
-    assert str(caught.value) == (
-        f'{path}: "a" holds objects; an archive holds numbers and text only.'
-    )
+    objects = {"a": np.array([object()])}
+    refused(lambda: save_arrays(path, objects), FeatherbackError, str(path), '"a"')
     assert load_arrays(path)["a"].tolist() == [0, 1, 2]
     (tmp_path / "file").write_text("in the way")
     inside = tmp_path / "file" / "new.npz"
-    with pytest.raises(FeatherbackError) as caught:
-        write_bytes(inside, b"x")
-    assert str(caught.value).startswith(f"{inside}: cannot be written (")
-    assert str(caught.value).endswith("); name another folder with --out.")
+    refused(lambda: write_bytes(inside, b"x"), FeatherbackError, str(inside))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "old.npz"]
 
 
@@ -334,10 +210,6 @@ def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> No
     for name in ("q", "v", "u", "target", "camera"):
         assert np.array_equal(getattr(back, name), getattr(wanted, name))
     whole = path.read_bytes()
-    sentence = (
-        "not a complete archive of arrays; it was truncated or is another kind of file: delete it "
-        "and start again."
-    )
     bare = io.BytesIO()
     np.save(bare, np.zeros(3))
     # the first array's compressed bits stand behind a header of 30 bytes and its name
@@ -348,20 +220,7 @@ def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> No
     odd = (whole[: len(whole) // 2], b"", b"not an archive", bare.getvalue(), wrong, locked)
     for damaged in odd:
         path.write_bytes(damaged)
-        with pytest.raises(FeatherbackError) as caught:
-            Recording.load(path)
-        assert str(caught.value) == f"{path}: {sentence}"
-    save_arrays(path, {"a": np.zeros(3)})
-    with pytest.raises(FeatherbackError) as caught:
-        Recording.load(path)
-    assert str(caught.value) == (
-        f'{path}: not a recording of a motion in the format "featherback-motion 1"; pass a file '
-        "that featherback run wrote."
-    )
-    path.unlink()
-    with pytest.raises(FeatherbackError) as caught:
-        Recording.load(path)
-    assert str(caught.value) == f"{path}: there is no such file; check the name."
+        refused(lambda: Recording.load(path), FeatherbackError, f"{path}: not a complete archive")
 
 
 def test_a_film_or_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,18 +240,6 @@ def test_a_film_or_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert reason is not None
     assert reason.startswith("m.gif was not made, because MuJoCo's renderer failed (")
     assert "libegl1" in reason and "libosmesa6" in reason
-
-
-def test_a_film_needs_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Say that pillow is missing and how to install it, and go on."""
-    path = motion().save(tmp_path / "m.npz")
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "PIL" else sys.modules.get(name)
-    )
-    assert make_film(path) == (
-        None,
-        "m.gif was not made, because pillow is not installed: pip install 'featherback[plot]'.",
-    )
 
 
 def test_a_run_without_a_film_has_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

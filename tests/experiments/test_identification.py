@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import FeatherbackError
 from featherback.experiments import Context, run
 from featherback.experiments.differences import ByDifferences
 from featherback.experiments.named import ant_identify, chain_mass, racecar_friction
@@ -130,19 +128,3 @@ def test_the_ant_is_found_on_the_floor(tmp_path: Path) -> None:
     spread = np.array(list(part.estimate.deviations.values()))
     assert np.all(np.abs(part.estimate.x - part.truth) < 5.0 * spread)
     np.testing.assert_allclose(part.estimate.x, other.estimate.x, rtol=0.05)
-
-
-def test_a_missing_gymnasium_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Say which package brings the ant."""
-    real = importlib.util.find_spec
-
-    def find(name: str, package: str | None = None) -> Any:
-        return None if name == "gymnasium" else real(name, package)
-
-    monkeypatch.setattr(importlib.util, "find_spec", find)
-    with pytest.raises(FeatherbackError) as caught:
-        ant_identify.ant_file()
-    assert str(caught.value) == (
-        "run ant-identify: gymnasium is not installed; the ant's file comes with it: "
-        "pip install 'gymnasium>=1.1'."
-    )

@@ -1,12 +1,15 @@
-"""Renew the hashes of the golden trajectories for every instruction set that runs here.
+"""Renew the golden files.
 
-    python tests/golden/renew.py
+    python tests/golden/renew.py                hashes of trajectories, every instruction set here
+    python tests/golden/renew.py --sentences    sentences of errors and notices
 
-Do this when a change of the numerics is meant, and add a line under Numerics to CHANGELOG.md.
+Renew the hashes when a change of the numerics is meant, and add a line under Numerics to
+CHANGELOG.md. Read the changed sentences before they are committed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -18,6 +21,7 @@ import mujoco
 
 import featherback as fb
 from featherback._core import available_isas
+from tests.golden import sentences
 from tests.golden.trajectories import hashes_for
 
 HASHES = Path(__file__).with_name("hashes.json")
@@ -38,8 +42,25 @@ def merged(old: dict[str, Any], found: dict[str, dict[str, dict[str, str]]]) -> 
     }
 
 
-def main() -> int:
-    """Write the file and say what changed."""
+def renew_sentences() -> int:
+    """Write the sentences, keep those of folders that cannot run here, and print what changed."""
+    stored = sentences.FILE.read_text(encoding="utf-8") if sentences.FILE.exists() else ""
+    old = sentences.read(stored)
+    known = {folder: old[folder] for folder in sentences.folders() if folder in old}
+    new = {**known, **sentences.collect()}
+    sentences.FILE.write_text(sentences.write(new), encoding="utf-8")
+    for folder, named in new.items():
+        before = old.get(folder, {})
+        changed = [name for name, text in named.items() if before.get(name) != text]
+        gone = [name for name in before if name not in named]
+        print(f"{folder}: {len(named)} sentences, {len(changed)} new or changed, {len(gone)} gone")
+        for name in changed:
+            print(f"  {name}: {named[name]}")
+    return 0
+
+
+def renew_hashes() -> int:
+    """Write the hashes and print what changed."""
     old = json.loads(HASHES.read_text()) if HASHES.exists() else {}
     found = {isa: hashes_for(isa) for isa in available_isas()}
     new = merged(old, found)
@@ -55,4 +76,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description="Renew the golden files.")
+    parser.add_argument("--sentences", action="store_true", help="the sentences, not the hashes")
+    sys.exit(renew_sentences() if parser.parse_args().sentences else renew_hashes())

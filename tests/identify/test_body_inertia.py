@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import ParameterError
 from featherback.identify import Log, identify, inertia_of
 from featherback.inertia import from_log_cholesky
 
@@ -81,16 +80,3 @@ def test_a_body_is_found() -> None:
         moments[i, j] = moments[j, i] = values["body_inertia_products"][1, k]
     least, middle, most = np.linalg.eigvalsh(moments)
     assert values["body_mass"][1] > 0.0 and 0.0 < least and least + middle > most
-
-
-def test_refusals() -> None:
-    """Name bodies that are near; refuse what no real body has."""
-    sim = fb.Simulator(fb.load(XML))
-    with pytest.raises(ParameterError) as caught:
-        inertia_of(sim, "upper")
-    assert str(caught.value) == (
-        'inertia_of(): "body_mass" has no row "upper"; did you mean lower, world?'
-    )
-    with pytest.raises(ParameterError) as caught:
-        inertia_of(sim, "world")
-    assert str(caught.value) == "to_log_cholesky(): mass holds 0 kg; it must be > 0."

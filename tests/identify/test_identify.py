@@ -113,11 +113,7 @@ def test_what_cannot_be_separated_is_named() -> None:
     (direction,) = estimate.unresolved()
     assert np.isinf(direction.deviation)
     np.testing.assert_allclose(list(direction.components.values()), np.sqrt(0.5), rtol=1e-6)
-    assert direction.describe() == (
-        "the data does not determine the combination +0.71 body_mass[link0], +0.71 "
-        "body_inertia[link0][1] (in units of their sizes): the standard deviation along it is "
-        "infinite."
-    )
+    assert "+0.71 body_mass[link0], +0.71 body_inertia[link0][1]" in direction.describe()
     assert direction.describe() in estimate.report()
     assert all(np.isinf(spread) for spread in estimate.deviations.values())
 
@@ -129,9 +125,7 @@ def test_what_does_not_act_is_named() -> None:
     log = Log(roll.q, roll.v, q_noise=1e-3, v_noise=1e-3)
     estimate = identify(sim, log, [unknown(sim, "body_mass", "ball")], starts="free")
     (direction,) = estimate.unresolved()
-    assert direction.describe() == (
-        "the data does not determine body_mass[ball]: its standard deviation is infinite."
-    )
+    assert direction.components == {"body_mass[ball]": 1.0} and np.isinf(direction.deviation)
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -183,14 +177,10 @@ def test_reaching_the_maximum_is_reported() -> None:
     log = Log(roll.q, roll.v, roll.u)
     estimate = identify(sim, log, unknowns(sim), window=50, max_evaluations=3)
     assert not estimate.converged and sum(estimate.evaluations) == 3
-    said = (
-        f"identify(): stopped at the cost {estimate.costs[-1]:.6g} after 3 predictions, because "
-        "max_evaluations (3) was reached."
-    )
-    assert estimate.reason == said
+    assert "after 3 predictions" in estimate.reason and "max_evaluations (3)" in estimate.reason
     with pytest.raises(OptimizationError) as caught:
         estimate.raise_if_unfinished()
-    assert str(caught.value) == said and caught.value.outcome is estimate
+    assert str(caught.value) == estimate.reason and caught.value.outcome is estimate
 
 
 def test_reports_are_given_for_each_iteration() -> None:
@@ -202,5 +192,5 @@ def test_reports_are_given_for_each_iteration() -> None:
     assert [n for n, _, _ in calls] == list(range(estimate.iterations + 1))
     assert [cost for _, cost, _ in calls] == estimate.costs
     assert len(estimate.path) == len(calls)
-    # the optimiser moves a start at a bound a little inside
+    # the optimizer moves a start at a bound a little inside
     np.testing.assert_allclose(estimate.path[0], [1.0, 1.0, 0.0, 0.01], atol=1e-9)

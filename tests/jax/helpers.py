@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from tests.core.ops_models import laikago, loop_model, tree_model
+from tests.core.ops_models import activation_model, laikago, loop_model, tree_model
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'featherback[jax]'")
 jax.config.update("jax_enable_x64", True)
 
-MODELS = {"laikago": laikago, "tree": tree_model, "loop": loop_model}
+MODELS = {
+    "laikago": laikago,
+    "tree": tree_model,
+    "loop": loop_model,
+    "activation": activation_model,
+}
 
 
 def draw(
@@ -27,3 +32,9 @@ def draw(
         q[:, 2] -= 0.05
         u += q[:, None, 7:]
     return q.astype(dtype), v.astype(dtype), u.astype(dtype)
+
+
+def draw_act(model: fb.Model, worlds: int, dtype: str = "float64") -> np.ndarray:
+    """Draw initial activations, (worlds, na)."""
+    rng = np.random.default_rng([worlds, 1])
+    return (0.2 * rng.normal(size=(worlds, model.na))).astype(dtype)

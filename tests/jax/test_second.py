@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from tests.jax.helpers import draw, jax, tree_model
+from tests.jax.helpers import MODELS, draw, draw_act, jax, tree_model
 
 jnp: Any = jax.numpy
 fbj = pytest.importorskip("featherback.jax")
@@ -83,36 +83,43 @@ def test_contact_and_ties_of_cotangents() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_bits_of_the_simulator(dtype: Any) -> None:
+@pytest.mark.parametrize("name", ["tree", "activation"])
+def test_bits_of_the_simulator(name: str, dtype: Any) -> None:
     """Give the bits of Rollout.hessian_vector_product, parameters included."""
-    model = tree_model()
+    model = MODELS[name]()
     sim = fb.Simulator(model, dtype=dtype)
     q, v, u = draw(model, 3, 4, dtype)
+    act = draw_act(model, 3, dtype)
     rng = np.random.default_rng(8)
     mass = np.asarray(sim.params["body_mass"], dtype)
-    want = sim.rollout(q, v, u, params={"body_mass": mass})
+    want = sim.rollout(q, v, u, act=act, params={"body_mass": mass})
 
     def like(*arrays: Any) -> list[Any]:
         return [rng.normal(size=np.shape(a)).astype(dtype) for a in arrays]
 
-    dots, bars, bar_dots = like(q, v, u, mass), like(want.q, want.v), like(want.q, want.v)
+    states = (want.q, want.v, want.act)
+    dots, bars, bar_dots = like(q, v, act, u, mass), like(*states), like(*states)
     there = want.hessian_vector_product(
         *bars,
-        direction=tuple(dots[:3]),
-        dparams={"body_mass": dots[3]},
+        direction=(dots[0], dots[1], dots[3]),
+        dact=dots[2],
+        dparams={"body_mass": dots[4]},
         q_bar_dot=bar_dots[0],
         v_bar_dot=bar_dots[1],
+        act_bar_dot=bar_dots[2],
     )
 
     def back(point: Any, bars: Any) -> Any:
-        def run(q: Any, v: Any, u: Any, mass: Any) -> Any:
-            return fbj.rollout(sim, q, v, u, {"body_mass": mass})[:2]
+        def run(q: Any, v: Any, act: Any, u: Any, mass: Any) -> Any:
+            got = fbj.rollout(sim, q, v, u, {"body_mass": mass}, act=act)
+            return got.q, got.v, got.act
 
         return jax.vjp(run, *point)[1](tuple(bars))
 
-    args = ((q, v, u, mass), bars)
+    args = ((q, v, act, u, mass), bars)
     _, got = jax.jit(lambda *x: jax.jvp(back, x[:2], x[2:]))(*args, tuple(dots), bar_dots)
-    for a, b in zip(got, (there.q, there.v, there.u, there.params["body_mass"]), strict=True):
+    expected = (there.q, there.v, there.act, there.u, there.params["body_mass"])
+    for a, b in zip(got, expected, strict=True):
         assert a.dtype == b.dtype and np.array_equal(a, b)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from tests.jax.helpers import draw, jax, laikago, tree_model
+from tests.jax.helpers import activation_model, draw, draw_act, jax, laikago, tree_model
 
 jnp: Any = jax.numpy
 fbj = pytest.importorskip("featherback.jax")
@@ -166,6 +166,38 @@ def test_checkpointed_scan_and_while_loop() -> None:
         0, 6, lambda i, s: fbj.step(sim, *s), (jnp.array(q[0]), jnp.array(v[0]))
     )
     assert np.array_equal(q6, sim.rollout(q[0], v[0], steps=6).q[-1])
+
+
+def test_activation_moves_with_the_state() -> None:
+    """Carry activations through vmap, scan and gradients, and share them between worlds."""
+    from jax.test_util import check_grads
+
+    model = activation_model()
+    sim = fb.Simulator(model)
+    q, v, u = draw(model, 3, 5)
+    act = draw_act(model, 3)
+    want = sim.rollout(q, v, u, act=act)
+    mapped = jax.jit(jax.vmap(lambda q, v, u, act: fbj.rollout(sim, q, v, u, act=act)))
+    assert np.array_equal(mapped(q, v, u, act).act, want.act)
+    shared = sim.rollout(q[0], v[0], u[0], act=act)
+    assert np.array_equal(fbj.rollout(sim, q[0], v[0], u[0], act=act).act, shared.act)
+    assert np.any(shared.act[0, -1] != shared.act[1, -1])
+
+    def last(act: Any, u: Any) -> Any:
+        def body(state: Any, control: Any) -> Any:
+            q, v, act = state
+            return fbj.step(sim, q, v, control, act=act), None
+
+        return jax.lax.scan(body, (q[0], v[0], act), u)[0]
+
+    for a, b in zip(jax.jit(last)(act[0], u[0]), (want.q, want.v, want.act), strict=True):
+        assert np.array_equal(a, b[0, -1])
+
+    def loss(act: Any, u: Any) -> Any:
+        return sum(jnp.sum(jnp.sin(x)) for x in last(act, u))
+
+    check_grads(loss, (act[0], u[0]), order=2, modes=("rev",), rtol=1e-6, atol=1e-6)
+    assert np.any(jax.grad(loss)(act[0], u[0]) != 0)
 
 
 def test_linear_maps_transpose_both_ways() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from tests.jax.helpers import MODELS, draw, jax
+from tests.jax.helpers import MODELS, draw, draw_act, jax
 
 jnp: Any = jax.numpy
 fbj = pytest.importorskip("featherback.jax")
@@ -28,17 +28,24 @@ def test_rollout_and_step_equal_the_simulator(name: str, dtype: Any) -> None:
     model = MODELS[name]()
     sim = fb.Simulator(model, dtype=dtype)
     q, v, u = draw(model, 5, 20, dtype)
-    want = sim.rollout(q, v, u)
+    act = draw_act(model, 5, dtype)
+    want = sim.rollout(q, v, u, act=act)
     for run in (fbj.rollout, jax.jit(fbj.rollout, static_argnums=0)):
-        got = run(sim, q, v, u)
-        for part in ("q", "v", "status", "status_step"):
+        got = run(sim, q, v, u, act=act)
+        for part in ("q", "v", "act", "status", "status_step"):
             same(getattr(got, part), getattr(want, part))
-    one = jax.jit(lambda q, v, u: fbj.rollout(sim, q, v, u))(q[0], v[0], u[0])
+    one = jax.jit(lambda *x: fbj.rollout(sim, *x[:3], act=x[3]))(q[0], v[0], u[0], act[0])
     same(one.q, want.q[0])
-    for got, there in zip(fbj.step(sim, q, v, u[:, 0]), sim.step(q, v, u[:, 0]), strict=True):
-        same(got, there)
-    for got, there in zip(fbj.step(sim, q[0], v[0]), sim.step(q[0], v[0]), strict=True):
-        same(got, there)
+    same(one.act, want.act[0])
+    for args, options in (
+        ((q, v, u[:, 0]), {"act": act}),
+        ((q, v, u[:, 0]), {}),
+        ((q[0], v[0]), {}),
+    ):
+        got, there = fbj.step(sim, *args, **options), sim.step(*args, **options)
+        assert len(got) == (3 if model.na else 2)
+        for x, y in zip(got, there, strict=True):
+            same(x, y)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -52,38 +59,42 @@ def test_gradient_equals_vjp(name: str, dtype: Any) -> None:
     shared = {"dt": sim.params["dt"] * 0.9, "body_mass": sim.params["body_mass"] * 1.1}
     armature = sim.params["dof_armature"] + rng.uniform(0.1, 0.2, (20, model.nv))
     params = {k: np.asarray(a, dtype) for k, a in {**shared, "dof_armature": armature}.items()}
-    want = sim.rollout(q, v, u, params=params)
-    bars = [rng.normal(size=a.shape).astype(dtype) for a in (want.q, want.v)]
+    act = draw_act(model, 20, dtype)
+    want = sim.rollout(q, v, u, act=act, params=params)
+    bars = [rng.normal(size=a.shape).astype(dtype) for a in (want.q, want.v, want.act)]
     gradient = want.vjp(*bars)
 
-    def run(q: Any, v: Any, u: Any, params: Any) -> Any:
-        return fbj.rollout(sim, q, v, u, params)[:2]
+    def run(q: Any, v: Any, act: Any, u: Any, params: Any) -> Any:
+        got = fbj.rollout(sim, q, v, u, params, act=act)
+        return got.q, got.v, got.act
 
-    out, back = jax.vjp(jax.jit(run), q, v, u, params)
+    out, back = jax.vjp(jax.jit(run), q, v, act, u, params)
     same(out[0], want.q)
-    got = back(tuple(bars))
-    for a, b in zip(got[:3], (gradient.q, gradient.v, gradient.u), strict=True):
+    *got, slopes = back(tuple(bars))
+    for a, b in zip(got, (gradient.q, gradient.v, gradient.act, gradient.u), strict=True):
         same(a, b)
     for key, value in gradient.params.items():
-        same(got[3][key], value)
+        same(slopes[key], value)
 
 
-def test_gradient_of_a_step_equals_vjp() -> None:
-    """Give the gradient of a rollout of one step, for one world and many."""
-    model = MODELS["laikago"]()
+@pytest.mark.parametrize("name", ["laikago", "activation"])
+def test_gradient_of_a_step_equals_vjp(name: str) -> None:
+    """Give the gradient of a rollout of one step."""
+    model = MODELS[name]()
     sim = fb.Simulator(model)
     q, v, u = draw(model, 3, 1)
-    want = sim.rollout(q, v, u, params={"body_mass": sim.params["body_mass"]})
+    act = draw_act(model, 3)
+    want = sim.rollout(q, v, u, act=act, params={"body_mass": sim.params["body_mass"]})
     rng = np.random.default_rng(2)
-    bars = [rng.normal(size=a.shape) for a in (q, v)]
+    bars = [rng.normal(size=a.shape) for a in (q, v, act)]
     gradient = want.vjp(*(np.stack([0 * x, x], axis=1) for x in bars))
 
-    def run(q: Any, v: Any, u: Any, mass: Any) -> Any:
-        return fbj.step(sim, q, v, u, {"body_mass": mass})
+    def run(q: Any, v: Any, act: Any, u: Any, mass: Any) -> Any:
+        return fbj.step(sim, q, v, u, {"body_mass": mass}, act=act)
 
-    _, back = jax.vjp(run, q, v, u[:, 0], sim.params["body_mass"])
-    got = back(tuple(bars))
-    there = (gradient.q, gradient.v, gradient.u[:, 0], gradient.params["body_mass"])
+    out, back = jax.vjp(run, q, v, act, u[:, 0], sim.params["body_mass"])
+    got = back(tuple(bars[: len(out)]))
+    there = (gradient.q, gradient.v, gradient.act, gradient.u[:, 0], gradient.params["body_mass"])
     for a, b in zip(got, there, strict=True):
         same(a, b)
 
@@ -94,25 +105,31 @@ def test_jvp_equals_the_simulator(name: str) -> None:
     model = MODELS[name]()
     sim = fb.Simulator(model)
     q, v, u = draw(model, 3, 4)
+    state = (q, v, draw_act(model, 3))
     rng = np.random.default_rng(3)
-    dq, dv, du = (rng.normal(size=a.shape) for a in (q, v, u))
+    dots: Any = [rng.normal(size=a.shape) for a in state]
+    du = rng.normal(size=u.shape)
     mass = sim.params["body_mass"]
     dmass = rng.normal(size=mass.shape)
 
-    def run(q: Any, v: Any, u: Any, mass: Any) -> Any:
-        return fbj.rollout(sim, q, v, u, {"body_mass": mass})[:2]
+    def run(state: Any, u: Any, mass: Any) -> Any:
+        got = fbj.rollout(sim, *state[:2], u, {"body_mass": mass}, act=state[2])
+        return got.q, got.v, got.act
 
-    roll, dots = jax.jvp(jax.jit(run), (q, v, u, mass), (dq, dv, du, dmass))
+    roll, along = jax.jvp(jax.jit(run), (state, u, mass), (tuple(dots), du, dmass))
     extra = {"params": {"body_mass": mass}, "dparams": {"body_mass": dmass}}
     for k in range(4):
-        same(dots[0][:, k], dq)
-        same(dots[1][:, k], dv)
-        point = np.asarray(roll[0][:, k]), np.asarray(roll[1][:, k]), u[:, k]
-        dq, dv = sim.jvp(*point, dq, dv, du[:, k], **extra)
-    same(dots[0][:, 4], dq)
-    same(dots[1][:, 4], dv)
-    single = jax.jvp(lambda q, v, u: fbj.step(sim, q, v, u), (q, v, u[:, 0]), (q, v, u[:, 0]))[1]
-    for a, b in zip(single, sim.jvp(q, v, u[:, 0], q, v, u[:, 0]), strict=True):
+        for a, b in zip(along, dots, strict=False):
+            same(a[:, k], b)
+        at = [np.asarray(x[:, k]) for x in roll]
+        more = {"act": at[2], "dact": dots[2] if model.na else None, **extra}
+        dots = sim.jvp(at[0], at[1], u[:, k], dots[0], dots[1], du[:, k], **more)
+    for a, b in zip(along, dots, strict=False):
+        same(a[:, 4], b)
+    point, dot = (*state, u[:, 0]), (*state, u[:, 0])
+    single = jax.jvp(lambda q, v, act, u: fbj.step(sim, q, v, u, act=act), point, dot)[1]
+    own = {"act": state[2], "dact": state[2]}
+    for a, b in zip(single, sim.jvp(q, v, u[:, 0], q, v, u[:, 0], **own), strict=True):
         same(a, b)
 
 
@@ -177,7 +194,8 @@ def test_batches_of_nothing(compiled: bool) -> None:
     every = jax.jit if compiled else lambda f: f
     found = every(jax.vmap(run))(*inputs)
     nbody = sim.model.nbody
-    shapes = [(5, nq), (5, nv), (), (), (nq,), (nv,), (nbody, 3), (nbody, 3, 3), (nv,), (3,)]
+    shapes = [(5, nq), (5, nv), (), (), (5, 0), (nq,), (nv,)]
+    shapes += [(nbody, 3), (nbody, 3, 3), (nv,), (3,)]
     assert [x.shape for x in jax.tree.leaves(found)] == [(0, *shape) for shape in shapes]
     slopes = every(jax.vmap(jax.grad(loss, argnums=(0, 1, 2, 3))))(*inputs)
     assert [x.shape for x in slopes] == [x.shape for x in inputs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import mujoco
 import pytest
 
 from featherback.model import schema, unsupported, urdf
-from tests.model.refusals import REFUSALS
+from tests.model.unsupported import UNSUPPORTED
 
 
 def schema_rows() -> Iterator[tuple[tuple[str, ...], list[str]]]:
@@ -46,7 +45,7 @@ def test_every_refused_or_checked_entry_has_a_case() -> None:
     entries = {key for key, m in schema.SUBTREES.items() if m in ("refused", "checked")}
     for key, row in schema.ATTRIBUTES.items():
         entries |= {f"{key} {a}" for a, m in row.items() if m in ("refused", "checked")}
-    covered = {entry for case in REFUSALS for entry in case.covers}
+    covered = {entry for case in UNSUPPORTED for entry in case.covers}
     generic = {e for e in entries if e.startswith("actuator/") and " " in e}
     # the law and transmission of actuators are checked alike for every tag
     aliases = {e for e in generic if f"actuator/* {e.split()[1]}" in covered}
@@ -85,8 +84,6 @@ def test_every_anchor_is_a_heading_of_the_support_page() -> None:
     headings = {
         line.lstrip("# ").lower() for line in page.splitlines() if line.startswith(("##", "###"))
     }
-    anchors = {
-        match for case in REFUSALS for match in re.findall(r"support\.md#([a-z-]+)", case.problem)
-    }
+    anchors = {case.anchor for case in UNSUPPORTED}
     anchors |= {rule.anchor for rule in unsupported.FIELD_RULES} | {"urdf", "urdf-meshes", "files"}
     assert sorted(anchors - headings) == []

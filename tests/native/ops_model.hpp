@@ -108,8 +108,8 @@ struct InverseDynamicsOp {
     std::vector<T> tau(nv), tangent(nv, T(0));
     core::kinematics(m, x, x + nq, k.w);
     core::inverse_dynamics(m, x + nq + nv, tau.data(), k.w, k.w.wrench);
-    core::inverse_dynamics_adjoint(m, x + nq, x + nq + nv, y_bar, k.w, tangent.data(), x_bar + nq,
-                                   x_bar + nq + nv);
+    const core::MotionBars<T> bars{tangent.data(), x_bar + nq, x_bar + nq + nv};
+    core::inverse_dynamics_adjoint(m, x + nq, x + nq + nv, y_bar, bars, k.w);
     core::lift_tangent(m.s, x, tangent.data(), x_bar);
   }
 };
@@ -125,8 +125,7 @@ struct IntegrateOp {
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
     const auto m = box->model<T>();
-    T h_bar(0);
-    core::integrate_adjoint(m.s, x, x + m.s.nq, m.theta.dt[0], y_bar, x_bar, x_bar + m.s.nq, h_bar);
+    core::integrate_adjoint(m.s, x, x + m.s.nq, m.theta.dt[0], y_bar, x_bar, x_bar + m.s.nq);
   }
 };
 
@@ -389,7 +388,8 @@ inline OpTable model_table(const Box& box) {
       "link_inertia actuator_force actuator_input control next_activation spring "
       "joint_force_limit collide";
   const char* step =
-      "step velocity motion rows tree dof wrench contact contact_point contact_data body_equality "
+      "step velocity motion link_force rows tree axis wrench contact contact_point contact_data "
+      "body_equality "
       "equality_data joint_equality ball_limit log actuation actuator transmission difference "
       "vector twist placement advance_activation integrate inverse_dynamics";
   const auto output = [&](Output kind, const char* adjoint_of) {

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.sim import simulator
 from featherback.sim.inputs import NO_GRADIENT
-from tests.property.gradients import Comparison, Tally
+from tests.property.gradients import Comparison, Tally, soften_like_float32
 from tests.property.kinds import (
     ACTING,
     EQUALITIES,
@@ -148,7 +147,7 @@ def test_nothing_is_left_out() -> None:
     assert len(PAIRS) == 12
     names = set().union(*ACTING.values(), *(acting(pair, SLIDES, "tilted") for pair in PAIRS))
     known = set(fb.load(JOINTS["hinge"]).params) - set(NO_GRADIENT)
-    # tested in test_equalities, in test_random_gradients, on longer chains there, and in the op table
+    # tested in test_equalities, test_random_gradients, on longer chains there, and in the op table
     elsewhere = "eq_data pair_friction body_pos actuator_dynprm actuator_actrange"
     assert known - names == set(elsewhere.split())
 
@@ -177,8 +176,7 @@ def float32_error(model: fb.Model, inputs: dict[str, Vector], **options: Any) ->
 @pytest.mark.parametrize("friction", ["cone", "box"])
 def test_float32(friction: Friction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agree in float32 with float64 on the same physics, for every pair, joint and equality."""
-    # the default compliance of rows depends on the number type
-    monkeypatch.setitem(simulator.REGULARISATION, "float64", simulator.REGULARISATION["float32"])
+    soften_like_float32(monkeypatch)
     print("seed 3")
     errors: dict[str, float] = {}
     for pair in PAIRS:

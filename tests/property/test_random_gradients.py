@@ -15,10 +15,9 @@ import pytest
 
 import featherback as fb
 from featherback.errors import WorldError
-from featherback.sim import simulator
 from featherback.sim.inputs import NO_GRADIENT
 from tests.property import random_models
-from tests.property.gradients import Comparison, Tally, Vector
+from tests.property.gradients import Comparison, Tally, Vector, soften_like_float32
 from tests.property.random_models import Rng
 
 CHUNK = 250
@@ -173,8 +172,9 @@ def test_every_parameter() -> None:
                 case.compare(name, case.random_directions(name, 2), tally)
     print(f"seeds 20000000 to 20000039: {tally}")
     assert not tally.failures, "\n".join(tally.failures)
-    # tests of their own: the next one, and tests/sim/test_mesh_scale.py
-    assert tally.acted == names - {"pair_friction", "jnt_actfrcrange", "mesh_scale"}
+    # tests of their own: the next one, tests/sim/test_mesh_scale.py, and the op table
+    elsewhere = "pair_friction jnt_actfrcrange mesh_scale actuator_dynprm actuator_actrange"
+    assert tally.acted == names - set(elsewhere.split())
 
 
 # a pair with friction of its own, and a motor stronger than its joint
@@ -206,8 +206,7 @@ def test_pair_friction_and_force_of_a_joint(friction: Literal["cone", "box"]) ->
 
 def test_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agree in float32 with float64 on the same physics, where both converge."""
-    # the default compliance of rows depends on the number type
-    monkeypatch.setitem(simulator.REGULARISATION, "float64", simulator.REGULARISATION["float32"])
+    soften_like_float32(monkeypatch)
     errors: list[float] = []
     for seed in range(30_000_000, 30_000_100):
         model, q, v, rng = draw(seed)

@@ -1,31 +1,13 @@
-"""A refusal, and the simulators that refuse."""
+"""The simulators that refuse, and what an error says of worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import featherback as fb
-
-
-class Case(NamedTuple):
-    """One refusal.
-
-    Attributes:
-        name: of the case.
-        call: what is refused.
-        error: its class.
-        names: what the sentence must hold: the function called first, then what is at fault.
-    """
-
-    name: str
-    call: Callable[[], Any]
-    error: type[Exception]
-    names: tuple[str, ...]
-
 
 MODEL = fb.models.cartpole()
 Q, V, U = np.array([0.1, 0.2]), np.array([0.3, -0.4]), np.array([0.5])
@@ -51,3 +33,9 @@ def ball() -> fb.Simulator:
 def roll(**options: Any) -> fb.Rollout:
     """Return a rollout of a double pendulum."""
     return fb.Simulator(fb.models.pendulum(2)).rollout(Z, np.ones(2), steps=5, **options)
+
+
+def at_fault(error: fb.WorldError) -> list[tuple[int, int, int]]:
+    """Return world, step and status of each world that an error names."""
+    fields = (error.world, error.step, error.status)
+    return list(zip(*(field.tolist() for field in fields), strict=True))

@@ -1,8 +1,4 @@
-"""What callers of a Simulator may get wrong: each case with its error and the names at fault.
-
-The sentences themselves stand in one golden file; here are the class of the error, and what its
-sentence must name for a reader to find the mistake.
-"""
+"""What callers of a Simulator may get wrong: each case with its error and the names at fault."""
 
 from __future__ import annotations
 
@@ -13,7 +9,8 @@ import numpy as np
 
 import featherback as fb
 from featherback.errors import ParameterError, ShapeError, WorldError
-from tests.sim.refusal import BAR, MODEL, NAN, Case, Q, U, V, Z, ball, roll, sim
+from tests.golden.sentences import Case
+from tests.sim.refusal import BAR, MODEL, NAN, Q, U, V, Z, ball, roll, sim
 from tests.sim.refusals_params import CASES as PARAMS
 
 STEP_SHAPES: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
@@ -29,7 +26,6 @@ STEP_SHAPES: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "bool q": ((np.array([True, False]), V), ("q", "bool")),
     "text in q": ((["a", "b"], V), ("q", "<U1")),
     "None in q": (([None, 1.0], V), ("q", "object")),
-    "ragged q": (([[1.0, 2.0], [3.0]], V), ("q",)),
     "q is None": ((None, V), ("q", "None")),
     "v is None": ((Q, None, U), ("v", "None")),
 }
@@ -389,7 +385,43 @@ def _rollout_derivatives() -> Iterable[Case]:
     )
 
 
-CASES = (
+CHECKS: dict[str, tuple[dict[str, Any], type[Exception], tuple[str, ...]]] = {
+    "no steps": ({"steps": 0}, ParameterError, ("steps", "0")),
+    "draws is a bool": ({"draws": True}, ParameterError, ("draws", "True")),
+    "params is a text": ({"params": "dt"}, ParameterError, ("params", '["dt"]')),
+    "no gradient": ({"params": ["site_pos"]}, ParameterError, ('params["site_pos"]', "gradient")),
+    "unknown parameter": ({"params": ["mass"]}, ParameterError, ('"mass"', "body_mass")),
+    "worlds": ({"q": np.zeros((3, 2))}, ParameterError, ("q", "world axis")),
+}
+
+
+def _checks() -> Iterable[Case]:
+    """What check_gradients cannot check."""
+    for name, (options, error, names) in CHECKS.items():
+        yield Case(
+            f"check_gradients, {name}",
+            lambda options=options: fb.check_gradients(sim(), **options),
+            error,
+            names,
+        )
+    # its rollout refuses shapes
+    yield Case(
+        "rollout, long q of check_gradients",
+        lambda: fb.check_gradients(sim(), q=np.zeros(3)),
+        ShapeError,
+        ("q", "(3,)"),
+    )
+    narrow = fb.Simulator(MODEL, dtype="float32")
+    for name, given in (("no simulator", MODEL), ("float32", narrow)):
+        yield Case(
+            f"check_gradients, {name}",
+            lambda given=given: fb.check_gradients(given),
+            ParameterError,
+            ("check_gradients()", "Simulator", "float32" if given is narrow else "Model"),
+        )
+
+
+CASES: list[Case] = [
     *PARAMS,
     *_steps(),
     *_rollouts(),
@@ -397,4 +429,5 @@ CASES = (
     *_outputs(),
     *_derivatives(),
     *_rollout_derivatives(),
-)
+    *_checks(),
+]

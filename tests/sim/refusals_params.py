@@ -9,7 +9,8 @@ import numpy as np
 
 import featherback as fb
 from featherback.errors import ParameterError, ShapeError
-from tests.sim.refusal import MODEL, Case, Q, V, ball, sim
+from tests.golden.sentences import Case
+from tests.sim.refusal import MODEL, Q, V, ball, sim
 
 FORCES = """<mujoco model="forces"><worldbody><body><joint name="j" actuatorfrcrange="-2 3"/>
 <geom size="0.1"/><site name="s"/></body></worldbody>

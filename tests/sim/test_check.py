@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import ParameterError, ShapeError
 from featherback.sim.check import check_gradients
 from featherback.sim.rollout import Rollout
 
@@ -105,58 +104,3 @@ def test_same_seed_same_report() -> None:
     """Repeat a report from its seed."""
     sim = fb.Simulator(fb.models.quadruped())
     assert str(check_gradients(sim, seed=4)) == str(check_gradients(sim, seed=4))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"steps": 0}, "steps is 0; it must be an integer >= 1."),
-        ({"draws": True}, "draws is True; it must be an integer >= 1."),
-        (
-            {"params": "dt"},
-            'params is the text "dt"; pass a list of names, such as ["dt"].',
-        ),
-        (
-            {"params": ["site_pos"]},
-            'params["site_pos"] has no gradient: sites do not act on the motion; leave it out of '
-            "the rollout's params, or pass it to the Simulator.",
-        ),
-        (
-            {"q": np.zeros((3, 2))},
-            "q, v, act or u has a world axis; give one state and one sequence of controls.",
-        ),
-    ],
-)
-def test_refusals(changes: dict[str, Any], message: str) -> None:
-    """Refuse what cannot be checked, in one sentence."""
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(fb.Simulator(fb.models.cartpole()), **changes)
-    assert str(caught.value) == f"check_gradients(): {message}"
-
-
-def test_only_simulators() -> None:
-    """Refuse what is not a simulator."""
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(fb.models.cartpole())  # pyright: ignore[reportArgumentType]
-    assert str(caught.value) == (
-        "check_gradients(): sim is of type Model; pass a featherback.Simulator."
-    )
-
-
-def test_unknown_parameter_and_float32_refused() -> None:
-    """Refuse a name that is no parameter, a wrong shape, and float32."""
-    sim = fb.Simulator(fb.models.cartpole())
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(sim, params=["mass"])
-    known = [n for n in sim.params if "invweight0" not in n and not n.startswith("site_")]
-    assert str(caught.value) == (
-        f'check_gradients(): unknown parameter "mass"; known: {", ".join(known)}.'
-    )
-    with pytest.raises(ShapeError, match=r"q has shape \(3,\)"):
-        check_gradients(sim, q=np.zeros(3))
-    with pytest.raises(ParameterError) as caught:
-        check_gradients(fb.Simulator(fb.models.cartpole(), dtype="float32"))
-    assert str(caught.value) == (
-        "check_gradients(): the simulator computes in float32, in which differences have too few "
-        'digits to compare with; pass a Simulator with dtype="float64".'
-    )

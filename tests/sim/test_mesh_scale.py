@@ -149,6 +149,4 @@ def test_zero_is_refused() -> None:
     model = scene([0.9, 1.1, 1.0])
     with pytest.raises(ParameterError) as caught:
         fb.Simulator(model, params={"mesh_scale": np.zeros((2, 3))})
-    assert str(caught.value) == (
-        'Simulator(): params["mesh_scale"] holds 0; a scale must not be zero.'
-    )
+    assert str(caught.value).startswith('Simulator(): params["mesh_scale"]')

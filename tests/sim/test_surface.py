@@ -155,6 +155,15 @@ def test_world_errors_carry_fields() -> None:
     assert caught.value.step.tolist() == [3, 6]
 
 
+def test_a_rollout_prints_in_one_line() -> None:
+    """Print the model, worlds, steps and verdict."""
+    model = fb.models.cartpole()
+    sim = fb.Simulator(model)
+    assert repr(sim.rollout(model.q0, model.v0, steps=3)) == 'Rollout("cartpole", 3 steps, ok)'
+    many = sim.rollout(np.stack([model.q0, model.q0 * np.nan]), model.v0, steps=3)
+    assert repr(many) == 'Rollout("cartpole", 2 worlds, 3 steps, NOT OK)'
+
+
 def test_residual_of_an_unfinished_solve() -> None:
     """Carry and print the residual of a solve that did not finish."""
     model = fb.models.box()

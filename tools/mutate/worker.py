@@ -113,6 +113,8 @@ def main(job: str, package: str, out: str, tests: list[str]) -> int:
     plan = json.load(sys.stdin) if job == "judge" else {}
     with Path(out).open("a") as file:
         options = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:randomly"]
+        # a mutant that is noticed needs no smallest example
+        options += ["--hypothesis-profile", "unshrunk"]
         runner = Runner(job, extensions, file, plan)
         return int(pytest.main([*options, *tests], plugins=[runner]))
 

@@ -128,7 +128,7 @@ def make_controls(
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
 ) -> Controls:
-    """Describe the unknowns of a trajectory optimisation.
+    """Describe the unknowns of a trajectory optimization.
 
     Args:
         model: the model whose actuators are driven.

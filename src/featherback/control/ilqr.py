@@ -85,7 +85,7 @@ def ilqr(
     tolerance: float = 1e-7,
     report: Report | None = None,
 ) -> Policy:
-    """Find controls from one state that minimise a sum over steps, within limits.
+    """Find controls from one state that minimize a sum over steps, within limits.
 
     Args:
         sim: the simulator.

@@ -137,7 +137,7 @@ class Claim:
     Attributes:
         text: the claim in words.
         value: the measured value; None where it could not be measured.
-        holds: whether the claim holds; None where the run was too short to tell.
+        holds: whether the claim holds; None where the run was too short to judge it.
     """
 
     text: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import mujoco
 
 CUT_DEPTH = 400
-"""Bodies nested deeper than this are handed to MuJoCo in a text of their own."""
+"""Bodies nested deeper than this are passed to MuJoCo in a text of their own."""
 
 _LOCK = threading.Lock()
 

@@ -51,7 +51,7 @@ class Structure:
         tables: int32 tables by name.
         params: float64 parameters by name, read-only, in MuJoCo's shapes.
         vert: float64[nvert, 3]; for each mesh the rotation of its frame in the file's axes, its
-            place there, its scale, and the vertices of its hull in that frame.
+            position there, its scale, and the vertices of its hull in that frame.
         touches: contact points that all pairs together can give.
     """
 
@@ -117,7 +117,7 @@ def build_structure(parsed: Parsed) -> Structure:
 
 
 def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
-    """Number the links and say which body, joint and dof belongs to which."""
+    """Number the links and note which body, joint and dof belongs to which."""
     parent, kind, qadr, dof, joint = [0], [0], [0], [0], [0]
     last_dof = [-1]
     body_link = np.zeros(m.nbody, np.int32)
@@ -187,7 +187,7 @@ def _add_trees(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
 
 
 def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
-    """Say what each geom is and collect the hulls of the meshes."""
+    """Note what each geom is and collect the hulls of the meshes."""
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
     meshes = np.full(m.ngeom, -1, np.int32)
@@ -216,7 +216,7 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
 
 
 def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
-    """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its place, its scale.
+    """Return float64[5, 3]: rotation of a mesh's frame in the file's axes, its position, its scale.
 
     The compiler moves a mesh to its centre of mass and principal axes: what stands in the file,
     scaled, is at R x + p for a vertex x.
@@ -343,7 +343,7 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     import mujoco
 
     data = mujoco.MjData(m)
-    # what it warns of here it has said at compilation
+    # its warnings here are those of the compilation
     with muted():
         for stage in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_crb, mujoco.mj_factorM):
             stage(m, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ def gradient_of(layout: StateLayout, bars: Bars, u: Real, one: Any) -> Gradient:
     return Gradient(q, v, act, u[one], bars.params, *counts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rollout:
     """A trajectory. The leading world axis is there only if the input had one.
 
@@ -90,7 +90,7 @@ class Rollout:
     residual: Real
     sweeps: Real
     dt: float | Real
-    replay: Replay = field(repr=False)
+    replay: Replay
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
@@ -99,6 +99,13 @@ class Rollout:
         for array in (*own, path.x, path.u):
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        """Return the model's name, the sizes, and whether all worlds are OK."""
+        path = self.replay.path
+        worlds = f"{path.worlds} worlds, " if path.batched else ""
+        verdict = "ok" if self.ok else "NOT OK"
+        return f'Rollout("{path.layout.model}", {worlds}{path.steps} steps, {verdict})'
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take what was pickled, read-only as it was."""

@@ -75,8 +75,8 @@ def closed_loop(
 
     - "states": states and controls. The backward pass asks the policy again, step by step, and
       refuses one that answers otherwise, such as one that draws random numbers.
-    - "checkpoint": states and controls. The backward pass records one segment of steps again after
-      the other. Random numbers are drawn again alike.
+    - "checkpoint": states and controls. One segment of steps after the other is recorded again,
+      with the same random numbers.
     - "graph": all that torch records. It alone works inside of `torch.func` and `torch.compile`.
 
     Args:
@@ -101,26 +101,29 @@ def closed_loop(
             numbers.
     """
     known = check_simulator(WHERE, sim)
+    _check_options(policy, steps, memory, segment)
     parts, worlds = check_state(WHERE, known, q, v, act)
     count = same_worlds(WHERE, worlds)
-    _check_options(policy, steps, memory, segment)
     state = (known.nq + known.nv + known.na + known.nu) * q.element_size() * (count or 1)
     refuse_too_large(WHERE, "states", (steps + 1) * state, advice="")
     names, *packs = pack_params(WHERE, params, sim, count)
-    start = join_state(parts, count)
 
     def checked(x: Tensor, t: int) -> Tensor:
         return _check_control(policy(*state_parts(known, x), t), known.nu, known.dtype, count)
 
-    loop = Loop(sim, checked, names)
-    if memory == "graph":
-        x, u, flags = loop.whole(steps, start, *packs)
-    else:
-        length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
-        given = _list_weights(policy, weights)
-        x, u, flags = run_recomputed(loop, int(steps), int(length), (start, *packs), given)
+    length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
+    given = None if memory == "graph" else _list_weights(policy, weights)
+    start = (join_state(parts, count), *packs)
+    x, u, flags = _run(Loop(sim, checked, names), int(steps), int(length), start, given)
     q, v, act = split_state(known, x)
     return ClosedLoop(q, v, u, flags, act)
+
+
+def _run(loop: Loop, steps: int, segment: int, start: Any, weights: Any) -> tuple[Tensor, ...]:
+    """Return states, controls and flags; without weights torch records all steps."""
+    if weights is None:
+        return loop.whole(steps, *start)
+    return run_recomputed(loop, steps, segment, start, weights)
 
 
 def _list_weights(policy: Any, weights: Any) -> tuple[Tensor, ...]:

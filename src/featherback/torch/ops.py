@@ -244,18 +244,9 @@ def _rollout_vjp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     return task.bars(replay.vjp(task.where, lambda first, x: x_bar))
 
 
-def _rollout_jvp(
-    sim: str,
-    names: str,
-    kind: int,
-    x: Tensor,
-    u: Tensor,
-    flags: Tensor,
-    shared: Tensor | None,
-    own: Tensor | None,
-    *dots: Any,
-) -> Tensor:
+def _rollout_jvp(sim: str, names: str, kind: int, *tensors: Any) -> Tensor:
     """Push directions in the inputs forward to the states."""
+    x, u, flags, shared, own, *dots = tensors
     task, replay = _started((sim, names, kind), x, u, flags, shared, own)
     return task.last(replay.jvp(task.where, *task.direction(*dots)))
 

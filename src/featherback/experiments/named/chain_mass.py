@@ -214,13 +214,8 @@ def run(context: Context) -> Result:
     windows = cut("run chain-mass", sim.model, sim.dt, [log], WINDOW, False)
     unknowns = [mass_of(sim, start)]
     optimizer = "trust region (scipy least_squares)"
-    estimate, ours = fit(
-        context,
-        PredictionProblem(sim, windows, unknowns, False),
-        "ours",
-        f"{optimizer}, exact",
-        "exact",
-    )
+    exact = PredictionProblem(sim, windows, unknowns, False)
+    estimate, ours = fit(context, exact, "ours", f"{optimizer}, exact", "exact")
     by_differences, baseline = fit(
         context,
         ByDifferences(sim, windows, unknowns, False),

@@ -11,22 +11,15 @@ import pytest
 from featherback.model.compiler import muted
 from featherback.model.model import Parsed
 from tests.model.helpers import message, mjcf, notes, read
-from tests.model.refusals import FLOOR, REFUSALS, TENDON, Refusal
-
-ADVICE = '; change it, or pass on_unsupported="drop" to go on without it.'
+from tests.model.unsupported import FLOOR, TENDON, UNSUPPORTED, Unsupported
 
 
-@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: " ".join(case.covers) or "sdf")
-def test_refused_by_name(case: Refusal) -> None:
-    """Refuse the one thing that is not supported, with file, line, element and advice."""
-    assert message(case.text) == case.problem + ADVICE
-
-
-@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: " ".join(case.covers) or "sdf")
-def test_left_out_on_request(case: Refusal) -> None:
-    """Go on without it, list it, and leave a model of MuJoCo's that steps."""
+@pytest.mark.parametrize("case", UNSUPPORTED, ids=lambda case: case.name)
+def test_left_out_on_request(case: Unsupported) -> None:
+    """Go on without it, list it once, and leave a model of MuJoCo's that steps."""
     parsed = read(case.text, on_unsupported="drop")
-    assert notes(parsed, case.kind) == [case.notice]
+    (notice,) = notes(parsed, case.kind)
+    assert notice.startswith(f"{case.where}: ")
     assert parsed.mujoco.nu == parsed.mujoco.nactuator == len(parsed.keep_actuator)
     data = mujoco.MjData(parsed.mujoco)
     with muted():
@@ -53,36 +46,24 @@ def test_many_problems_are_listed_ten_at_a_time_and_of_every_sort() -> None:
     cylinders = "".join(f'<geom name="c{i}" type="cylinder" size="1 1"/>' for i in range(12))
     text = mjcf(world=cylinders, after='<actuator><motor name="m" jointinparent="j"/></actuator>')
     lines = message(text).splitlines()
-    assert lines[0] == (
-        '<string>: 13 things are not supported; change them, or pass on_unsupported="drop" to go '
-        "on without them:"
-    )
-    assert lines[1] == (
-        '  <string>:8: <motor name="m">: an actuator with jointinparent transmission is not '
-        "supported (see docs/support.md#transmission)"
-    )
-    assert lines[2] == (
-        '  <string>:4: <geom name="g">: sphere "g" against cylinder "c0" has no collision routine '
-        "yet (see docs/support.md#pairs)"
-    )
+    assert lines[0].startswith("<string>: 13 things") and 'on_unsupported="drop"' in lines[0]
+    assert '<string>:8: <motor name="m">' in lines[1] and "#transmission" in lines[1]
+    assert '<string>:4: <geom name="g">' in lines[2] and '"c0"' in lines[2] and "#pairs" in lines[2]
     assert len(lines) == 12
-    assert lines[-1] == "  and 3 more."
+    assert "3 more" in lines[-1]
 
 
 def test_unnamed_geoms_are_called_by_their_body() -> None:
     """Name an unnamed geom by its number and body."""
     text = mjcf(world='<geom type="cylinder" size="1 1"/>')
-    assert message(text) == (
-        '<string>:4: <geom name="g">: sphere "g" against cylinder geom 0 of body "world" has no '
-        "collision routine yet (see docs/support.md#pairs)" + ADVICE
-    )
+    said = message(text)
+    assert '<string>:4: <geom name="g">' in said and 'cylinder geom 0 of body "world"' in said
 
 
 def test_idle_tendon_is_listed() -> None:
     """List a tendon that exerts no force and load the model."""
-    assert notes(read(mjcf(after=TENDON)), "ignored") == [
-        '<string>:8: <fixed name="t">: the tendon exerts no force of its own.'
-    ]
+    (notice,) = notes(read(mjcf(after=TENDON)), "ignored")
+    assert notice.startswith('<string>:8: <fixed name="t">: ')
 
 
 def test_inactive_equality_is_listed_and_masked() -> None:
@@ -93,9 +74,8 @@ def test_inactive_equality_is_listed_and_masked() -> None:
     )
     parsed = read(text)
     assert parsed.keep_equality.tolist() == [False, True]
-    assert notes(parsed, "ignored") == [
-        '<string>:8: <connect name="e">: the constraint is not active and stays so.'
-    ]
+    (notice,) = notes(parsed, "ignored")
+    assert notice.startswith('<string>:8: <connect name="e">: ')
 
 
 def test_disabled_actuator_group_is_honoured() -> None:
@@ -106,10 +86,8 @@ def test_disabled_actuator_group_is_honoured() -> None:
     )
     parsed = read(text)
     assert parsed.keep_actuator.tolist() == [False, True]
-    assert notes(parsed, "ignored") == [
-        '<string>:8: <motor name="m">: its group is switched off by actuatorgroupdisable; its '
-        "control is ignored."
-    ]
+    (notice,) = notes(parsed, "ignored")
+    assert notice.startswith('<string>:8: <motor name="m">: ') and "group" in notice
 
 
 @pytest.mark.parametrize(
@@ -150,14 +128,13 @@ def test_settings_without_meaning_are_listed_once_with_a_reason() -> None:
         before='<option integrator="RK4"/><visual><map fogend="1"/></visual>',
         after='<sensor><jointpos joint="j"/></sensor>',
     )
-    assert notes(read(text), "ignored") == [
-        "<string>:2: <option>: integrator of <option> has no meaning here: the step has its own "
-        "integrator.",
-        '<string>:5: <geom> in <body name="b">: solref of <geom> has no meaning here (2 times): '
-        "contacts, limits and equalities follow the contact model of this library.",
-        "<string>:8: <jointpos>: <sensor> has no meaning here: there are no sensors.",
-        "<string>: visual only: <map>, <visual>, rgba.",
-    ]
+    integrator, solref, sensor, visual = notes(read(text), "ignored")
+    assert integrator.startswith("<string>:2: <option>: integrator of <option>")
+    assert (
+        solref.startswith('<string>:5: <geom> in <body name="b">: solref') and "2 times" in solref
+    )
+    assert sensor.startswith("<string>:8: <jointpos>: <sensor>")
+    assert visual.startswith("<string>: ") and "<map>, <visual>, rgba" in visual
 
 
 def test_equalities_between_sites_become_equalities_between_bodies() -> None:

@@ -1,0 +1,14 @@
+"""The exceptions and the names at fault of what the command line refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.refusals import CASES
+from tests.golden.sentences import Case, check
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_class_and_names(case: Case) -> None:
+    """Raise the exception, and name where and what is at fault."""
+    check(case)
