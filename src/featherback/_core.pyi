@@ -333,3 +333,14 @@ class Engine:
     def step_one(self, q: object | None, v: object | None, act: object | None, u: object | None) -> object: ...
 
     def linearize_one(self, q: object | None, v: object | None, act: object | None, u: object | None) -> object: ...
+
+class EnginePool:
+    """Engines of one model for XLA; see featherback.jax."""
+
+    def __init__(self, engine: Engine, key: int, bodies: Sequence[str]) -> None: ...
+
+def xla_handlers() -> dict:
+    """Handlers of XLA's foreign function interface, by name and stage."""
+
+def xla_state_type() -> dict:
+    """What a compiled function holds of a Simulator, as XLA registers types."""

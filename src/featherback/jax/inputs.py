@@ -112,7 +112,7 @@ def join_state(arrays: dict[str, jax.Array]) -> jax.Array:
 def split_state(call: Call, x: jax.Array) -> list[jax.Array]:
     """Return q, v and act of states; cotangents of them are put together without a sum."""
     lengths = [call.engines.layout.length(name) for name in STATE]
-    return jax.lax.split(x, lengths, axis=x.ndim - 1)
+    return list(jax.lax.split(x, lengths, axis=x.ndim - 1))
 
 
 def count_worlds(where: str, arrays: dict[str, jax.Array], ranks: dict[str, int]) -> int | None:

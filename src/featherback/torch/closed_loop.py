@@ -75,8 +75,7 @@ def closed_loop(
 
     - "states": states and controls. The backward pass asks the policy again, step by step, and
       refuses one that answers otherwise, such as one that draws random numbers.
-    - "checkpoint": states and controls. One segment of steps after the other is recorded again,
-      with the same random numbers.
+    - "checkpoint": the same. Segments of steps are recorded again, with the same random numbers.
     - "graph": all that torch records. It alone works inside of `torch.func` and `torch.compile`.
 
     Args:
@@ -94,11 +93,10 @@ def closed_loop(
         act: real[(worlds,) na], initial activation; zero when None.
 
     Raises:
-        ShapeError: where a tensor has another shape, number type or device.
-        ParameterError: where an option is unknown, the policy depends on tensors that are not
-            among its weights, or answers otherwise when it is asked again.
-        WorldError: in the backward pass, where a step has no gradient, or a world left the finite
-            numbers.
+        ShapeError: where a tensor has another shape, dtype or device.
+        ParameterError: where an option is unknown, or the policy depends on other tensors than its
+            weights or answers otherwise when it is asked again.
+        WorldError: in the backward pass, where a step has no gradient.
     """
     known = check_simulator(WHERE, sim)
     _check_options(policy, steps, memory, segment)

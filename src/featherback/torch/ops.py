@@ -404,10 +404,9 @@ class Folded:
 
     def dots(self, pairs: Any) -> list[Any]:
         """Return directions in x, u and parameters of each world."""
-        dx, du, *packs = pairs
-        tensors, dims = zip(*packs, strict=True)
-        along = [self.state(dx), self.fold.put(*du, self.u_own)]
-        return [*along, *self.fold.put_packs(tensors, dims)]
+        dx, (du, du_dim), (shared, shared_dim), (own, own_dim) = pairs
+        along = [self.state(dx), self.fold.put(du, du_dim, self.u_own)]
+        return [*along, *self.fold.put_packs((shared, own), (shared_dim, own_dim))]
 
     def bars(self, out: Any) -> Any:
         """Return derivatives with respect to inputs; all parameters were given as own."""
