@@ -23,31 +23,31 @@ FB_FN size_t carve_linear(const Layout& s, char* base, LinearWork<T>& f) {
   return c.at;
 }
 
-// visit every dof of a block with each row's half-solved number there
+// visit(d, r, g) every dof of the groups that move in some lane, with each row's half-solved number
+// there
 template <class T, class F>
-FB_INLINE void for_group_rows(const Layout& s, const Work<T>& w, const RowGroup& k, F&& visit) {
-  for_group_dofs(s, k, [&](int d, int side) {
-    for (int i = 0; i < k.rows; ++i) visit(d, k.row + i, row_segment(s, w, k, k.row + i, side)[d]);
-  });
+FB_INLINE void for_moving_rows(const Layout& s, const Work<T>& w, F&& visit) {
+  for (int p = 0; p < w.ngroup; ++p) {
+    const RowGroup& k = w.group[w.sorted[p]];
+    if (!any(RowSolver<T>::moves(w.problem, w.solution, k.row))) continue;
+    for_group_dofs(s, k, [&](int d, int side) {
+      for (int i = 0; i < k.rows; ++i)
+        visit(d, k.row + i, row_segment(s, w, k, k.row + i, side)[d]);
+    });
+  }
 }
 
 // (J.14)  change of the impulses; K holds L^-1 K, and L^-1 (K + J' dlam) after
 template <class T>
-FB_FN void impulse_columns(const Layout& s, Work<T>& w, LinearWork<T>& f) {
-  const RowProblem<T>& p = w.problem;
-  const auto for_moving_groups = [&](auto&& visit) {
-    for (int i = 0; i < w.ngroup; ++i) {
-      const RowGroup& k = w.group[w.sorted[i]];
-      if (any(RowSolver<T>::moves(p, w.solution, k.row))) for_group_rows(s, w, k, visit);
-    }
-  };
+FB_FN void impulse_columns(const Layout& s, Work<T>& w, const LinearWork<T>& f) {
   // C -= J Mh^-1 K
-  for_moving_groups([&](int d, int r, T g) {
+  for_moving_rows(s, w, [&](int d, int r, T g) {
     add_columns(-(g * w.dof[d].Dinv), f.dof_row(d), f.row(r), f.stride);
   });
-  RowSolver<T>::columns(p, w.solution, f.stride, f.C);
+  RowSolver<T>::columns(w.problem, w.solution, f.stride, f.C);
   // K += g dlam
-  for_moving_groups([&](int d, int r, T g) { add_columns(g, f.row(r), f.dof_row(d), f.stride); });
+  for_moving_rows(s, w,
+                  [&](int d, int r, T g) { add_columns(g, f.row(r), f.dof_row(d), f.stride); });
 }
 
 // leaves to root: the equation's columns, tree by tree; then L^-1 of them
