@@ -71,8 +71,8 @@ def test_page_keeps_what_stands_around_the_marks(tmp_path: Path) -> None:
 
 
 def test_stages_of_the_core_are_those_of_the_program() -> None:
-    """Find every mark of the core and the bindings in the program's list, and the other way."""
-    files = [*(ROOT / "core").glob("*.hpp"), *(ROOT / "bindings").glob("*.hpp")]
+    """Find every mark of the core and the engine in the program's list, and the other way."""
+    files = [*(ROOT / "core").rglob("*.hpp"), *(ROOT / "engine").rglob("*.hpp")]
     marks = {name for f in files for name in re.findall(r"FB_STAGE\((\w+)\);", f.read_text())}
     header = (BENCH / "profiling" / "stage.hpp").read_text()
     listed = set(re.findall(r"X\((\w+)\)", header.split("namespace", 1)[0])) - {"X"}

@@ -182,6 +182,6 @@ def test_statuses_are_bits_with_a_sentence() -> None:
 
 def test_generated_types_are_those_of_the_extension() -> None:
     """Write the type of the options as it stands in the tree."""
-    from write_arguments import TARGET, written
+    from tools.write_arguments import TARGET, written
 
     assert Path(TARGET).read_text() == written()

@@ -262,20 +262,21 @@ def test_operators_are_described_rightly() -> None:
     from featherback.torch import ops
 
     case = scene("cartpole", worlds=2)
-    q, v, u = (torch.tensor(a) for a in (case.q, case.v, case.u))
+    u = torch.tensor(case.u)
+    x = torch.tensor(np.concatenate([case.q, case.v], axis=-1))
     mass = torch.tensor(case.params["body_mass"])
     head = (bridge_of(case.sim).signature.handle, ";body_mass", ops.ROLLOUT)
-    states = ops.rollout(*head, q, v, u, None, mass)
+    states, flags = ops.rollout(*head, x, u, None, mass)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
-    torch.library.opcheck(ops.rollout, (*head, q, v, u, None, mass), test_utils=tests)
-    kept = (*states[:2], u, states[2], None, mass)
-    torch.library.opcheck(ops.rollout_vjp, (*head, *kept, *states[:2]), test_utils=tests)
+    torch.library.opcheck(ops.rollout, (*head, x, u, None, mass), test_utils=tests)
+    kept = (states, u, flags, None, mass)
+    torch.library.opcheck(ops.rollout_vjp, (*head, *kept, states), test_utils=tests)
     torch.library.opcheck(
         ops.rollout_hvp,
-        (*head, *kept, *states[:2], q, v, u, None, mass, *states[:2]),
+        (*head, *kept, states, x, u, None, mass, states),
         test_utils=tests,
     )
-    torch.library.opcheck(ops.rollout_jvp, (*head, *kept, q, v, u, None, mass), test_utils=tests)
+    torch.library.opcheck(ops.rollout_jvp, (*head, *kept, x, u, None, mass), test_utils=tests)
 
 
 @pytest.mark.parametrize("kind", KINDS)
