@@ -187,8 +187,6 @@ void output_vjp(Engine& engine, const std::string& name, ReadArray q, MaybeRead 
 
 }  // namespace
 
-void bind_one_world(nb::class_<Engine>& c);
-
 void bind_engine(nb::module_& m) {
   const auto none = [](const char* name) { return nb::arg(name).none(); };
   nb::class_<Engine> c(m, "Engine", "One model compiled for stepping; see featherback.Simulator.");

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bindings/arrays.hpp"
+#include "bindings/engine_calls.hpp"
 #include "bindings/gil.hpp"
 
 namespace fb {

@@ -198,7 +198,7 @@ HvpTask make_task(Engine& engine, const HvpArrays& given) {
 
 // q of every output; v and a third input of some
 template <class Task, class Arrays>
-Task open_output(Engine& engine, const Reader& read, const Arrays& given) {
+static Task open_output(Engine& engine, const Reader& read, const Arrays& given) {
   auto t = open_task<Task>(engine, read, given.theta);
   t.output = given.output;
   t.q = read.row("q", given.q, read.layout().nq).at;
