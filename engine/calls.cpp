@@ -196,9 +196,11 @@ HvpTask make_task(Engine& engine, const HvpArrays& given) {
   return t;
 }
 
+namespace {
+
 // q of every output; v and a third input of some
 template <class Task, class Arrays>
-static Task open_output(Engine& engine, const Reader& read, const Arrays& given) {
+Task open_output(Engine& engine, const Reader& read, const Arrays& given) {
   auto t = open_task<Task>(engine, read, given.theta);
   t.output = given.output;
   t.q = read.row("q", given.q, read.layout().nq).at;
@@ -206,6 +208,9 @@ static Task open_output(Engine& engine, const Reader& read, const Arrays& given)
   t.x = read.row("x", given.x, read.layout().nv).at;
   return t;
 }
+
+}  // namespace
+
 OutputTask make_task(Engine& engine, const OutputArrays& given) {
   const Reader read(engine, given.q.shape[0]);
   auto t = open_output<OutputTask>(engine, read, given);

@@ -326,7 +326,7 @@ def test_changes_between_forward_and_backward_are_refused(which: str) -> None:
         return
     shape, output = {
         "u": ("5, 1", ""),
-        "states": ("6, 4", ", which is output 0 of _FeatherbackRollout,"),
+        "states": ("6, 2", ", which is output 0 of AsStrided,"),
     }[which]
     message = refusal(loss.backward, RuntimeError)
     assert message == CHANGED.format(shape=shape, output=output)
