@@ -156,7 +156,9 @@ FB_INLINE SlopeScan<T> scan_slopes(const BoxSegment<T>& seg, const Stretch<T>* s
     hi = select(above, s, hi);
     hi_node = select(above, node, hi_node);
     hi_slope = select(above, slope, hi_slope);
-    const Mask<T> before = (slope == o) & (s < flat_lo), after = (slope == o) & (s > flat_hi);
+    const Mask<T> level = slope == o;
+    if (!any(level)) continue;
+    const Mask<T> before = level & (s < flat_lo), after = level & (s > flat_hi);
     flat_lo = select(before, s, flat_lo);
     flat_lo_node = select(before, node, flat_lo_node);
     flat_hi = select(after, s, flat_hi);

@@ -1,4 +1,5 @@
-// A capsule against a box: three contact points, in the frame of the box.  Branch-free.
+// A capsule against a box: three contact points, in the frame of the box.  Branch-free, but for what
+// no world needs.
 // Proof: docs/derivations/collision.md.
 #pragma once
 #include "core/collision/box_segment.hpp"
@@ -41,14 +42,15 @@ inline constexpr uint32_t kEdgeAxis = 3, kEdgeReversed = 4;
 inline constexpr int kEdgeCorner = 3, kEdgeHeld = 6;
 
 // (C.14)  the way out for a segment inside the box: of three face axes and three edge axes the one
-// with the least overlap; an edge must beat the faces by 5 %
+// with the least overlap; an edge must beat the faces by 5 %.  Asked for where it is deep inside
 template <class T>
-FB_INLINE BoxExit<T> exit_of_segment(const BoxSegment<T>& seg) {
+FB_INLINE BoxExit<T> exit_of_segment(const BoxSegment<T>& seg, Mask<T> deep) {
   using R = Real<T>;
+  BoxExit<T> best{box_axis<T>(0), Mask<T>(false), Bits<T>(0u), Bits<T>(0u)};
+  if (!any(deep)) return best;
   const T o = T(0), e = T(1);
   const T c[3] = {seg.c.x, seg.c.y, seg.c.z}, u[3] = {seg.u.x, seg.u.y, seg.u.z};
   const T half[3] = {seg.half.x, seg.half.y, seg.half.z};
-  BoxExit<T> best{box_axis<T>(0), Mask<T>(false), Bits<T>(0u), Bits<T>(0u)};
   T least = T(R(1e30));
   for (int i = 0; i < 3; ++i) {
     const T overlap = half[i] + seg.h * abs(u[i]) - abs(c[i]);
@@ -73,6 +75,7 @@ FB_INLINE BoxExit<T> exit_of_segment(const BoxSegment<T>& seg) {
     least = select(better, overlap, least);
   }
   best.face = best.face | Bits<T>(kInsideBox);
+  best.on_edge = best.on_edge & deep;
   return best;
 }
 
@@ -191,7 +194,7 @@ struct BoxApproach {
   BoxExit<T> exit;
   Bits<T> closest;  // feature of slot 0
   Vec3<T> face;
-  Mask<T> deep, on_edge, over;
+  Mask<T> deep, over;
 };
 template <class T>
 FB_INLINE BoxApproach<T> box_approach(const Shape<T>& a, const Shape<T>& b) {
@@ -206,8 +209,7 @@ FB_INLINE BoxApproach<T> box_approach(const Shape<T>& a, const Shape<T>& b) {
   x.at = point_box(near, x.seg.half, sides);
   x.closest = scan_bits(x.seg, scan) | (box_bits(sides) << kClosestSides);
   x.deep = x.at.distance <= T(Real<T>(kIsDouble<T> ? 1e-9 : 1e-5));
-  x.exit = exit_of_segment(x.seg);
-  x.on_edge = x.deep & x.exit.on_edge;
+  x.exit = exit_of_segment(x.seg, x.deep);
   x.face = select(x.deep, x.exit.n, x.at.n);
   x.along = stretch_over_face(x.seg, slab, x.face, x.over);
   return x;
@@ -231,14 +233,17 @@ FB_INLINE BoxSlot<T> closest_slot(const BoxApproach<T>& x, T slack) {
   const T lo = x.along.lo, hi = x.along.hi;
   const Mask<T> at_end = (abs(x.s - lo) <= slack) | (abs(x.s - hi) <= slack);
   const Mask<T> held = (lo <= hi) & (at_end | (x.over & (x.s >= lo) & (x.s <= hi)));
+  const Mask<T> on_edge = x.exit.on_edge;
+  const Bits<T> none(0u);
+  BoxSlot<T> out{x.s, x.at, Mask<T>(on_edge | !held), {x.closest, {none, none}}};
+  if (!any(on_edge)) return out;
   Bits<T> bits;
   const EdgePass<T> pass = find_edge_pass(x.seg, x.exit, bits);
   T distance;
-  const T s = pass_of_edge(x.seg, pass, distance);
-  return {select(x.on_edge, s, x.s),
-          {select(x.on_edge, distance, x.at.distance), select(x.on_edge, x.exit.n, x.at.n)},
-          Mask<T>(x.on_edge | !held),
-          {x.closest, {bits | bits_where(x.on_edge, kPassesEdge), Bits<T>(0u)}}};
+  out.s = select(on_edge, pass_of_edge(x.seg, pass, distance), x.s);
+  out.at = {select(on_edge, distance, x.at.distance), select(on_edge, x.exit.n, x.at.n)};
+  out.feature.id[0] = select(on_edge, bits | Bits<T>(kPassesEdge), none);
+  return out;
 }
 
 // slot 0 as recorded
@@ -307,7 +312,7 @@ FB_INLINE BoxSlot<T> end_slot(const BoxApproach<T>& x, T slack, int slot) {
   const Bits<T> kind = (slot == 1 ? x.along.lo_node : x.along.hi_node) | (leaves << kEndSides);
   return {s,
           {select(x.deep, height, outside.distance), select(x.deep, f, outside.n)},
-          Mask<T>(on & !x.on_edge),
+          Mask<T>(on & !x.exit.on_edge),
           make_feature<T>(kind)};
 }
 

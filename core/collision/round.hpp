@@ -1,4 +1,5 @@
-// Spheres and capsules against each other, and a point against a box.  Branch-free.
+// Spheres and capsules against each other, and a point against a box.  Branch-free, but for what no
+// world needs.
 // Proof: docs/derivations/collision.md.
 #pragma once
 #include "core/collision/shape.hpp"
@@ -319,6 +320,7 @@ FB_INLINE BoxSides<T> find_box_sides(Vec3<T> x, Vec3<T> half) {
   const T o = T(0);
   BoxSides<T> s{held_by(x.x, half.x), held_by(x.y, half.y), held_by(x.z, half.z), Mask<T>(false)};
   s.inside = !has_direction(beyond_box(x, half, s));
+  if (!any(s.inside)) return s;
   const Vec3<T> depth{half.x - abs(x.x), half.y - abs(x.y), half.z - abs(x.z)};
   const Mask<T> y_first = depth.y < depth.x;
   const Mask<T> z_first = depth.z < select(y_first, depth.y, depth.x);
@@ -335,6 +337,7 @@ template <class T>
 FB_INLINE BoxPoint<T> point_box(Vec3<T> x, Vec3<T> half, const BoxSides<T>& s) {
   const Vec3<T> face = signs_of(s.x, s.y, s.z);
   const Direction<T> away = direction(beyond_box(x, half, s), Mask<T>(!s.inside), face);
+  if (!any(s.inside)) return {away.length, away.u};
   const auto depth = [](T at, T half_i, const Held<T>& side) {
     return half_i - select(side.below, -at, at);
   };
