@@ -6,7 +6,7 @@ import numpy as np
 
 from featherback._typing import Array
 from featherback.model import Model
-from featherback.model.joints import BALL, FREE
+from featherback.model.joints import joint_coordinates
 
 
 def difference(model: Model, start: Array, end: Array) -> Array:
@@ -24,32 +24,19 @@ def difference(model: Model, start: Array, end: Array) -> Array:
     """
     shape = np.broadcast_shapes(start.shape, end.shape)[:-1]
     tangent = np.empty((*shape, model.nv))
-    tables = model.mujoco
-    for joint in range(model.njnt):
-        kind = int(tables.jnt_type[joint])
-        at, to = int(tables.jnt_qposadr[joint]), int(tables.jnt_dofadr[joint])
-        if kind == FREE:
-            tangent[..., to : to + 3] = end[..., at : at + 3] - start[..., at : at + 3]
-            at, to = at + 3, to + 3
-        if kind in (FREE, BALL):
+    for joint in joint_coordinates(model):
+        at, to = joint.q + joint.adds, joint.v + joint.adds
+        tangent[..., joint.v : to] = end[..., joint.q : at] - start[..., joint.q : at]
+        if joint.turns:
             rotation = _rotation_vector(start[..., at : at + 4], end[..., at : at + 4])
             tangent[..., to : to + 3] = rotation
-        else:
-            tangent[..., to] = end[..., at] - start[..., at]
     return tangent
 
 
 def rotation_blocks(model: Model) -> list[slice]:
     """Return the triples of velocity coordinates that are angular velocities."""
-    tables = model.mujoco
-    blocks: list[slice] = []
-    for joint in range(model.njnt):
-        kind, to = int(tables.jnt_type[joint]), int(tables.jnt_dofadr[joint])
-        if kind == FREE:
-            blocks.append(slice(to + 3, to + 6))
-        elif kind == BALL:
-            blocks.append(slice(to, to + 3))
-    return blocks
+    first = (at.v + at.adds for at in joint_coordinates(model) if at.turns)
+    return [slice(to, to + 3) for to in first]
 
 
 def _rotation_vector(start: Array, end: Array) -> Array:

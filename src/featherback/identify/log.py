@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from featherback._checks import check_integer, is_integer
 from featherback._typing import Array
 from featherback.errors import ParameterError, ShapeError
-from featherback.identify.states import normalized, quaternion_columns
+from featherback.identify.states import normalized
 from featherback.model import Model
+from featherback.model.joints import quaternion_columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,13 +15,9 @@ import numpy as np
 
 from featherback._typing import Array, Bools, Real
 from featherback.identify.log import Windows
-from featherback.identify.states import (
-    normalized,
-    quaternion_columns,
-    same_side,
-    tangent_basis,
-)
+from featherback.identify.states import normalized, same_side, tangent_basis
 from featherback.identify.unknowns import Unknowns
+from featherback.model.joints import quaternion_columns
 from featherback.sim import Rollout, Simulator, Status
 from featherback.sim.bridge import bridge_of
 

@@ -6,18 +6,7 @@ import numpy as np
 
 from featherback._typing import Array
 from featherback.model import Model
-from featherback.model.joints import BALL, FREE
-
-
-def quaternion_columns(model: Model) -> list[int]:
-    """Return the first columns of the quaternions in q."""
-    tables = model.mujoco
-    columns: list[int] = []
-    for joint in range(model.njnt):
-        kind, at = int(tables.jnt_type[joint]), int(tables.jnt_qposadr[joint])
-        if kind in (FREE, BALL):
-            columns.append(at + 3 if kind == FREE else at)
-    return columns
+from featherback.model.joints import joint_coordinates, quaternion_columns
 
 
 def normalized(model: Model, q: Array) -> Array:
@@ -47,20 +36,14 @@ def tangent_basis(model: Model, q: Array) -> Array:
         q: float64[..., nq], quaternions of unit length.
     """
     basis = np.zeros((*q.shape[:-1], model.nv, model.nq))
-    tables = model.mujoco
-    for joint in range(model.njnt):
-        kind = int(tables.jnt_type[joint])
-        at, to = int(tables.jnt_qposadr[joint]), int(tables.jnt_dofadr[joint])
-        if kind == FREE:
-            for k in range(3):
-                basis[..., to + k, at + k] = 1.0
-            at, to = at + 3, to + 3
-        if kind in (FREE, BALL):
+    for joint in joint_coordinates(model):
+        at, to = joint.q + joint.adds, joint.v + joint.adds
+        for k in range(joint.adds):
+            basis[..., joint.v + k, joint.q + k] = 1.0
+        if joint.turns:
             w, x, y, z = np.moveaxis(q[..., at : at + 4], -1, 0)
             # half of q times each imaginary unit
             products = ((-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w))
             for k, product in enumerate(products):
                 basis[..., to + k, at : at + 4] = 0.5 * np.stack(product, axis=-1)
-        else:
-            basis[..., to, at] = 1.0
     return basis
