@@ -63,6 +63,8 @@ std::vector<JointRow> joint_types() {
 }
 #define FB_X(constant, name, ...) TypeRow{#name, constant},
 std::vector<TypeRow> equality_types() { return {FB_EQUALITIES(FB_X)}; }
+std::vector<TypeRow> gain_types() { return {FB_GAINS(FB_X)}; }
+std::vector<TypeRow> bias_types() { return {FB_BIASES(FB_X)}; }
 std::vector<TypeRow> activation_types() { return {FB_ACTIVATIONS(FB_X)}; }
 std::vector<TypeRow> friction_rules() { return {FB_FRICTION_RULES(FB_X)}; }
 #undef FB_X
@@ -382,6 +384,8 @@ void bind_schema(nb::module_& m) {
         "Physical parameters in the order in which they lie in a flat array.");
   m.def("joint_types", &joint_types, "Types of joints.");
   m.def("equality_types", &equality_types, "Types of equality constraints.");
+  m.def("gain_types", &gain_types, "What multiplies the input of an actuator.");
+  m.def("bias_types", &bias_types, "What an actuator adds to it.");
   m.def("activation_types", &activation_types, "How an activation follows its control.");
   m.def("friction_rules", &friction_rules, "Whose friction a pair of geoms takes.");
   m.def("shape_types", &shape_types, "Shapes of geoms: (name, MuJoCo's number).");

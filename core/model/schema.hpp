@@ -30,6 +30,13 @@ enum EqualityType : int { FB_EQUALITIES(FB_ENUM_AT) };
   X(kFirstFriction, first) X(kSecondFriction, second)
 enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 
+// the law of an actuator, force = gain * input + bias: constant, name, MuJoCo's number. A law other
+// than number 0 has a table act_<name>_gain or act_<name>_bias that says where it is in force
+#define FB_GAINS(X) X(kFixedGain, fixed, 0) X(kAffineGain, affine, 1)
+#define FB_BIASES(X) X(kNoBias, none, 0) X(kAffineBias, affine, 1)
+enum GainType : int { FB_GAINS(FB_ENUM_AT) };
+enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
+
 // how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
 // at all
 #define FB_ACTIVATIONS(X)                                                                          \

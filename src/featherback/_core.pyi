@@ -228,6 +228,12 @@ def joint_types() -> list[JointRow]:
 def equality_types() -> list[TypeRow]:
     """Types of equality constraints."""
 
+def gain_types() -> list[TypeRow]:
+    """What multiplies the input of an actuator."""
+
+def bias_types() -> list[TypeRow]:
+    """What an actuator adds to it."""
+
 def activation_types() -> list[TypeRow]:
     """How an activation follows its control."""
 

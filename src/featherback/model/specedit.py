@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from featherback._core import activation_types, bias_types, gain_types
 from featherback.model.compiler import Locator
 from featherback.model.report import Findings
 from featherback.model.xmltree import clip
 
 if TYPE_CHECKING:
     import mujoco
+
+# parts of an actuator's law -> those that this library has, by MuJoCo's names
+LAWS = {
+    name: {row.name for row in types()}
+    for name, types in (
+        ("dyntype", activation_types),
+        ("gaintype", gain_types),
+        ("biastype", bias_types),
+    )
+}
 
 
 def edit_spec(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
@@ -59,25 +70,13 @@ def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) ->
 
 def _disable_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
     """Make actuators whose law is not supported motors without force, and return them."""
-    import mujoco
-
-    gains = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_AFFINE)
-    biases = (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)
-    dynamics = (
-        mujoco.mjtDyn.mjDYN_NONE,
-        mujoco.mjtDyn.mjDYN_INTEGRATOR,
-        mujoco.mjtDyn.mjDYN_FILTER,
-        mujoco.mjtDyn.mjDYN_FILTEREXACT,
-    )
     dead: list[Any] = []
     kept: list[bool] = []
     for actuator in spec.actuators:
-        known = actuator.gaintype in gains and actuator.biastype in biases
-        known = known and actuator.dyntype in dynamics
-        kept += [known] * _activations(actuator)
-        if known:
+        law = _unknown_law(actuator)
+        kept += [not law] * _activations(actuator)
+        if not law:
             continue
-        law = _law(actuator)
         findings.add_unsupported(
             locator.where("actuator", actuator),
             f"an actuator with {law} is not supported",
@@ -107,13 +106,12 @@ def _keep_activations(spec: mujoco.MjSpec, kept: NDArray[np.bool_]) -> None:
         key.act = act[kept] if len(act) == len(kept) else np.empty(0)
 
 
-def _law(actuator: Any) -> str:
+def _unknown_law(actuator: Any) -> str:
     """Name the parts of an actuator's law that this library does not have."""
     parts: list[str] = []
-    ours = "none fixed affine integrator filter filterexact".split()
-    for name in ("dyntype", "gaintype", "biastype"):
+    for name, laws in LAWS.items():
         value = getattr(actuator, name).name.partition("_")[2].lower()
-        if value not in ours:
+        if value not in laws:
             parts.append(f'{name}="{clip(value)}"')
     return ", ".join(parts)
 

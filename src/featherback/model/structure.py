@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featherback._core import (
+    TypeRow,
     activation_types,
+    bias_types,
     equality_types,
     friction_rules,
+    gain_types,
     option_table,
     output_table,
     pair_table,
@@ -280,15 +283,12 @@ def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
 
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name each actuator's joint, -1 for one that does not act, and its law."""
-    import mujoco
-
     m = parsed.mujoco
-    gain, bias = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_AFFINE
     joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
     tables.update(
         act_jnt=joint.astype(np.int32),
-        act_affine_gain=(m.actuator_gaintype == gain).astype(np.int32),
-        act_affine_bias=(m.actuator_biastype == bias).astype(np.int32),
+        **_law_tables("gain", gain_types(), m.actuator_gaintype),
+        **_law_tables("bias", bias_types(), m.actuator_biastype),
         act_ctrllimited=m.actuator_ctrllimited.astype(np.int32),
         act_forcelimited=m.actuator_forcelimited.astype(np.int32),
         act_adr=m.actuator_actadr,
@@ -296,6 +296,15 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
         act_early=m.actuator_actearly.astype(np.int32),
         act_limited=m.actuator_actlimited.astype(np.int32),
     )
+
+
+def _law_tables(part: str, laws: list[TypeRow], found: Ints) -> dict[str, Ints]:
+    """Return a table for each law that is not the plain one: where it is in force."""
+    return {
+        f"act_{law.name}_{part}": (found == law.number).astype(np.int32)
+        for law in laws
+        if law.number
+    }
 
 
 def _activation_types(parsed: Parsed) -> Ints:
