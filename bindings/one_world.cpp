@@ -6,11 +6,16 @@
 #include "bindings/arrays.hpp"
 #include "bindings/engine_calls.hpp"
 #include "bindings/gil.hpp"
+#include "core/dynamics/joint.hpp"
 
 namespace fb {
 namespace {
 
 using namespace nb::literals;
+
+nb::dlpack::dtype real_type(const Engine& e) {
+  return e.real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>();
+}
 
 template <class R>
 bool all_finite(const void* data, long n) {
@@ -19,36 +24,48 @@ bool all_finite(const void* data, long n) {
   for (long i = 0; i < n; ++i) sum += x[i] - x[i];
   return sum == R(0);
 }
-// every ball and free joint has a quaternion with a length
+// every joint that turns has a quaternion with a length
 template <class R>
 bool quaternions_point(const Layout& s, const void* data) {
   for (int j = 0; j < s.njnt; ++j) {
-    if (s.jnt_type[j] > kBall) continue;
-    const R* q = static_cast<const R*>(data) + s.jnt_qadr[j] + (s.jnt_type[j] == kFree ? 3 : 0);
+    const int at = host::with_joint(s.jnt_type[j], [](auto x) { return x.turns ? x.adds : -1; });
+    if (at < 0) continue;
+    const R* q = static_cast<const R*>(data) + s.jnt_qadr[j] + at;
     if (q[0] == 0 && q[1] == 0 && q[2] == 0 && q[3] == 0) return false;
   }
   return true;
+}
+
+// arrays of NumPy itself: those of other frameworks may carry a graph, which is not cut here
+bool is_numpy(nb::handle h) {
+  static const nb::handle type =
+      nb::object(nb::module_::import_("numpy").attr("ndarray")).release();
+  return h.type().is(type);
 }
 
 // arrays of one world; does not fit: the caller takes the careful way, which says what is wrong
 struct OneWorld {
   const void *q = nullptr, *v = nullptr, *act = nullptr, *u = nullptr;
 
+  // a step hands on what is not finite in q or v; limits may hide it in act and u
   bool fits(const Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {
     const Layout& s = e.layout();
     if (!take(e, q, s.nq, this->q) || !take(e, v, s.nv, this->v)) return false;
     if (!take(e, act, s.na, this->act) || !take(e, u, s.nu, this->u)) return false;
-    return e.real_bytes() == 8 ? quaternions_point<double>(s, this->q)
-                               : quaternions_point<float>(s, this->q);
+    return e.real_bytes() == 8 ? valid<double>(s) : valid<float>(s);
   }
   static bool take(const Engine& e, nb::handle h, long n, const void*& out) {
     using In = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
     if (n == 0 && h.is_none()) return true;
     In a;
-    const nb::dlpack::dtype real = e.real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>();
-    if (!nb::try_cast<In>(h, a, false) || a.dtype() != real || long(a.shape(0)) != n) return false;
+    if (!is_numpy(h) || !nb::try_cast<In>(h, a, false)) return false;
+    if (a.dtype() != real_type(e) || long(a.shape(0)) != n) return false;
     out = a.data();
-    return e.real_bytes() == 8 ? all_finite<double>(out, n) : all_finite<float>(out, n);
+    return true;
+  }
+  template <class R>
+  bool valid(const Layout& s) const {
+    return all_finite<R>(act, s.na) && all_finite<R>(u, s.nu) && quaternions_point<R>(s, q);
   }
   // x = (q, v, act)
   void copy_state(const Engine& e, char* x) const {
@@ -69,21 +86,31 @@ struct Shared {
   Shared(const Engine& e, size_t count)
       : at(new char[count * e.real_bytes()]),
         owner(at, [](void* p) noexcept { delete[] static_cast<char*>(p); }),
-        dtype(e.real_bytes() == 8 ? nb::dtype<double>() : nb::dtype<float>()) {}
+        dtype(real_type(e)) {}
   nb::object array(size_t first, std::initializer_list<size_t> shape) const {
     char* p = at + first * (dtype.bits / 8);
     return nb::ndarray<nb::numpy>(p, shape, owner, {}, dtype).cast();
   }
 };
 
-nb::object step_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {
+// the job of one world; its status
+template <class Task>
+uint32_t run_one(Engine& e, Task& t) {
+  uint32_t status = 0;
+  int32_t status_step = -1;
+  t.status = {&status, &status_step};
+  const WithoutGil release;
+  e.run_one(t);
+  return status;
+}
+
+nb::object step_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u,
+                    bool return_status) {
   OneWorld given;
   if (!given.fits(e, q, v, act, u)) return nb::none();
   const Engine::Use use(e);
   const Layout& s = e.layout();
   auto t = e.task<RolloutTask>(1);
-  uint32_t status = 0;
-  int32_t status_step = -1;
   const Shared out(e, e.state_size());
   given.copy_state(e, out.at);
   // one row that moves
@@ -91,14 +118,13 @@ nb::object step_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::h
   t.x_out = out.at;
   t.u = {given.u, 0, 0};
   t.last_step = 1;
-  t.status = {&status, &status_step};
-  {
-    const WithoutGil release;
-    e.run_one(t);
-  }
-  nb::object q1 = out.array(0, {size_t(s.nq)}), v1 = out.array(s.nq, {size_t(s.nv)});
+  const uint32_t status = run_one(e, t);
+  if (status & kNonFinite) return nb::none();
+  const nb::object q1 = out.array(0, {size_t(s.nq)}), v1 = out.array(s.nq, {size_t(s.nv)});
+  if (s.na == 0 && !return_status) return nb::make_tuple(q1, v1);
   if (s.na == 0) return nb::make_tuple(q1, v1, status);
-  return nb::make_tuple(q1, v1, out.array(s.nq + s.nv, {size_t(s.na)}), status);
+  const nb::object act1 = out.array(s.nq + s.nv, {size_t(s.na)});
+  return return_status ? nb::make_tuple(q1, v1, act1, status) : nb::make_tuple(q1, v1, act1);
 }
 
 nb::object linearize_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {
@@ -107,8 +133,6 @@ nb::object linearize_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, 
   const Engine::Use use(e);
   const Layout& s = e.layout();
   auto t = e.task<LinearizeTask>(1);
-  uint32_t status = 0;
-  int32_t status_step = -1;
   const size_t n = 2 * s.nv + s.na, nu = s.nu;
   const Shared out(e, n * (n + nu)), x(e, e.state_size());
   given.copy_state(e, x.at);
@@ -116,20 +140,15 @@ nb::object linearize_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, 
   t.u = {given.u, 0};
   t.A = out.at;
   t.B = out.at + n * n * e.real_bytes();
-  t.status = {&status, &status_step};
-  {
-    const WithoutGil release;
-    e.run_one(t);
-  }
-  nb::object A = out.array(0, {n, n}), B = out.array(n * n, {n, nu});
-  return nb::make_tuple(A, B, status);
+  if (run_one(e, t)) return nb::none();
+  return nb::make_tuple(out.array(0, {n, n}), out.array(n * n, {n, nu}));
 }
 
 }  // namespace
 
 void bind_one_world(nb::class_<Engine>& c) {
   const auto none = [](const char* name) { return nb::arg(name).none(); };
-  c.def("step_one", step_one, none("q"), none("v"), none("act"), none("u"))
+  c.def("step_one", step_one, none("q"), none("v"), none("act"), none("u"), "return_status"_a)
       .def("linearize_one", linearize_one, none("q"), none("v"), none("act"), none("u"));
 }
 

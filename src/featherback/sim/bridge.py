@@ -26,7 +26,7 @@ from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
-from featherback.model.joints import BALL, FREE
+from featherback.model.joints import quaternion_columns
 from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.directions import theta_direction
@@ -147,9 +147,11 @@ class Bridge:
         params: the parameters in force, by name, read-only.
         shapes: shapes of the parameters, by name.
         signature: what a bridge to a framework asks for.
-        step_one: (q, v, act, u) -> q1, v1, act1 where the model has activations, and status; None
-            where the arrays do not fit as they are.
-        linearize_one: (q, v, act, u) -> A, B and status; None likewise.
+        step_one: (q, v, act, u, return_status) -> q1, v1, act1 where the model has activations, and
+            the status if asked for; None where the arrays of one world do not fit as they are, or
+            the next state is not finite.
+        linearize_one: (q, v, act, u) -> A, B; None where the arrays do not fit or a bit of the
+            status is set.
     """
 
     def __init__(
@@ -162,7 +164,7 @@ class Bridge:
         self.step_one, self.linearize_one = self.engine.step_one, self.engine.linearize_one
         check_workspace("Simulator()", self.workspace_bytes * threads)
         lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
-        self.layout = StateLayout(model.name, *lengths, dtype, _quaternions(model))
+        self.layout = StateLayout(model.name, *lengths, dtype, tuple(quaternion_columns(model)))
         self.params = MappingProxyType(_split(theta, structure.params))
         self.shapes = {name: a.shape for name, a in self.params.items()}
         handle = f"{model.name}#{next(_handles)}"
@@ -431,15 +433,6 @@ def _build(structure: Structure, theta: Real, options: Options, threads: int) ->
             f"Simulator(): threads is {threads}, and the system starts no more of them ({error}); "
             "pass fewer threads, or raise its limit."
         ) from error
-
-
-def _quaternions(model: Model) -> tuple[int, ...]:
-    """Return the entries of q at which a quaternion starts."""
-    tables = model.structure.tables
-    joints = zip(tables["jnt_type"], tables["jnt_qadr"], strict=True)
-    return tuple(
-        int(at) + (3 if kind == FREE else 0) for kind, at in joints if kind in (FREE, BALL)
-    )
 
 
 def bridge_of(sim: Simulator) -> Bridge:

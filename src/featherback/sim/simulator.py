@@ -33,14 +33,11 @@ from featherback.sim.progress import progress_bar
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.run import roll_out, take_step
 from featherback.sim.state import check_step_controls, read_point, read_start
-from featherback.sim.status import Status
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from featherback.sim.arguments import Arguments
-
-_ARRAY, _NONFINITE = np.ndarray, int(Status.NONFINITE)
 
 
 @shown_options
@@ -159,14 +156,14 @@ class Simulator:
                 length zero.
             ShapeError: where an array has a wrong shape, or u has a world axis and no state has.
         """
-        if params is None and type(q) is type(v) is _ARRAY and (u is None or type(u) is _ARRAY):
+        if params is None:
             try:
-                out: Any = self._step_one(q, v, act, u)
+                # one world whose arrays fit takes a short way; what goes wrong is told below
+                out: Any = self._step_one(q, v, act, u, return_status)
             except MemoryError as error:
                 raise self._bridge.memory_error() from error
-            # a state that is not finite may be the caller's, which is refused below
-            if out is not None and not out[-1] & _NONFINITE:
-                return (*out[:-1], np.uint32(out[-1])) if return_status else out[:-1]
+            if out is not None:
+                return (*out[:-1], np.uint32(out[-1])) if return_status else out
         bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u}
         point, _ = read_point("step()", bridge, state, params, finite=True)
         check_step_controls("step()", point, q, v, act)
@@ -340,8 +337,12 @@ class Simulator:
             WorldError: where a step has no gradient, or a world leaves the finite numbers.
             ShapeError: where an array has a wrong shape.
         """
-        state = {"q": q, "v": v, "act": act, "u": u}
-        return linearize_step(self._bridge, state, params)
+        bridge = self._bridge
+        # one world whose arrays fit takes a short way, as in step()
+        out: Any = bridge.linearize_one(q, v, act, u) if params is None else None
+        if out is not None:
+            return out
+        return linearize_step(bridge, {"q": q, "v": v, "act": act, "u": u}, params)
 
     def contacts(
         self,

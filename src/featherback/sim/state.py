@@ -85,7 +85,7 @@ class StateLayout:
     def join(self, lead: tuple[int, ...], *parts: Real | None) -> Real:
         """Return flat states of this leading shape from q, v and act; None is zero."""
         x = np.zeros((*lead, self.nx), self.dtype)
-        for view, part in zip((self.q(x), self.v(x), self.act(x)), parts, strict=False):
+        for view, part in zip(self.parts(x), parts, strict=False):
             if part is not None:
                 view[...] = part
         return x
@@ -117,18 +117,20 @@ def read_rows(
     """
     named: dict[str, tuple[Real, bool]] = {}
     for name, value in given.items():
-        n = layout.length(name)
-        if value is None and name in FILLED:
-            value = np.zeros(n)
         if value is None and name not in REQUIRED:
             continue
+        n = layout.length(name)
         array = as_real(where, name, value, layout.dtype)
         named[name] = rows(where, name, array, n, layout.model)
         if finite or (name not in REQUIRED and name not in FILLED):
             require_finite(where, name, array)
         if finite and name == "q":
             _check_quaternions(where, layout, array)
-    return Arguments(*broadcast_worlds(where, named))
+    found, batched = broadcast_worlds(where, named)
+    for name in FILLED:
+        if name in given and name not in found:
+            found[name] = np.zeros((len(found["q"]), layout.length(name)), layout.dtype)
+    return Arguments(found, batched)
 
 
 def _check_quaternions(where: str, layout: StateLayout, q: Real) -> None:
