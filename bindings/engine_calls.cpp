@@ -49,24 +49,31 @@ PathArrays<ArrayIn> path_of(const ReadArray& x, const MaybeRead& u, const MaybeR
   return {states, array_of(u), array_of(theta),
           steps,  u_first,     {array_of(status), array_of(status_step)}};
 }
-template <class Task>
-void run_forwards(Engine& engine, Task& t, const nb::object& progress = nb::none()) {
+// each runs the task that is made of a call's arrays
+template <class Arrays>
+void run_forwards(Engine& engine, const Arrays& given, const nb::object& progress = nb::none()) {
+  const Engine::Use use(engine);
+  auto t = make_task(engine, given);
   run_pieces(t.last_step, progress, [&](long from, long to) {
     t.first_step = from;
     t.last_step = to;
     engine.run(t);
   });
 }
-template <class Task>
-void run_backwards(Engine& engine, Task& t) {
+template <class Arrays>
+void run_backwards(Engine& engine, const Arrays& given) {
+  const Engine::Use use(engine);
+  auto t = make_task(engine, given);
   run_pieces(t.steps, nb::none(), [&](long from, long to) {
     t.first_step = t.steps - to;
     t.last_step = t.steps - from;
     engine.run(t);
   });
 }
-template <class Task>
-void run_at_once(Engine& engine, const Task& t) {
+template <class Arrays>
+void run_at_once(Engine& engine, const Arrays& given) {
+  const Engine::Use use(engine);
+  const auto t = make_task(engine, given);
   const WithoutGil release;
   engine.run(t);
 }
@@ -75,25 +82,19 @@ void run_at_once(Engine& engine, const Task& t) {
 void rollout(Engine& engine, WriteArray x, MaybeRead u, MaybeRead theta, StatusWords status,
              Counts status_step, long steps, long u_first, MaybeWrite residual, MaybeWrite sweeps,
              nb::object progress) {
-  const Engine::Use use(engine);
-  RolloutTask t = make_task(engine, RolloutArrays{{array_of(x),
-                                                   array_of(u),
-                                                   array_of(theta),
-                                                   steps,
-                                                   u_first,
-                                                   {array_of(status), array_of(status_step)}},
-                                                  array_of(residual),
-                                                  array_of(sweeps)});
-  run_forwards(engine, t, progress);
+  const StatusArrays found{array_of(status), array_of(status_step)};
+  run_forwards(engine,
+               RolloutArrays{{array_of(x), array_of(u), array_of(theta), steps, u_first, found},
+                             array_of(residual),
+                             array_of(sweeps)},
+               progress);
 }
 
 void vjp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, MaybeRead x_cot,
          WriteArray x_bar, WriteArray u_bar, MaybeWrite theta_bar, StatusWords status,
          Counts status_step, Counts unrolled, Counts ties, long u_first, bool finish_params,
          MaybeWrite trace) {
-  const Engine::Use use(engine);
-  VjpTask t =
-      make_task(engine, VjpArrays{.path = path_of(x, u, theta, status, status_step, u_first),
+  run_backwards(engine, VjpArrays{.path = path_of(x, u, theta, status, status_step, u_first),
                                   .x_cot = array_of(x_cot),
                                   .x_bar = array_of(x_bar),
                                   .u_bar = array_of(u_bar),
@@ -102,87 +103,77 @@ void vjp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, MaybeRead x_
                                   .unrolled = array_of(unrolled),
                                   .ties = array_of(ties),
                                   .trace = array_of(trace)});
-  run_backwards(engine, t);
 }
 
 void jvp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray x_dot, MaybeRead du,
          MaybeRead dtheta, StatusWords status, Counts status_step) {
-  const Engine::Use use(engine);
-  JvpTask t = make_task(engine, JvpArrays{.path = path_of(x, u, theta, status, status_step),
-                                          .x_dot = array_of(x_dot),
-                                          .du = array_of(du),
-                                          .dtheta = array_of(dtheta)});
-  run_forwards(engine, t);
+  run_forwards(engine, JvpArrays{.path = path_of(x, u, theta, status, status_step),
+                                 .x_dot = array_of(x_dot),
+                                 .du = array_of(du),
+                                 .dtheta = array_of(dtheta)});
 }
 
 void hvp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, ReadArray x_dot, MaybeRead du,
          MaybeRead dtheta, MaybeRead x_cot, MaybeRead x_cot_dot, WriteArray x_bar,
          WriteArray x_bar_dot, WriteArray u_bar_dot, MaybeWrite theta_bar, MaybeWrite theta_bar_dot,
          StatusWords status, Counts status_step) {
-  const Engine::Use use(engine);
-  HvpTask t = make_task(engine, HvpArrays{.path = path_of(x, u, theta, status, status_step),
-                                          .x_dot = array_of(x_dot),
-                                          .du = array_of(du),
-                                          .dtheta = array_of(dtheta),
-                                          .x_cot = array_of(x_cot),
-                                          .x_cot_dot = array_of(x_cot_dot),
-                                          .x_bar = array_of(x_bar),
-                                          .x_bar_dot = array_of(x_bar_dot),
-                                          .u_bar_dot = array_of(u_bar_dot),
-                                          .theta_bar = array_of(theta_bar),
-                                          .theta_bar_dot = array_of(theta_bar_dot)});
-  run_backwards(engine, t);
+  run_backwards(engine, HvpArrays{.path = path_of(x, u, theta, status, status_step),
+                                  .x_dot = array_of(x_dot),
+                                  .du = array_of(du),
+                                  .dtheta = array_of(dtheta),
+                                  .x_cot = array_of(x_cot),
+                                  .x_cot_dot = array_of(x_cot_dot),
+                                  .x_bar = array_of(x_bar),
+                                  .x_bar_dot = array_of(x_bar_dot),
+                                  .u_bar_dot = array_of(u_bar_dot),
+                                  .theta_bar = array_of(theta_bar),
+                                  .theta_bar_dot = array_of(theta_bar_dot)});
 }
 
 void linearize(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray A,
                WriteArray B, StatusWords status, Counts status_step) {
-  const Engine::Use use(engine);
-  run_at_once(engine, make_task(engine, LinearizeArrays{
-                                            .x = array_of(x),
-                                            .u = array_of(u),
-                                            .theta = array_of(theta),
-                                            .A = array_of(A),
-                                            .B = array_of(B),
-                                            .status = {array_of(status), array_of(status_step)}}));
+  run_at_once(engine, LinearizeArrays{.x = array_of(x),
+                                      .u = array_of(u),
+                                      .theta = array_of(theta),
+                                      .A = array_of(A),
+                                      .B = array_of(B),
+                                      .status = {array_of(status), array_of(status_step)}});
 }
 
 void contacts(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray numbers,
               nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> pair, Counts count,
               PerWorld<uint8_t> overflow) {
-  const Engine::Use use(engine);
-  run_at_once(engine, make_task(engine, ContactsArrays{.x = array_of(x),
-                                                       .u = array_of(u),
-                                                       .theta = array_of(theta),
-                                                       .numbers = array_of(numbers),
-                                                       .pair = array_of(pair),
-                                                       .count = array_of(count),
-                                                       .overflow = array_of(overflow)}));
+  run_at_once(engine, ContactsArrays{.x = array_of(x),
+                                     .u = array_of(u),
+                                     .theta = array_of(theta),
+                                     .numbers = array_of(numbers),
+                                     .pair = array_of(pair),
+                                     .count = array_of(count),
+                                     .overflow = array_of(overflow)});
 }
 
 void output(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
             MaybeRead theta, WriteArray y) {
-  const Engine::Use use(engine);
-  run_at_once(engine, make_task(engine, OutputArrays{.output = output_named(name),
-                                                     .q = array_of(q),
-                                                     .v = array_of(v),
-                                                     .x = array_of(x),
-                                                     .theta = array_of(theta),
-                                                     .y = array_of(y)}));
+  run_at_once(engine, OutputArrays{.output = output_named(name),
+                                   .q = array_of(q),
+                                   .v = array_of(v),
+                                   .x = array_of(x),
+                                   .theta = array_of(theta),
+                                   .y = array_of(y)});
 }
 void output_vjp(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
                 MaybeRead theta, ReadArray y_bar, WriteArray q_bar, MaybeWrite v_bar,
                 MaybeWrite x_bar, MaybeWrite theta_bar) {
-  const Engine::Use use(engine);
-  run_at_once(engine, make_task(engine, OutputVjpArrays{.output = output_named(name),
-                                                        .q = array_of(q),
-                                                        .v = array_of(v),
-                                                        .x = array_of(x),
-                                                        .theta = array_of(theta),
-                                                        .y_bar = array_of(y_bar),
-                                                        .q_bar = array_of(q_bar),
-                                                        .v_bar = array_of(v_bar),
-                                                        .x_bar = array_of(x_bar),
-                                                        .theta_bar = array_of(theta_bar)}));
+  run_at_once(engine, OutputVjpArrays{.output = output_named(name),
+                                      .q = array_of(q),
+                                      .v = array_of(v),
+                                      .x = array_of(x),
+                                      .theta = array_of(theta),
+                                      .y_bar = array_of(y_bar),
+                                      .q_bar = array_of(q_bar),
+                                      .v_bar = array_of(v_bar),
+                                      .x_bar = array_of(x_bar),
+                                      .theta_bar = array_of(theta_bar)});
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class Reader {
   }
   // rows of (worlds, all, nu) from `first` on
   Target control_bars(const char* name, const ArrayOut& a, long first, long steps) const {
-    const long nu = engine_.layout().nu;
+    const long nu = layout().nu;
     char* at = static_cast<char*>(data(name, a, {worlds_, -1, nu}));
     require(first >= 0 && first + steps <= a.shape[1], name);
     return {at + first * nu * engine_.real_bytes(), a.shape[1] * nu};
@@ -98,9 +98,12 @@ class Reader {
   Target parameter_bars(const char* name, const ArrayOut& a) const {
     return row(name, a, engine_.theta_size() + engine_.derived_size());
   }
-  RolloutTangent direction(const Rows& x_dot, const ArrayIn& du, const ArrayIn& dtheta,
-                           long steps) const {
-    return {x_dot, shared_rows("du", du, 0, steps, engine_.layout().nu), theta("dtheta", dtheta)};
+  // tangents along the states of a rollout
+  template <class Arrays>
+  RolloutTangent direction(const Arrays& a) const {
+    require(a.x_dot.shape[1] == a.path.x.shape[1], "x_dot");
+    return {states("x_dot", a.x_dot), shared_rows("du", a.du, 0, a.path.steps, layout().nu),
+            theta("dtheta", a.dtheta)};
   }
   const Layout& layout() const { return engine_.layout(); }
   long worlds() const { return worlds_; }
@@ -134,8 +137,21 @@ Task open_path(Engine& engine, const Reader& read, const PathArrays<X>& given) {
   return t;
 }
 // a derivative does not move the states
-void require_states(const Reader& read, const PathArrays<ArrayIn>& given) {
-  read.require(given.x.shape[1] == given.steps + 1 || given.steps == 1, "x");
+template <class Task>
+Task open_derivative(Engine& engine, const Reader& read, const PathArrays<ArrayIn>& path) {
+  auto t = open_path<Task>(engine, read, path);
+  read.require(path.x.shape[1] == path.steps + 1 || path.steps == 1, "x");
+  return t;
+}
+// one that runs backwards
+template <class Task, class Arrays>
+Task open_backward(Engine& engine, const Reader& read, const Arrays& given) {
+  auto t = open_derivative<Task>(engine, read, given.path);
+  t.steps = given.path.steps;
+  t.x_cot = read.cotangents("x_cot", given.x_cot);
+  t.x_bar = read.state_bars("x_bar", given.x_bar);
+  t.theta_bar = read.parameter_bars("theta_bar", given.theta_bar);
+  return t;
 }
 
 }  // namespace
@@ -152,13 +168,8 @@ RolloutTask make_task(Engine& engine, const RolloutArrays& given) {
 VjpTask make_task(Engine& engine, const VjpArrays& given) {
   const PathArrays<ArrayIn>& path = given.path;
   const Reader read(engine, path.x.shape[0]);
-  auto t = open_path<VjpTask>(engine, read, path);
-  require_states(read, path);
-  t.steps = path.steps;
-  t.x_cot = read.cotangents("x_cot", given.x_cot);
-  t.x_bar = read.state_bars("x_bar", given.x_bar);
+  auto t = open_backward<VjpTask>(engine, read, given);
   t.u_bar = read.control_bars("u_bar", given.u_bar, path.u_first, path.steps);
-  t.theta_bar = read.parameter_bars("theta_bar", given.theta_bar);
   t.finish_params = given.finish_params;
   t.unrolled = read.per_world("unrolled", given.unrolled);
   t.ties = read.per_world("ties", given.ties);
@@ -167,30 +178,20 @@ VjpTask make_task(Engine& engine, const VjpArrays& given) {
 }
 
 JvpTask make_task(Engine& engine, const JvpArrays& given) {
-  const PathArrays<ArrayIn>& path = given.path;
-  const Reader read(engine, path.x.shape[0]);
-  auto t = open_path<JvpTask>(engine, read, path);
-  require_states(read, path);
-  read.require(given.x_dot.shape[1] == path.x.shape[1], "x_dot");
+  const Reader read(engine, given.path.x.shape[0]);
+  auto t = open_derivative<JvpTask>(engine, read, given.path);
   t.x_dot = given.x_dot.at;
-  t.dot = read.direction(read.states("x_dot", given.x_dot), given.du, given.dtheta, path.steps);
+  t.dot = read.direction(given);
   return t;
 }
 
 HvpTask make_task(Engine& engine, const HvpArrays& given) {
-  const PathArrays<ArrayIn>& path = given.path;
-  const Reader read(engine, path.x.shape[0]);
-  auto t = open_path<HvpTask>(engine, read, path);
-  require_states(read, path);
-  read.require(given.x_dot.shape[1] == path.x.shape[1], "x_dot");
-  t.steps = path.steps;
-  t.dot = read.direction(read.states("x_dot", given.x_dot), given.du, given.dtheta, path.steps);
-  t.x_cot = read.cotangents("x_cot", given.x_cot);
+  const Reader read(engine, given.path.x.shape[0]);
+  auto t = open_backward<HvpTask>(engine, read, given);
+  t.dot = read.direction(given);
   t.x_cot_dot = read.cotangents("x_cot_dot", given.x_cot_dot);
-  t.x_bar = read.state_bars("x_bar", given.x_bar);
   t.x_bar_dot = read.state_bars("x_bar_dot", given.x_bar_dot);
-  t.u_bar_dot = read.control_bars("u_bar_dot", given.u_bar_dot, 0, path.steps);
-  t.theta_bar = read.parameter_bars("theta_bar", given.theta_bar);
+  t.u_bar_dot = read.control_bars("u_bar_dot", given.u_bar_dot, 0, given.path.steps);
   t.theta_bar_dot = read.parameter_bars("theta_bar_dot", given.theta_bar_dot);
   t.finish_params = true;
   return t;

@@ -101,53 +101,54 @@ std::optional<Violation> ParameterChecker::check(const ThetaRows<R>& theta,
 template <class R>
 std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row,
                                                      const R* x) const {
-  const std::string all = std::string("params[\"") + p.name + "\"]";
   const auto refuse = [&](double value, const std::string& what, ParameterRule rule) {
     return Violation{p.name, row, -1, value, name_of(p.rule), what + "; " + advice(rule)};
   };
-  const auto holds = [&](double value, ParameterRule rule) {
-    return refuse(value, all + " holds " + number(value) + " " + p.unit, rule);
+  // of the whole parameter, and of this row
+  const auto refuse_all = [&](double value, const std::string& what, ParameterRule rule) {
+    return refuse(value, std::string("params[\"") + p.name + "\"] " + what, rule);
+  };
+  const auto refuse_row = [&](double value, const std::string& what) {
+    return refuse(value, entry(p.name, row) + " " + what, p.rule);
   };
   const bool in_force = p.in_force[row];
   // ends of a range that limits nothing may be infinite
   const bool open = p.rule == ParameterRule::range && !in_force;
   for (int i = 0; i < p.columns; ++i)
     if (open ? std::isnan(x[i]) : !std::isfinite(x[i]))
-      return refuse(x[i], all + " holds a NaN or infinity", ParameterRule::any);
+      return refuse_all(x[i], "holds a NaN or infinity", ParameterRule::any);
   const R *end = x + p.columns, *least = std::min_element(x, end), *most = std::max_element(x, end);
   switch (p.rule) {
     case ParameterRule::any:
     case ParameterRule::products:
       break;
     case ParameterRule::positive:
-      if (*least <= 0) return refuse(*least, all + " is " + number(*least) + " " + p.unit, p.rule);
+      if (*least <= 0) return refuse_all(*least, "is " + number(*least) + " " + p.unit, p.rule);
       break;
     case ParameterRule::not_negative:
     case ParameterRule::moments:
     case ParameterRule::fraction:
     case ParameterRule::friction_loss:
-      if (*least < 0) return holds(*least, ParameterRule::not_negative);
+      if (*least < 0)
+        return refuse_all(*least, "holds " + number(*least) + " " + p.unit,
+                          ParameterRule::not_negative);
       if (p.rule == ParameterRule::fraction && *most > 1)
-        return refuse(*most, all + " holds " + number(*most), p.rule);
+        return refuse_all(*most, "holds " + number(*most), p.rule);
       if (p.rule == ParameterRule::friction_loss && !in_force && *most > 0)
-        return refuse(*most,
-                      entry(p.name, row) +
-                          " is > 0, but the model was loaded with none there, so "
-                          "it has no friction row",
-                      p.rule);
+        return refuse_row(*most,
+                          "is > 0, but the model was loaded with none there, so it has no "
+                          "friction row");
       break;
     case ParameterRule::nonzero:
-      if (std::find(x, end, R(0)) != end) return refuse(0, all + " holds 0", p.rule);
+      if (std::find(x, end, R(0)) != end) return refuse_all(0, "holds 0", p.rule);
       break;
     case ParameterRule::quaternion:
     case ParameterRule::axis:
-      if (in_force && *least == 0 && *most == 0)
-        return refuse(0, entry(p.name, row) + " is zero", p.rule);
+      if (in_force && *least == 0 && *most == 0) return refuse_row(0, "is zero");
       break;
     case ParameterRule::range:
       if (in_force && x[0] > x[1])
-        return refuse(x[0], entry(p.name, row) + " is from " + number(x[0]) + " to " + number(x[1]),
-                      p.rule);
+        return refuse_row(x[0], "is from " + number(x[0]) + " to " + number(x[1]));
   }
   return std::nullopt;
 }

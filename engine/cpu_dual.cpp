@@ -31,16 +31,8 @@ const Kernel FB_NAME(dual) = {
     .real_bytes = int(sizeof(R)),
     .width = W,
     .workspace_bytes = workspace_bytes,
-    .linear_bytes = nullptr,
-    .derive = nullptr,
-    .rollout = nullptr,
-    .vjp = nullptr,
     .jvp = jvp,
     .hvp = run_backward<D, D, HvpTask>,
-    .output = nullptr,
-    .output_vjp = nullptr,
-    .contacts = nullptr,
-    .linearize = nullptr,
 };
 
 }  // namespace fb::FB_ISA

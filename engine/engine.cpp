@@ -161,14 +161,10 @@ void Engine::run_job(JobOf<Task> job, const Task& task) {
   const long blocks = (task.worlds + k->width - 1) / k->width;
   pool().run(blocks, [&](int thread, long b) { (k->*job)(task, b, scratch_[thread].get()); });
 }
-template void Engine::run_job(JobOf<RolloutTask>, const RolloutTask&);
-template void Engine::run_job(JobOf<VjpTask>, const VjpTask&);
-template void Engine::run_job(JobOf<JvpTask>, const JvpTask&);
-template void Engine::run_job(JobOf<HvpTask>, const HvpTask&);
-template void Engine::run_job(JobOf<OutputTask>, const OutputTask&);
-template void Engine::run_job(JobOf<OutputVjpTask>, const OutputVjpTask&);
-template void Engine::run_job(JobOf<ContactsTask>, const ContactsTask&);
-template void Engine::run_job(JobOf<LinearizeTask>, const LinearizeTask&);
+#define FB_X(name, Task) \
+  void Engine::run(const Task& t) { run_job(&Kernel::name, t); }
+FB_JOBS(FB_X)
+#undef FB_X
 
 void Engine::run_one(const RolloutTask& t) {
   one_->rollout(t, 0, workspace(0, one_->workspace_bytes(layout_)));

@@ -61,14 +61,9 @@ class Engine {
     open_task(t, worlds, theta, theta_per_world);
     return t;
   }
-  void run(const RolloutTask& t) { run_job(&Kernel::rollout, t); }
-  void run(const VjpTask& t) { run_job(&Kernel::vjp, t); }
-  void run(const JvpTask& t) { run_job(&Kernel::jvp, t); }
-  void run(const HvpTask& t) { run_job(&Kernel::hvp, t); }
-  void run(const OutputTask& t) { run_job(&Kernel::output, t); }
-  void run(const OutputVjpTask& t) { run_job(&Kernel::output_vjp, t); }
-  void run(const ContactsTask& t) { run_job(&Kernel::contacts, t); }
-  void run(const LinearizeTask& t) { run_job(&Kernel::linearize, t); }
+#define FB_X(name, Task) void run(const Task& t);
+  FB_JOBS(FB_X)
+#undef FB_X
   // one world in this thread, with the least ado
   void run_one(const RolloutTask& t);
   void run_one(const LinearizeTask& t);

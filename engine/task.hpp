@@ -127,6 +127,14 @@ struct LinearizeTask : WorldsTask {
 // residual, whether unrolled, ties
 inline constexpr int kTraceSize = 5;
 
+// every job: its name and its task
+// clang-format off
+#define FB_JOBS(X)                                                                                 \
+  X(rollout, RolloutTask) X(vjp, VjpTask) X(jvp, JvpTask) X(hvp, HvpTask)                          \
+  X(output, OutputTask) X(output_vjp, OutputVjpTask)                                               \
+  X(contacts, ContactsTask) X(linearize, LinearizeTask)
+// clang-format on
+
 // the jobs of one instruction set, machine number and lane width, each on the worlds
 // [block * width, (block + 1) * width); those that are null are not built
 struct Kernel {
@@ -136,16 +144,11 @@ struct Kernel {
   const char* isa;
   int real_bytes, width;
   size_t (*workspace_bytes)(const Layout&);
-  size_t (*linear_bytes)(const Layout&);  // the same for linearize
-  void (*derive)(const Layout&, const void* theta, const void* vert, void* derived);
-  Job<RolloutTask> rollout;
-  Job<VjpTask> vjp;
-  Job<JvpTask> jvp;
-  Job<HvpTask> hvp;
-  Job<OutputTask> output;
-  Job<OutputVjpTask> output_vjp;
-  Job<ContactsTask> contacts;
-  Job<LinearizeTask> linearize;
+  size_t (*linear_bytes)(const Layout&) = nullptr;  // the same for linearize
+  void (*derive)(const Layout&, const void* theta, const void* vert, void* derived) = nullptr;
+#define FB_X(name, Task) Job<Task> name = nullptr;
+  FB_JOBS(FB_X)
+#undef FB_X
 };
 
 }  // namespace fb

@@ -22,7 +22,6 @@ struct Layout : Sizes {
 
 #define FB_X(...) +1
 inline constexpr int kSizes = 0 FB_SIZES(FB_X);
-inline constexpr int kTables = 0 FB_TABLES(FB_X);
 inline constexpr int kParameters = 0 FB_PARAMETERS(FB_X);
 #undef FB_X
 

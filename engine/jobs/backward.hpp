@@ -19,41 +19,29 @@ FB_INLINE Target theta_bar_dot(const HvpTask& t) { return t.theta_bar_dot; }
 
 FB_INLINE Source as_source(const Target& x) { return {x.at, x.stride}; }
 
-// the cotangent that the caller gave for state k, if any, is added
-template <class T>
-FB_FN void add_cotangent(const WorldsOf<T>& block, const Cotangents& c, long k, long steps, int n,
-                         T* x) {
+// the cotangent that the caller gave for state k, if any, is added to the numbers at(i)
+template <class T, class F>
+FB_INLINE void add_rows(const WorldsOf<T>& block, const Cotangents& c, long k, long steps, int n,
+                        F&& at) {
   using R = Real<T>;
   const long row = k - (steps + 1 - c.rows);
   if (!c.at || row < 0) return;
   const R* from = static_cast<const R*>(c.at) + row * n;
   for (int l = 0; l < kLanes<T>; ++l) {
     const R* one = from + block.at(l) * c.rows * n;
-    for (int i = 0; i < n; ++i) set_lane(x[i], l, lane(x[i], l) + one[i]);
+    for (int i = 0; i < n; ++i) set_lane(at(i), l, lane(at(i), l) + one[i]);
   }
 }
 template <class T>
 FB_FN void add_cotangent(const WorldsOf<T>& block, const Cotangents& c, const Cotangents&, long k,
                          long steps, int n, T* x) {
-  add_cotangent(block, c, k, steps, n, x);
+  add_rows<T>(block, c, k, steps, n, [=](int i) -> T& { return x[i]; });
 }
 template <class T>
 FB_FN void add_cotangent(const WorldsOf<T>& block, const Cotangents& c, const Cotangents& dot,
                          long k, long steps, int n, Dual<T>* x) {
-  using R = Real<T>;
-  for (int part = 0; part < 2; ++part) {
-    const Cotangents& from = part ? dot : c;
-    const long row = k - (steps + 1 - from.rows);
-    if (!from.at || row < 0) continue;
-    const R* at = static_cast<const R*>(from.at) + row * n;
-    for (int l = 0; l < kLanes<T>; ++l) {
-      const R* one = at + block.at(l) * from.rows * n;
-      for (int i = 0; i < n; ++i) {
-        T& number = part ? x[i].d : x[i].v;
-        set_lane(number, l, lane(number, l) + one[i]);
-      }
-    }
-  }
+  add_rows<T>(block, c, k, steps, n, [=](int i) -> T& { return x[i].v; });
+  add_rows<T>(block, dot, k, steps, n, [=](int i) -> T& { return x[i].d; });
 }
 
 // counts of every world, and where asked for a line of the trace
