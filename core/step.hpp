@@ -2,6 +2,7 @@
 #pragma once
 #include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
+#include "core/contact/finish.hpp"
 #include "core/step_unrolled.hpp"
 
 namespace fb::FB_ISA {
@@ -46,7 +47,8 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   w.solution.residual = w.solution.sweeps = T(0);
   if (w.problem.nrow == 0) return;
   // lam of (A, b)
-  RowSolver<T>::solve(w.problem, alive, w.solution);
+  RowSolver<T>::solve(w.problem, alive, w.solution,
+                      [&](Mask<T> left) { return finish_worlds(m.s, w, left); });
   RowSolver<T>::tangent(w.problem, w.solution);
   // v+ = v* + Mh^-1 J' lam
   FB_STAGE(impulses);

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "core/contact/row_group.hpp"
+#include "core/solver/interior.hpp"
 #include "core/solver/solver.hpp"
 
 namespace fb::FB_ISA {
@@ -36,6 +37,14 @@ struct LinkBar {
   Force<T> pose;  // wrench about the tree's origin, paired with the world twist that moves the link
 };
 
+// one world by itself, in double precision whatever the lanes have
+struct WorldWork {
+  WorldRows<double> rows;
+  WorldScratch<double> scratch;
+  PathScratch<double> path;
+  int *number, *row;  // of each dof in `rows`, -1 for none; of each of its rows in the lanes' problem
+};
+
 template <class T>
 struct Work {
   LinkWork<T>* link;
@@ -65,6 +74,7 @@ struct Work {
   int* sorted;  // groups in the order of their rows
   RowProblem<T> problem;
   typename RowSolver<T>::Solution solution;
+  WorldWork world;  // what the lanes' solver leaves
   // adjoint of the rows
   T *lam_bar, *R_bar;
   T* neg_z;                  // -z, for J' z
@@ -85,6 +95,33 @@ struct Carver {
     return x;
   }
 };
+
+// scratch of one world, for up to `rows` rows in `groups` groups
+FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max_tree,
+                       WorldWork& w) {
+  const size_t m = rows > 0 ? rows : 1, n = s.nv > 0 ? s.nv : 1, g = groups > 0 ? groups : 1;
+  WorldRows<double>& p = w.rows;
+  for (double** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.D}) *x = c.take<double>(m);
+  p.block = c.take<RowBlock>(g);
+  p.dof = c.take<int>(2 * g * max_tree);
+  p.G = c.take<double>(2 * m * max_tree);
+  w.number = c.take<int>(n);
+  w.row = c.take<int>(m);
+  WorldScratch<double>& t = w.scratch;
+  for (double** x : {&t.lam, &t.w, &t.h, &t.best}) *x = c.take<double>(m);
+  for (double** x : {&t.y, &t.y2, &t.H.diagonal, &t.H.inv_pivot}) *x = c.take<double>(n);
+  t.law = c.take<BlockLaw<double>>(g);
+  t.H.first = c.take<int>(n);
+  t.H.start = c.take<int>(n + 1);
+  t.H.lower = c.take<double>(n * (n - 1) / 2);
+  t.H.upper = c.take<double>(n * (n - 1) / 2);
+  PathScratch<double>& path = w.path;
+  for (PathPoint<double>* q : {&path.now, &path.next, &path.predictor, &path.corrector})
+    for (double** x : {&q->lam, &q->w, &q->a, &q->eta, &q->h, &q->lower, &q->upper, &q->z_lower,
+                       &q->z_upper})
+      *x = c.take<double>(m);
+  for (double** x : {&path.miss, &path.g_dot, &path.nearest}) *x = c.take<double>(m);
+}
 
 // the problem of the rows, its solution and its cotangents
 template <class T>
@@ -136,6 +173,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);
   carve_rows(s, c, w);
+  carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.world);
   return c.at;
 }
 
