@@ -155,18 +155,18 @@ struct ActiveSetSolver {
   }
   FB_FN static T ties(const RowProblem<T>& p, const Solution& s) { return active_set_ties(p, s); }
 
-  // all arrays of a solution, for up to `rows` rows
+  // all arrays of a solution, for up to `rows` rows, `dense` of which A can hold
   template <class Carver>
-  FB_FN static void carve(Carver& c, size_t rows, int max_sweeps, Solution& s) {
+  FB_FN static void carve(Carver& c, size_t rows, size_t dense, int max_sweeps, Solution& s) {
     ReversedSweeps<T>& u = s.reversed;
     for (T** x : {&s.lam, &s.D, &s.descent, &s.descent0, &s.inv_D, &s.rhs, &s.best_lam,
                   &s.swept_lam, &s.solved_lam, &u.lam, &u.descent, &u.now, &u.lam_bar, &u.D_bar,
                   &u.z, &u.mu, &u.lo, &u.hi})
       *x = c.template take<T>(rows);
     s.order = c.template take<int>(rows);
-    s.A_scaled = c.template take<T>(rows * rows);
-    s.lu = c.template take<T>(rows * rows);
-    u.history = c.template take<T>(rows * max_sweeps);
+    s.A_scaled = c.template take<T>(dense * dense);
+    s.lu = c.template take<T>(dense * dense);
+    u.history = c.template take<T>(dense * max_sweeps);
   }
 };
 

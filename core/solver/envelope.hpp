@@ -14,8 +14,7 @@ FB_INLINE S dot_run(const S* x, const S* y, int n) {
   if constexpr (kPack<S> > 1) {
     if (n >= kPack<S>) {
       Pack<S> wide(Real<S>(0));
-      for (; k + kPack<S> <= n; k += kPack<S>)
-        wide = mul_add(pack_at(x + k), pack_at(y + k), wide);
+      for (; k + kPack<S> <= n; k += kPack<S>) wide = mul_add(pack_at(x + k), pack_at(y + k), wide);
       for (int e = 0; e < kPack<S>; ++e) sum += lane(wide, e);
     }
   }
@@ -94,8 +93,7 @@ template <class S>
 FB_FN void solve_envelope_transposed(const Envelope<S>& e, S* x) {
   for (int i = 0; i < e.n; ++i)
     x[i] = (x[i] - dot_run(e.upper_column(i), x + e.first[i], i - e.first[i])) * e.inv_pivot[i];
-  for (int i = e.n - 1; i >= 0; --i)
-    sub_run(x[i], e.lower_row(i), x + e.first[i], i - e.first[i]);
+  for (int i = e.n - 1; i >= 0; --i) sub_run(x[i], e.lower_row(i), x + e.first[i], i - e.first[i]);
 }
 
 }  // namespace fb::FB_ISA

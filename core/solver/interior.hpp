@@ -73,10 +73,10 @@ struct InteriorPath {
           const S far = size * V / p.D[r], half = (p.hi[r] - p.lo[r]) * S(0.5);
           q.lower[r] = low && high ? half : low ? far : S(1);
           q.upper[r] = low && high ? half : high ? far : S(1);
-          q.lam[r] = low                ? p.lo[r] + q.lower[r]
-                     : high             ? p.hi[r] - q.upper[r]
-                     : is_fixed(p, r)   ? p.lo[r]
-                                        : S(0);
+          q.lam[r] = low              ? p.lo[r] + q.lower[r]
+                     : high           ? p.hi[r] - q.upper[r]
+                     : is_fixed(p, r) ? p.lo[r]
+                                      : S(0);
           q.z_lower[r] = low ? V : S(0);
           q.z_upper[r] = high ? V : S(0);
           q.w[r] = q.z_lower[r] - q.z_upper[r];
@@ -129,9 +129,10 @@ struct InteriorPath {
           if (i == 0)
             for (auto& row : s.law[b].C)
               for (S& v : row) v = S(0);
-          s.law[b].C[i][i] = is_fixed(p, r) ? S(0)
-                                            : S(1) / (q.z_lower[r] / q.lower[r] +
-                                                      q.z_upper[r] / q.upper[r] + p.R[r]);
+          s.law[b].C[i][i] =
+              is_fixed(p, r)
+                  ? S(0)
+                  : S(1) / (q.z_lower[r] / q.lower[r] + q.z_upper[r] / q.upper[r] + p.R[r]);
         });
     factor_law(p, s.law, s.H);
   }
@@ -197,12 +198,12 @@ struct InteriorPath {
     for (int r = 0; r < p.nrow; ++r) d.w[r] -= x.miss[r];
     for_parts([&](int, int r) { cone_direction(r, aim, f, d); },
               [&](int, int, int r) {
-                d.z_lower[r] = has_lower(r) ? lower_side(r, aim, f) -
-                                                  q.z_lower[r] / q.lower[r] * d.lam[r]
-                                            : S(0);
-                d.z_upper[r] = has_upper(r) ? upper_side(r, aim, f) +
-                                                  q.z_upper[r] / q.upper[r] * d.lam[r]
-                                            : S(0);
+                d.z_lower[r] = has_lower(r)
+                                   ? lower_side(r, aim, f) - q.z_lower[r] / q.lower[r] * d.lam[r]
+                                   : S(0);
+                d.z_upper[r] = has_upper(r)
+                                   ? upper_side(r, aim, f) + q.z_upper[r] / q.upper[r] * d.lam[r]
+                                   : S(0);
               });
   }
   FB_INLINE void cone_direction(int r, S aim, const PathPoint<S>* f, PathPoint<S>& d) const {
@@ -218,8 +219,8 @@ struct InteriorPath {
         r2 += mu * ln * bend * bend;
         size2 += q.a[r + e] * q.a[r + e];
         along += q.a[r + e] * d.lam[r + e];
-        da[e - 1] = (d.lam[r + e] / mu - q.a[r + e] * d.lam[r]) / ln -
-                    (f ? bend * (f->lam[r] / ln) : S(0));
+        da[e - 1] =
+            (d.lam[r + e] / mu - q.a[r + e] * d.lam[r]) / ln - (f ? bend * (f->lam[r] / ln) : S(0));
       }
       const S dg = mu * (S(1) + size2) * d.lam[r] - S(2) * along - r2;
       d.eta[r] = (tg - q.eta[r] * dg) / g;

@@ -5,6 +5,10 @@
 
 namespace fb::FB_ISA {
 
+// worlds with more rows than this are solved in their dofs; a dense problem of several lanes together
+// has no more rows than its capacity
+inline constexpr int kDenseRows = 48, kDenseCapacity = 96;
+
 // what is asked.  A solver reads it and never writes to it.  Rows of one island are dense among
 // themselves and zero elsewhere
 template <class T>

@@ -37,8 +37,7 @@ FB_FN void sweep_world(const WorldRows<S>& p, S* lam, S* y) {
       return lam[r] - mul_add(p.R[r], lam[r], u) / p.D[r];
     };
     const int alone = k.cone ? 1 : k.rows;
-    for (int i = 0; i < alone; ++i)
-      take(i, clamp(target(i), p.lo[k.row + i], p.hi[k.row + i]));
+    for (int i = 0; i < alone; ++i) take(i, clamp(target(i), p.lo[k.row + i], p.hi[k.row + i]));
     if (!k.cone) continue;
     S x[3] = {lam[k.row], target(1), target(2)};
     project_block(p, k, lam[k.row], x);

@@ -21,8 +21,8 @@ struct WorldRows {
   int* dof;
   S* G;
   S *b, *lo, *hi, *mu, *R;
-  S* D;               // diagonal of A; for the tangents of a cone the larger eigenvalue of their block
-  Real<S> scale;      // largest |b|
+  S* D;           // diagonal of A; for the tangents of a cone the larger eigenvalue of their block
+  Real<S> scale;  // largest |b|
   Real<S> tolerance;  // of the residual, relative to scale
   bool box;           // each tangent by itself
 

@@ -310,6 +310,7 @@ inline Box make_box(const IntArray& sizes, const IntArray& tables, const Numbers
   Box box = std::make_shared<ModelBox>();
   box->tables.assign(tables.data(), tables.data() + tables.size());
   box->s = core::bind_layout(core::read_sizes(sizes.data()), box->tables.data());
+  box->s.dense_only = options.solver == kPgsSolver;
   const Layout& s = box->s;
   box->wide.fill(s, theta, vert);
   box->narrow.fill(s, theta, vert);
