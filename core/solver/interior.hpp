@@ -7,15 +7,17 @@
 namespace fb::FB_ISA {
 
 // a point of the path, or a direction; arrays of rows.  A contact has a at its tangents, eta and h at
-// its normal; a bounded row has its distances to the bounds and their multipliers
+// its normal (at each tangent where friction is a box); a bounded row has its distances to the bounds
+// and their multipliers
 template <class S>
 struct PathPoint {
   S *lam, *w, *a, *eta, *h, *lower, *upper, *z_lower, *z_upper;
 };
-// what a start tries: the size of the first impulses, the share of the longest step, how central
+// what a start tries: the size of the first impulses, the weight of contacts against that of bounded
+// rows in the products, the share of the longest step, how central
 template <class S>
 struct PathStart {
-  S size, share, central;
+  S size, cone_weight, share, central;
 };
 template <class S>
 struct PathScratch {
@@ -41,11 +43,29 @@ struct InteriorPath {
   const WorldRows<S>& p;
   WorldScratch<S>& s;
   PathScratch<S>& x;
+  PathStart<S> from;
 
+  // of a contact's products, and of a bounded row's
+  FB_INLINE S weight(int r) const { return p.D[r] * from.cone_weight; }
   FB_INLINE bool rubs(int r) const { return p.mu[r] > S(1e-10); }
   FB_INLINE bool has_lower(int r) const { return is_bound(p.lo[r]) && !is_fixed(p, r); }
   FB_INLINE bool has_upper(int r) const { return is_bound(p.hi[r]) && !is_fixed(p, r); }
-  FB_INLINE S g_of(const PathPoint<S>& q, int r) const { return p.mu[r] * q.lam[r] * q.h[r]; }
+  // the rims of the contact at r: one disc of two tangents, or two segments; eta and h stand at `at`
+  struct Rim {
+    int normal, at, first, n;
+  };
+  template <class F>
+  FB_INLINE void for_rims(int r, F&& visit) const {
+    if (!rubs(r)) return;
+    if (!p.box) return visit(Rim{r, r, r + 1, 2});
+    visit(Rim{r, r + 1, r + 1, 1});
+    visit(Rim{r, r + 2, r + 2, 1});
+  }
+  FB_INLINE S g_of(const PathPoint<S>& q, const Rim& m) const {
+    return p.mu[m.normal] * q.lam[m.normal] * q.h[m.at];
+  }
+  // the second of a pair, zero for a segment
+  FB_INLINE S second(const Rim& m, const S* v) const { return m.n == 2 ? v[m.first + 1] : S(0); }
   template <class Cone, class Bounded>
   FB_INLINE void for_parts(Cone&& cone, Bounded&& bounded) const {
     for (int b = 0; b < p.nblock; ++b) {
@@ -58,19 +78,22 @@ struct InteriorPath {
   }
 
   // far inside, where all products are alike
-  FB_FN void start(S size) const {
+  FB_FN void start() const {
     const S V = p.scale;
     PathPoint<S>& q = x.now;
     for_parts(
         [&](int, int r) {
-          q.lam[r] = size * V / p.D[r];
-          q.w[r] = q.eta[r] = V;
-          q.h[r] = S(1);
+          q.lam[r] = from.size * V / weight(r);
+          q.w[r] = V;
+          for (int e = 0; e < 3; ++e) {
+            q.eta[r + e] = V;
+            q.h[r + e] = S(1);
+          }
           for (int e = 1; e < 3; ++e) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
         },
         [&](int, int, int r) {
           const bool low = has_lower(r), high = has_upper(r);
-          const S far = size * V / p.D[r], half = (p.hi[r] - p.lo[r]) * S(0.5);
+          const S far = from.size * V / p.D[r], half = (p.hi[r] - p.lo[r]) * S(0.5);
           q.lower[r] = low && high ? half : low ? far : S(1);
           q.upper[r] = low && high ? half : high ? far : S(1);
           q.lam[r] = low              ? p.lo[r] + q.lower[r]
@@ -95,8 +118,8 @@ struct InteriorPath {
     };
     for_parts(
         [&](int, int r) {
-          see(q.lam[r] * q.w[r] * p.D[r]);
-          if (rubs(r)) see(q.eta[r] * g_of(q, r) * p.D[r]);
+          see(q.lam[r] * q.w[r] * weight(r));
+          for_rims(r, [&](const Rim& m) { see(q.eta[m.at] * g_of(q, m) * weight(r)); });
         },
         [&](int, int, int r) {
           if (has_lower(r)) see(q.lower[r] * q.z_lower[r] * p.D[r]);
@@ -112,18 +135,21 @@ struct InteriorPath {
     for_parts(
         [&](int b, int r) {
           const S kn = q.lam[r] / (q.w[r] + q.lam[r] * p.R[r]);
-          const S a1 = q.a[r + 1], a2 = q.a[r + 2], size2 = dot2(a1, a1, a2, a2);
-          if (!rubs(r)) {
-            s.law[b] = cone_law(kn, S(0), S(0), S(0), S(1), S(0));
-            return;
-          }
-          const S size = sqrt(size2), inv = size > S(0) ? S(1) / size : S(0);
-          const S e1 = size > S(0) ? a1 * inv : S(1), e2 = a2 * inv, g = g_of(q, r);
-          const S t = q.eta[r] / (p.mu[r] * q.lam[r]);
-          const S ke = S(1) / (t + S(2) * q.eta[r] * size2 / g + p.R[r + 1]);
-          const S kp = S(1) / (t + p.R[r + 1]);
-          const S ct = ke * q.eta[r] * size * (S(1) / q.lam[r] + p.mu[r] * (S(1) + size2) / g);
-          s.law[b] = cone_law(kn, ke, kp, ct, e1, e2);
+          s.law[b] = cone_law(kn, S(0), S(0), S(0), S(1), S(0));
+          for_rims(r, [&](const Rim& m) {
+            const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2);
+            const S size = sqrt(size2), inv = size > S(0) ? S(1) / size : S(0);
+            const S e1 = size > S(0) ? a1 * inv : S(1), e2 = a2 * inv, g = g_of(q, m);
+            const S R = p.R[m.first], eta = q.eta[m.at], t = eta / (p.mu[r] * q.lam[r]);
+            const S ke = S(1) / (t + S(2) * eta * size2 / g + R), kp = S(1) / (t + R);
+            const S ct = ke * eta * size * (S(1) / q.lam[r] + p.mu[r] * (S(1) + size2) / g);
+            if (m.n == 2) {
+              s.law[b] = cone_law(kn, ke, kp, ct, e1, e2);
+            } else {
+              s.law[b].C[m.first - r][0] = ct * kn * e1;
+              s.law[b].C[m.first - r][m.first - r] = ke;
+            }
+          });
         },
         [&](int b, int i, int r) {
           if (i == 0)
@@ -140,32 +166,29 @@ struct InteriorPath {
   // (W.3)  the right side of one contact towards products `aim`; f: the predictor, or null
   FB_INLINE void cone_side(int b, int r, S aim, const PathPoint<S>* f, S* h) const {
     const PathPoint<S>& q = x.now;
-    S tn = aim / p.D[r] - q.lam[r] * q.w[r];
+    S tn = aim / weight(r) - q.lam[r] * q.w[r];
     if (f) tn -= f->lam[r] * f->w[r];
     h[0] = (q.lam[r] * x.miss[r] + tn) / (q.w[r] + q.lam[r] * p.R[r]);
     h[1] = h[2] = S(0);
-    if (!rubs(r)) return;
-    const S g = g_of(q, r);
-    S tg = aim / p.D[r] - q.eta[r] * g, r2(0), side[2];
-    if (f) tg -= f->eta[r] * x.g_dot[r];
-    for (int e = 0; e < 2; ++e) side[e] = q.w[r + 1 + e] + q.eta[r] * q.a[r + 1 + e];
-    if (f) {
-      const S turn = f->eta[r] - q.eta[r] * f->lam[r] / q.lam[r];
-      for (int e = 0; e < 2; ++e) {
-        const S da = f->a[r + 1 + e];
-        side[e] += turn * da;
+    S rt[3] = {S(0), S(0), S(0)};
+    for_rims(r, [&](const Rim& m) {
+      const S g = g_of(q, m), eta = q.eta[m.at];
+      S tg = aim / weight(r) - eta * g, r2(0), turn(0);
+      if (f) {
+        tg -= f->eta[m.at] * x.g_dot[m.at];
+        turn = f->eta[m.at] - eta * f->lam[r] / q.lam[r];
+      }
+      for (int e = m.first; e < m.first + m.n; ++e) {
+        const S da = f ? f->a[e] : S(0);
+        rt[e - r] = x.miss[e] - q.w[e] - eta * q.a[e] - turn * da;
         r2 += p.mu[r] * q.lam[r] * da * da;
       }
-    }
-    // C of the tangents maps a velocity to an impulse, whichever their frame
-    const S push = (tg + q.eta[r] * r2) / g;
+      for (int e = m.first; e < m.first + m.n; ++e) rt[e - r] -= (tg + eta * r2) / g * q.a[e];
+    });
+    // C of the tangents maps a velocity to an impulse, and the normal's share of them follows it
     const BlockLaw<S>& law = s.law[b];
-    S rt[2];
-    for (int e = 0; e < 2; ++e) rt[e] = x.miss[r + 1 + e] - side[e] - push * q.a[r + 1 + e];
-    const S turn = law.C[0][0];
-    for (int i = 0; i < 2; ++i)
-      h[1 + i] = law.C[1 + i][1] * rt[0] + law.C[1 + i][2] * rt[1] +
-                 (turn > S(0) ? law.C[1 + i][0] / turn * h[0] : S(0));
+    for (int i = 1; i < 3; ++i)
+      h[i] = law.C[i][1] * rt[1] + law.C[i][2] * rt[2] + law.C[i][0] / law.C[0][0] * h[0];
   }
   FB_INLINE S bounded_side(int b, int i, int r, S aim, const PathPoint<S>* f) const {
     const PathPoint<S>& q = x.now;
@@ -208,26 +231,23 @@ struct InteriorPath {
   }
   FB_INLINE void cone_direction(int r, S aim, const PathPoint<S>* f, PathPoint<S>& d) const {
     const PathPoint<S>& q = x.now;
-    d.eta[r] = d.h[r] = S(0);
-    S da[2] = {S(0), S(0)};
-    if (rubs(r)) {
-      const S g = g_of(q, r), mu = p.mu[r], ln = q.lam[r];
-      S tg = aim / p.D[r] - q.eta[r] * g, r2(0), size2(0), along(0);
-      if (f) tg -= f->eta[r] * x.g_dot[r];
-      for (int e = 1; e < 3; ++e) {
-        const S bend = f ? f->a[r + e] : S(0);
+    for (int e = 0; e < 3; ++e) d.eta[r + e] = d.h[r + e] = S(0);
+    d.a[r + 1] = d.a[r + 2] = S(0);
+    for_rims(r, [&](const Rim& m) {
+      const S g = g_of(q, m), mu = p.mu[r], ln = q.lam[r];
+      S tg = aim / weight(r) - q.eta[m.at] * g, r2(0), size2(0), along(0);
+      if (f) tg -= f->eta[m.at] * x.g_dot[m.at];
+      for (int e = m.first; e < m.first + m.n; ++e) {
+        const S bend = f ? f->a[e] : S(0);
         r2 += mu * ln * bend * bend;
-        size2 += q.a[r + e] * q.a[r + e];
-        along += q.a[r + e] * d.lam[r + e];
-        da[e - 1] =
-            (d.lam[r + e] / mu - q.a[r + e] * d.lam[r]) / ln - (f ? bend * (f->lam[r] / ln) : S(0));
+        size2 += q.a[e] * q.a[e];
+        along += q.a[e] * d.lam[e];
+        d.a[e] = (d.lam[e] / mu - q.a[e] * d.lam[r]) / ln - (f ? bend * (f->lam[r] / ln) : S(0));
       }
       const S dg = mu * (S(1) + size2) * d.lam[r] - S(2) * along - r2;
-      d.eta[r] = (tg - q.eta[r] * dg) / g;
-      d.h[r] = dg;
-    }
-    d.a[r + 1] = da[0];
-    d.a[r + 2] = da[1];
+      d.eta[m.at] = (tg - q.eta[m.at] * dg) / g;
+      d.h[m.at] = dg;
+    });
   }
 
   // the longest step that stays inside
@@ -241,12 +261,13 @@ struct InteriorPath {
         [&](int, int r) {
           keep(q.lam[r], d.lam[r]);
           keep(q.w[r], d.w[r]);
-          if (!rubs(r)) return;
-          keep(q.eta[r], d.eta[r]);
-          // far from the middle the tangents turn by an angle of at most one
-          const S a1 = q.a[r + 1], a2 = q.a[r + 2], size2 = dot2(a1, a1, a2, a2);
-          const S turn = abs(a1 * d.a[r + 2] - a2 * d.a[r + 1]);
-          if (size2 > S(0.25) && turn * most > size2) most = size2 / turn;
+          for_rims(r, [&](const Rim& m) {
+            keep(q.eta[m.at], d.eta[m.at]);
+            // far from the middle the tangents turn by an angle of at most one
+            const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2);
+            const S turn = abs(a1 * second(m, d.a) - a2 * d.a[m.first]);
+            if (size2 > S(0.25) && turn * most > size2) most = size2 / turn;
+          });
         },
         [&](int, int, int r) {
           if (has_lower(r)) {
@@ -281,31 +302,34 @@ struct InteriorPath {
   FB_INLINE void cone_moved(int r, const PathPoint<S>& d, S step) const {
     const PathPoint<S>& q = x.now;
     PathPoint<S>& n = x.next;
-    n.eta[r] = q.eta[r] + step * d.eta[r];
-    if (!rubs(r)) {
-      n.a[r + 1] = n.a[r + 2] = n.lam[r + 1] = n.lam[r + 2] = S(0);
-      n.h[r] = S(1);
-      return;
+    for (int e = 0; e < 3; ++e) {
+      n.eta[r + e] = q.eta[r + e] + step * d.eta[r + e];
+      n.h[r + e] = S(1);
     }
-    const S radius = p.mu[r] * n.lam[r], a1 = q.a[r + 1], a2 = q.a[r + 2];
-    S u1, u2;
-    const S h_turned = turned(r, step * d.a[r + 1], step * d.a[r + 2], u1, u2);
-    const S s1 = (q.lam[r + 1] + step * d.lam[r + 1]) / radius - a1;
-    const S s2 = (q.lam[r + 2] + step * d.lam[r + 2]) / radius - a2;
-    const S h_straight = q.h[r] - (S(2) * a1 + s1) * s1 - (S(2) * a2 + s2) * s2;
-    const bool straight = h_straight >= S(0.5) * (h_turned < q.h[r] ? h_turned : q.h[r]);
-    n.h[r] = straight ? h_straight : h_turned;
-    n.a[r + 1] = straight ? a1 + s1 : u1;
-    n.a[r + 2] = straight ? a2 + s2 : u2;
-    n.lam[r + 1] = radius * n.a[r + 1];
-    n.lam[r + 2] = radius * n.a[r + 2];
+    if (!rubs(r)) n.a[r + 1] = n.a[r + 2] = n.lam[r + 1] = n.lam[r + 2] = S(0);
+    const S radius = p.mu[r] * n.lam[r];
+    for_rims(r, [&](const Rim& m) {
+      S turned_to[2], straight_to[2], h_straight = q.h[m.at];
+      const S h_turned = turned(m, step * d.a[m.first], step * second(m, d.a), turned_to);
+      for (int e = 0; e < m.n; ++e) {
+        const S a = q.a[m.first + e];
+        straight_to[e] = (q.lam[m.first + e] + step * d.lam[m.first + e]) / radius;
+        h_straight -= (a + straight_to[e]) * (straight_to[e] - a);
+      }
+      const bool straight = h_straight >= S(0.5) * (h_turned < q.h[m.at] ? h_turned : q.h[m.at]);
+      n.h[m.at] = straight ? h_straight : h_turned;
+      for (int e = 0; e < m.n; ++e) {
+        n.a[m.first + e] = straight ? straight_to[e] : turned_to[e];
+        n.lam[m.first + e] = radius * n.a[m.first + e];
+      }
+    });
   }
   // a turned by its change da and moved outwards by it, but never to the rim: what would take more
   // than half of h takes a share of it that falls as 1 / t
-  FB_INLINE S turned(int r, S d1, S d2, S& u1, S& u2) const {
+  FB_INLINE S turned(const Rim& m, S d1, S d2, S* to) const {
     const PathPoint<S>& q = x.now;
-    const S a1 = q.a[r + 1], a2 = q.a[r + 2], size2 = dot2(a1, a1, a2, a2), h = q.h[r];
-    S t;
+    const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2), h = q.h[m.at];
+    S t, u1, u2;
     if (size2 > S(0.25)) {
       const S size = sqrt(size2), out = (a1 * d1 + a2 * d2) / size;
       const S angle = (a1 * d2 - a2 * d1) / size2;
@@ -324,15 +348,15 @@ struct InteriorPath {
     S next = t < S(0.5) ? h * (S(1) - t) : h * S(0.25) / t;
     if (next > S(1)) next = S(1);
     const S size = sqrt(S(1) - next);
-    u1 *= size;
-    u2 *= size;
+    to[0] = u1 * size;
+    to[1] = u2 * size;
     return next;
   }
 
   // (W.6)  predictor, corrector, and cuts until the point is central enough
-  FB_FN void advance(S k, bool central, const PathStart<S>& from) const {
+  FB_FN void advance(S k, bool central) const {
     direction(S(0), nullptr, x.predictor);
-    for_parts([&](int, int r) { x.g_dot[r] = x.predictor.h[r]; }, [](int, int, int) {});
+    for (int r = 0; r < p.nrow; ++r) x.g_dot[r] = x.predictor.h[r];
     S left = longest(x.predictor);
     left = S(1) - (left < S(1) ? left : S(1));
     S aim = left * left * left;
@@ -374,9 +398,9 @@ struct InteriorPath {
 
   // the solution in s.best with its velocities in s.w; false where the path was not followed to its
   // end
-  FB_FN bool follow(const PathStart<S>& from, int max_iterations, WorldOutcome& out) const {
+  FB_FN bool follow(int max_iterations, WorldOutcome& out) const {
     S cross(1e-6);
-    start(from.size);
+    start();
     for (int it = 0; it <= max_iterations; ++it) {
       row_velocities(p, x.now.lam, p.b, s.y, x.miss);
       S worst(0), mean, least;
@@ -396,7 +420,7 @@ struct InteriorPath {
       if (it == max_iterations) break;
       linearise();
       ++out.factorisations;
-      advance(mean, least > S(0.1) * mean && worst * worst < mean, from);
+      advance(mean, least > S(0.1) * mean && worst * worst < mean);
     }
     return false;
   }
@@ -404,7 +428,7 @@ struct InteriorPath {
 
 // (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
 // s.best with their velocities in s.w: those of the least residual where none is a solution
-inline constexpr int kWorldNewtonSteps = 10;
+inline constexpr int kWorldNewtonSteps = 10, kStarts = 8;
 template <class S>
 FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
@@ -418,27 +442,45 @@ FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOu
     ++out.factorisations;
   }
 }
+// a solution that only the rounding of its loads let pass: two more steps, if they lower its residual
+template <class S>
+FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
+                        WorldOutcome& out) {
+  for (int k = 0; k < 2 && out.residual > p.tolerance * p.scale; ++k) {
+    const S before = out.residual;
+    for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r] = s.best[r];
+    newton_world(p, s, S(1));
+    world_done(p, s, out.residual);
+    if (out.residual < before) continue;
+    for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
+    world_done(p, s, out.residual);
+    return;
+  }
+}
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
-  const PathStart<S> starts[5] = {{S(1e2), S(0.9), S(1e-2)},
-                                  {S(1e6), S(0.9), S(1e-4)},
-                                  {S(1e4), S(0.8), S(1e-2)},
-                                  {S(1e4), S(0.95), S(1e-4)},
-                                  {S(1e2), S(0.5), S(1e-2)}};
+  const PathStart<S> starts[kStarts] = {
+      {S(1e2), S(1), S(0.9), S(1e-2)},   {S(1e2), S(1e4), S(0.9), S(1e-2)},
+      {S(1e-2), S(1), S(0.9), S(1e-2)},  {S(1e6), S(1), S(0.9), S(1e-4)},
+      {S(1e4), S(1), S(0.8), S(1e-2)},   {S(1e2), S(1e-4), S(0.9), S(1e-2)},
+      {S(1e2), S(1e4), S(0.5), S(1e-2)}, {S(1e2), S(1), S(0.5), S(1e-2)}};
   WorldOutcome out{false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
   if (begin && newton_from_sweeps(p, s, out)) {
     out.solved = true;
+    polish_world(p, s, x, out);
     return out;
   }
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
-  const InteriorPath<S> path{p, s, x};
-  for (int k = 0; k < 5; ++k) {
+  for (int k = 0; k < kStarts; ++k) {
     out.stage = 2 + k;
-    out.solved = path.follow(starts[k], 100, out);
-    if (out.solved) return out;
+    out.solved = InteriorPath<S>{p, s, x, starts[k]}.follow(100, out);
+    if (out.solved) {
+      polish_world(p, s, x, out);
+      return out;
+    }
     if (!(out.residual < least)) continue;
     least = out.residual;
     for (int r = 0; r < p.nrow; ++r) x.nearest[r] = s.best[r];

@@ -51,7 +51,7 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
                            LinearWork<T>& f, int from, int to) {
   const Layout& s = b.m.s;
   const StepPoint<T> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
-  const Mask<T> missing = b.w.overflow;
+  const Mask<T> missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
   velocity_jacobian(b.m, b.o, at, b.w, f);
   // a state may be NaN where no Jacobian looks
   Mask<T> finite = all_finite(b.x1, state_size(s));

@@ -389,7 +389,8 @@ inline OpTable model_table(const Box& box) {
       "link_inertia actuator_force actuator_input control next_activation spring "
       "joint_force_limit collide";
   const char* step =
-      "step velocity motion link_force rows tree axis wrench contact contact_point contact_data "
+      "step solve_step island world velocity motion link_force rows tree axis wrench contact "
+      "contact_point contact_data "
       "body_equality "
       "equality_data joint_equality ball_limit log actuation actuator transmission difference "
       "vector twist placement advance_activation integrate inverse_dynamics";

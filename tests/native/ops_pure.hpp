@@ -212,8 +212,7 @@ struct SolveRowsOp {
       char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
       core::Carver carver{base, 0};
       core::RowSolver<T>::carve(carver, n, n, sweeps, s);
-      core::RowSolver<T>::solve(p, core::Mask<T>(true), s,
-                                [](core::Mask<T> left) { return left; });
+      core::RowSolver<T>::solve(p, core::Mask<T>(true), s, [](core::Mask<T> left) { return left; });
       core::RowSolver<T>::tangent(p, s);
     }
     void adjoint(const T* y_bar) {
