@@ -148,7 +148,7 @@ FB_FN void solve_step_adjoint(const Layout& s, Work<T>& w, const RowProblemBar<T
       for_world_islands(s, w, k, w.one, [&] { island_adjoint(w, k, bar); });
 }
 
-// (V.7)  dlam = C (c - G dy) for n columns of the open island
+// (V.8)  dlam = C t, t + G G' C t = c, for n columns of the open island
 template <class T>
 FB_FN void island_columns(Work<T>& w, int k, int n, T* C) {
   WorldWork<WorldNumber<T>>& o = w.one;
@@ -157,8 +157,7 @@ FB_FN void island_columns(Work<T>& w, int k, int n, T* C) {
   for (int c = 0; c < n; ++c) {
     for (int r = 0; r < o.rows.nrow; ++r)
       o.scratch.lam[r] = number_of<WorldNumber<T>>(C[size_t(o.row[r]) * n + c], k);
-    law_times(o.rows, o.scratch.law, false, o.scratch.lam, o.scratch.h);
-    solve_law(o.rows, o.scratch.law, o.scratch.H, o.scratch.h, o.scratch.y);
+    solve_rates_twice(o.rows, o.scratch, false);
     for (int r = 0; r < o.rows.nrow; ++r)
       set_world_number(C[size_t(o.row[r]) * n + c], k, o.scratch.h[r]);
   }

@@ -30,20 +30,51 @@ FB_FN void law_times(const WorldRows<S>& p, const BlockLaw<S>* law, bool transpo
   }
 }
 
-// (V.6)  H' q = G' C' lam_bar, t = lam_bar - G q, z = C' t; b_bar = -z, mu_bar = lam_n e . t where a
-// contact slides, t of a held row goes to its bound.  lam_bar in s.lam; t is left in s.lam, z in s.h
+// x - G q with H q = G' C x, or with both transposed: x in place; h, y: scratch
 template <class S>
-FB_FN void world_adjoint(const WorldRows<S>& p, WorldScratch<S>& s) {
-  law_times(p, s.law, true, s.lam, s.h);
+FB_FN void solve_rates(const WorldRows<S>& p, WorldScratch<S>& s, bool transposed, S* x) {
+  law_times(p, s.law, transposed, x, s.h);
   sum_rows(p, s.h, s.y);
-  solve_envelope_transposed(s.H, s.y);
+  if (transposed)
+    solve_envelope_transposed(s.H, s.y);
+  else
+    solve_envelope(s.H, s.y);
   for (int b = 0; b < p.nblock; ++b) {
     const RowBlock& k = p.block[b];
     S u[3];
     block_times(p, k, s.y, u);
-    for (int i = 0; i < k.rows; ++i) s.lam[k.row + i] = s.lam[k.row + i] - u[i];
+    for (int i = 0; i < k.rows; ++i) x[k.row + i] = x[k.row + i] - u[i];
   }
-  law_times(p, s.law, true, s.lam, s.h);
+}
+// (V.6)  t + G G' C t = x, C transposed where asked for: x in s.lam becomes t, C t is left in s.h.
+// C is as large as 1/R where a row is free, and t there as small as R: what is lost in x - G q is found
+// again by one solve for the rest
+template <class S>
+FB_FN void solve_rates_twice(const WorldRows<S>& p, WorldScratch<S>& s, bool transposed) {
+  for (int r = 0; r < p.nrow; ++r) s.rest[r] = s.lam[r];
+  solve_rates(p, s, transposed, s.lam);
+  law_times(p, s.law, transposed, s.lam, s.h);
+  sum_rows(p, s.h, s.y);
+  for (int b = 0; b < p.nblock; ++b) {
+    const RowBlock& k = p.block[b];
+    S u[3];
+    block_times(p, k, s.y, u);
+    for (int i = 0; i < k.rows; ++i)
+      s.rest[k.row + i] = s.rest[k.row + i] - s.lam[k.row + i] - u[i];
+  }
+  for (int r = 0; r < p.nrow; ++r) s.kept[r] = s.h[r];
+  solve_rates(p, s, transposed, s.rest);
+  law_times(p, s.law, transposed, s.rest, s.h);
+  for (int r = 0; r < p.nrow; ++r) {
+    s.lam[r] = s.lam[r] + s.rest[r];
+    s.h[r] = s.h[r] + s.kept[r];
+  }
+}
+// (V.7)  the adjoint: t + G G' C' t = lam_bar, z = C' t; b_bar = -z, mu_bar = lam_n e . t where a
+// contact slides, t of a held row goes to its bound.  lam_bar in s.lam; t is left in s.lam, z in s.h
+template <class S>
+FB_FN void world_adjoint(const WorldRows<S>& p, WorldScratch<S>& s) {
+  solve_rates_twice(p, s, true);
 }
 // mu_bar of a contact from t
 template <class S>

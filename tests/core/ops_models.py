@@ -369,6 +369,7 @@ def _crowd() -> str:
       <geom type="box" size="0.1 0.1 0.1" mass="2" friction="0.5"/></body>
   </worldbody>
   <equality><connect body1="arm" body2="box" anchor="0.3 0 0"/></equality>
+  <keyframe><key name="stand"/></keyframe>
 </mujoco>"""
 
 
