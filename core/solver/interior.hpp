@@ -14,10 +14,12 @@ struct PathPoint {
   S *lam, *w, *a, *eta, *h, *lower, *upper, *z_lower, *z_upper;
 };
 // what a start tries: the size of the first impulses, the weight of contacts against that of bounded
-// rows in the products, the share of the longest step, how central
+// rows in the products, the share of the longest step, how central; careful: without second-order
+// terms, and k waits for the slips too
 template <class S>
 struct PathStart {
   S size, cone_weight, share, central;
+  bool careful;
 };
 template <class S>
 struct PathScratch {
@@ -37,6 +39,9 @@ FB_INLINE S sin_small(S x) {
   const S t = x * S(0.5);
   return x / (S(1) + t * t);
 }
+
+// so many steps in a row of less than a fiftieth end a try
+inline constexpr int kStalled = 25;
 
 template <class S>
 struct InteriorPath {
@@ -127,6 +132,21 @@ struct InteriorPath {
         });
     mean = count ? sum / S(count) : S(0);
     least = count ? least : S(0);
+  }
+
+  // the largest |w_t + eta a|
+  FB_FN S slip_error() const {
+    const PathPoint<S>& q = x.now;
+    S worst(0);
+    for_parts(
+        [&](int, int r) {
+          for_rims(r, [&](const Rim& m) {
+            for (int e = m.first; e < m.first + m.n; ++e)
+              worst = max(worst, abs(q.w[e] + q.eta[m.at] * q.a[e]));
+          });
+        },
+        [](int, int, int) {});
+    return worst;
   }
 
   // (W.2)  the law linearised at the point
@@ -354,14 +374,15 @@ struct InteriorPath {
   }
 
   // (W.6)  predictor, corrector, and cuts until the point is central enough
-  FB_FN void advance(S k, bool central) const {
+  FB_FN S advance(S k, bool central) const {
     direction(S(0), nullptr, x.predictor);
     for (int r = 0; r < p.nrow; ++r) x.g_dot[r] = x.predictor.h[r];
     S left = longest(x.predictor);
     left = S(1) - (left < S(1) ? left : S(1));
     S aim = left * left * left;
-    aim = central ? (aim < S(0.02) ? S(0.02) : aim) : aim < S(0.6) ? S(0.6) : aim;
-    direction(aim * k, central ? &x.predictor : nullptr, x.corrector);
+    const S least = central ? S(from.careful ? 0.1 : 0.02) : S(from.careful ? 0.8 : 0.6);
+    aim = aim < least ? least : aim;
+    direction(aim * k, central && !from.careful ? &x.predictor : nullptr, x.corrector);
     const auto length = [&] {
       const S most = from.share * longest(x.corrector);
       return most < S(1) ? most : S(1);
@@ -381,6 +402,7 @@ struct InteriorPath {
     const PathPoint<S> old = x.now;
     x.now = x.next;
     x.next = old;
+    return step;
   }
 
   // Newton steps from the projected point; true where they end at the solution, which is in s.best
@@ -400,6 +422,7 @@ struct InteriorPath {
   // end
   FB_FN bool follow(int max_iterations, WorldOutcome& out) const {
     S cross(1e-6);
+    int stalled = 0;
     start();
     for (int it = 0; it <= max_iterations; ++it) {
       row_velocities(p, x.now.lam, p.b, s.y, x.miss);
@@ -420,7 +443,10 @@ struct InteriorPath {
       if (it == max_iterations) break;
       linearise();
       ++out.factorisations;
-      advance(mean, least > S(0.1) * mean && worst * worst < mean);
+      if (from.careful) worst = max(worst, slip_error());
+      const S step = advance(mean, least > S(0.1) * mean && worst * worst < mean);
+      stalled = step < S(0.02) ? stalled + 1 : 0;
+      if (stalled == kStalled) break;
     }
     return false;
   }
@@ -460,10 +486,10 @@ FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
   const PathStart<S> starts[kStarts] = {
-      {S(1e2), S(1), S(0.9), S(1e-2)},   {S(1e2), S(1e4), S(0.9), S(1e-2)},
-      {S(1e-2), S(1), S(0.9), S(1e-2)},  {S(1e6), S(1), S(0.9), S(1e-4)},
-      {S(1e4), S(1), S(0.8), S(1e-2)},   {S(1e2), S(1e-4), S(0.9), S(1e-2)},
-      {S(1e2), S(1e4), S(0.5), S(1e-2)}, {S(1e2), S(1), S(0.5), S(1e-2)}};
+      {S(1e2), S(1), S(0.9), S(1e-2), false},  {S(1e2), S(1e4), S(0.9), S(1e-2), false},
+      {S(1e2), S(1e2), S(0.9), S(1e-2), true}, {S(1e2), S(1), S(0.9), S(1e-2), true},
+      {S(1e2), S(1e4), S(0.9), S(1e-2), true}, {S(1e6), S(1), S(0.9), S(1e-4), false},
+      {S(1e-2), S(1), S(0.9), S(1e-2), false}, {S(1e2), S(1e6), S(0.9), S(1e-2), true}};
   WorldOutcome out{false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
@@ -476,7 +502,7 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
   for (int k = 0; k < kStarts; ++k) {
     out.stage = 2 + k;
-    out.solved = InteriorPath<S>{p, s, x, starts[k]}.follow(100, out);
+    out.solved = InteriorPath<S>{p, s, x, starts[k]}.follow(starts[k].careful ? 160 : 100, out);
     if (out.solved) {
       polish_world(p, s, x, out);
       return out;
