@@ -139,7 +139,7 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue})
     *x = c.take<int>(s.ntree + 1);
   WorldScratch<S>& t = w.scratch;
-  for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept}) *x = c.take<S>(m);
+  for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own}) *x = c.take<S>(m);
   for (S** x : {&t.y, &t.y2, &t.H.diagonal, &t.H.inv_pivot}) *x = c.take<S>(n);
   t.law = c.take<BlockLaw<S>>(g);
   t.H.first = c.take<int>(n);

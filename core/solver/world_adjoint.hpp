@@ -88,18 +88,41 @@ FB_INLINE S friction_bar(const WorldRows<S>& p, const WorldScratch<S>& s, const 
   return sum * s.best[r];
 }
 
-// the tangent of the solution s.best, whose tangent part is set: two Newton steps, the first of which
-// takes the rest of the residual
+// what a row's own law moves its impulse by at fixed velocities: with its bound where it is held, with
+// the coefficient of friction on the rim
+template <class S>
+FB_FN void own_tangents(const WorldRows<S>& p, const WorldScratch<S>& s, const RowBlock& k,
+                        S* own) {
+  const int alone = k.cone ? 1 : k.rows, r = k.row;
+  for (int i = 0; i < k.rows; ++i) own[i] = S(0);
+  for (int i = 0; i < alone; ++i) {
+    if (world_free(p, s.best, s.w, r + i, Real<S>(1))) continue;
+    const S x = s.best[r + i] - s.w[r + i] / p.D[r + i];
+    own[i] = S((x > p.lo[r + i] ? p.hi : p.lo)[r + i].d);
+  }
+  if (!k.cone || !world_free(p, s.best, s.w, r, Real<S>(1))) return;
+  const WorldTangents<S> t = world_tangents(p, k, s.best, s.w, Real<S>(1));
+  const S turn = S(primal(s.best[r]) * p.mu[r].d);
+  if (t.slide1) own[1] = S(primal(t.e1)) * turn;
+  if (t.slide2) own[2] = S(primal(t.e2)) * turn;
+}
+// (V.9)  the tangent of the solution s.best: t + G G' C t = -(dw + G G' own), dlam = own + C t, where dw
+// is the change of the velocities at fixed impulses
 template <class S>
 FB_FN void world_tangent(WorldRows<S>& p, WorldScratch<S>& s) {
-  prepare_world(p);
-  envelope_of(p, s.H);
-  for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(primal(s.best[r]));
-  for (int k = 0; k < 2; ++k) {
-    row_velocities(p, s.lam, p.b, s.y, s.w);
-    newton_world(p, s, Real<S>(1));
+  for (int r = 0; r < p.nrow; ++r) s.best[r] = S(primal(s.best[r]));
+  factor_solution(p, s);
+  for (int b = 0; b < p.nblock; ++b) own_tangents(p, s, p.block[b], s.own + p.block[b].row);
+  sum_rows(p, s.own, s.y);
+  for (int b = 0; b < p.nblock; ++b) {
+    const RowBlock& k = p.block[b];
+    S u[3];
+    block_times(p, k, s.y, u);
+    for (int i = 0; i < k.rows; ++i) s.lam[k.row + i] = S(-(s.w[k.row + i].d + primal(u[i])));
   }
-  for (int r = 0; r < p.nrow; ++r) s.best[r] = S(primal(s.best[r]), s.lam[r].d);
+  solve_rates_twice(p, s, false);
+  for (int r = 0; r < p.nrow; ++r)
+    s.best[r] = S(primal(s.best[r]), primal(s.own[r]) + primal(s.h[r]));
 }
 
 }  // namespace fb::FB_ISA

@@ -8,7 +8,7 @@ namespace fb::FB_ISA {
 // scratch of the solvers of one world; arrays of rows unless they say otherwise
 template <class S>
 struct WorldScratch {
-  S *lam, *w, *h, *best, *rest, *kept;
+  S *lam, *w, *h, *best, *rest, *kept, *own;
   S *y, *y2;  // of dofs
   BlockLaw<S>* law;
   Envelope<S> H;

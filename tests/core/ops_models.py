@@ -345,12 +345,11 @@ def activation_model() -> fb.Model:
 
 
 def _crowd() -> str:
-    """Return a table on twelve feet, a box against it, and an arm with dry friction tied to both."""
+    """Return a table on eighteen feet, and an arm with dry friction tied to a box beside it."""
     feet = "".join(
-        f'<body pos="{0.3 * (i % 4) - 0.45:g} {0.3 * (i // 4) - 0.3:g} -0.1">'
-        f'<joint axis="{i % 2} {1 - i % 2} 0" damping="0.2" stiffness="3" frictionloss="0.02"/>'
-        f'<geom size="0.03" pos="0 0 -0.1" mass="0.1" friction="{0.3 + 0.05 * i:g}"/></body>'
-        for i in range(12)
+        f'<geom size="0.03" pos="{0.2 * (i % 6) - 0.5:g} {0.3 * (i // 6) - 0.3:g} -0.2" mass="0.1" '
+        f'friction="{0.3 + 0.05 * i:g}"/>'
+        for i in range(18)
     )
     return f"""
 <mujoco>
