@@ -82,10 +82,12 @@ FB_FN int number_dofs(const Layout& s, const Work<T>& w, int k, int trees, const
   return n;
 }
 
-// one block of rows; row: where each stands in the lanes' problem
+// one block of rows, those of a group
 template <class S, class T>
 FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGroup& g,
-                           const WorldIslands& o, const int* number, int* row, WorldRows<S>& p) {
+                           WorldWork<S>& world) {
+  WorldRows<S>& p = world.rows;
+  const WorldIslands& o = world.islands;
   const RowBlock* last = p.nblock > 0 ? &p.block[p.nblock - 1] : nullptr;
   RowBlock& b = p.block[p.nblock++];
   b = {p.nrow,
@@ -94,7 +96,7 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
        last ? last->dof + last->ndof : 0,
        0,
        last ? last->value + last->rows * last->ndof : 0};
-  for_world_dofs(s, g, o, [&](int d, int) { p.dof[b.dof + b.ndof++] = number[d]; });
+  for_world_dofs(s, g, o, [&](int d, int) { p.dof[b.dof + b.ndof++] = world.number[d]; });
   for (int e = 0; e < g.rows; ++e) {
     const T* side[2];
     for (int c = 0; c < 2; ++c)
@@ -104,7 +106,7 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
       *out++ = number_of<S>(side[c][d], k) * sqrt(number_of<S>(w.dof[d].Dinv, k));
     });
     const int r = p.nrow + e, from = g.row + e;
-    row[r] = from;
+    world.row[r] = from;
     p.b[r] = number_of<S>(w.b[from], k);
     p.lo[r] = number_of<S>(w.lo[from], k);
     p.hi[r] = number_of<S>(w.hi[from], k);
@@ -133,7 +135,7 @@ FB_FN void for_world_islands(const Layout& s, const Work<T>& w, int k, WorldWork
         p.ndof = number_dofs(s, w, k, trees, o.islands, o.number);
         placed = true;
       }
-      add_world_block(s, w, k, g, o.islands, o.number, o.row, p);
+      add_world_block(s, w, k, g, o);
     }
     if (p.nrow == 0) continue;
     p.box = w.problem.options.friction == kBoxFriction;
