@@ -2,6 +2,7 @@
 #pragma once
 #include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
+#include "core/contact/solve.hpp"
 #include "core/step_unrolled.hpp"
 
 namespace fb::FB_ISA {
@@ -40,14 +41,18 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   FB_STAGE(rows);
   order_rows(m.s, w);
   fill_rows(m, o, x, w);
+  // too many rows in lanes that are small by themselves: as if there was no room for them
+  if (sort_lanes(m.s, alive, w)) {
+    w.overflow = Mask<T>(true);
+    w.ngroup = w.problem.nrow = 0;
+  }
   FB_STAGE(assembly);
-  assemble_rows(m.s, w);
+  if (any(w.few)) assemble_rows(m.s, w);
   w.solution.unconverged = w.solution.unrolled = Mask<T>(false);
   w.solution.residual = w.solution.sweeps = T(0);
   if (w.problem.nrow == 0) return;
   // lam of (A, b)
-  RowSolver<T>::solve(w.problem, alive, w.solution);
-  RowSolver<T>::tangent(w.problem, w.solution);
+  solve_step(m.s, w);
   // v+ = v* + Mh^-1 J' lam
   FB_STAGE(impulses);
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);
@@ -135,7 +140,7 @@ FB_FN void velocity_adjoint(const Model<T, P>& m, const T* v1_bar, Work<T>& w) {
   rows_times(m.s, w, w.w_rate, w.lam_bar);
   RowProblemBar<T> bar = w.row_bar;
   if (!w.theta_bar) bar.lo = bar.hi = nullptr;
-  RowSolver<T>::adjoint(w.problem, w.solution, w.lam_bar, bar);
+  solve_step_adjoint(m.s, w, bar);
   FB_STAGE(adjoint_impulses);
   // both halves of Mh^-1 are linear: w is expanded once, from L^-1 (v1_bar - J' z)
   for (int r = 0; r < w.problem.nrow; ++r) {

@@ -4,7 +4,10 @@
 #include <initializer_list>
 
 #include "core/contact/row_group.hpp"
+#include "core/number/dual.hpp"
+#include "core/solver/interior.hpp"
 #include "core/solver/solver.hpp"
+#include "core/solver/world_adjoint.hpp"
 
 namespace fb::FB_ISA {
 
@@ -36,6 +39,36 @@ struct LinkBar {
   Force<T> pose;  // wrench about the tree's origin, paired with the world twist that moves the link
 };
 
+// one world by itself, in double precision whatever the lanes have
+// trees that the rows of a world join; place: where a tree stands among those of its island, so that
+// neighbours are near each other; -1 where no row moves it
+struct WorldIslands {
+  int *root, *place, *queue;
+
+  FB_INLINE int find(int t) const {
+    while (root[t] != t) t = root[t];
+    return t;
+  }
+};
+template <class S>
+struct WorldWork {
+  WorldRows<S> rows;
+  WorldScratch<S> scratch;
+  int *number,
+      *row;  // of each dof in `rows`, -1 for none; of each of its rows in the lanes' problem
+  WorldIslands islands;
+};
+template <class T>
+struct WorldNumberOf {
+  using type = double;
+};
+template <class S>
+struct WorldNumberOf<Dual<S>> {
+  using type = Dual<double>;
+};
+template <class T>
+using WorldNumber = typename WorldNumberOf<T>::type;
+
 template <class T>
 struct Work {
   LinkWork<T>* link;
@@ -65,6 +98,11 @@ struct Work {
   int* sorted;  // groups in the order of their rows
   RowProblem<T> problem;
   typename RowSolver<T>::Solution solution;
+  // worlds by themselves: values, and with tangents where T has some; lanes with few and many rows
+  WorldWork<double> world;
+  WorldWork<WorldNumber<T>> one;
+  PathScratch<double> path;
+  Mask<T> few, large;
   // adjoint of the rows
   T *lam_bar, *R_bar;
   T* neg_z;                  // -z, for J' z
@@ -86,6 +124,38 @@ struct Carver {
   }
 };
 
+// scratch of one world, for up to `rows` rows in `groups` groups
+template <class S>
+FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max_tree,
+                       WorldWork<S>& w) {
+  const size_t m = rows > 0 ? rows : 1, n = s.nv > 0 ? s.nv : 1, g = groups > 0 ? groups : 1;
+  WorldRows<S>& p = w.rows;
+  for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.D}) *x = c.take<S>(m);
+  p.block = c.take<RowBlock>(g);
+  p.dof = c.take<int>(2 * g * max_tree);
+  p.G = c.take<S>(2 * m * max_tree);
+  w.number = c.take<int>(n);
+  w.row = c.take<int>(m);
+  for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue})
+    *x = c.take<int>(s.ntree + 1);
+  WorldScratch<S>& t = w.scratch;
+  for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own}) *x = c.take<S>(m);
+  for (S** x : {&t.y, &t.y2, &t.H.diagonal, &t.H.inv_pivot}) *x = c.take<S>(n);
+  t.law = c.take<BlockLaw<S>>(g);
+  t.H.first = c.take<int>(n);
+  t.H.start = c.take<int>(n + 1);
+  t.H.lower = c.take<S>(n * (n - 1) / 2);
+  t.H.upper = c.take<S>(n * (n - 1) / 2);
+}
+FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
+  const size_t m = rows > 0 ? rows : 1;
+  for (PathPoint<double>* q : {&path.now, &path.next, &path.predictor, &path.corrector})
+    for (double** x :
+         {&q->lam, &q->w, &q->a, &q->eta, &q->h, &q->lower, &q->upper, &q->z_lower, &q->z_upper})
+      *x = c.take<double>(m);
+  for (double** x : {&path.miss, &path.g_dot, &path.nearest}) *x = c.take<double>(m);
+}
+
 // the problem of the rows, its solution and its cotangents
 template <class T>
 FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
@@ -98,9 +168,10 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   w.tree_island = c.take<int>(s.ntree + 1);
   w.island_row = c.take<int>(s.ntree + 2);
   w.g = c.take<T>(2 * rows * w.max_tree);
-  w.A = c.take<T>(rows * rows);
-  bar.A = c.take<T>(rows * rows);
-  RowSolver<T>::carve(c, rows, s.max_sweeps, w.solution);
+  const size_t capacity(kDenseCapacity), dense = s.dense_only || rows < capacity ? rows : capacity;
+  w.A = c.take<T>(dense * dense);
+  bar.A = c.take<T>(dense * dense);
+  RowSolver<T>::carve(c, rows, dense, s.max_sweeps, w.solution);
   w.problem.island_row = w.island_row;
   w.problem.cone = w.cone;
   w.problem.A = w.A;
@@ -136,6 +207,12 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);
   carve_rows(s, c, w);
+  carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.world);
+  carve_path(c, w.max_row, w.path);
+  if constexpr (kTangent<T>)
+    carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.one);
+  else
+    w.one = w.world;
   return c.at;
 }
 

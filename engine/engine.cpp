@@ -64,6 +64,7 @@ Engine::Engine(const ModelArrays& model, const EngineOptions& options, const std
   if (long(model.tables.size()) != host::table_size(sizes))
     throw std::invalid_argument("tables has a wrong length");
   layout_ = host::bind_layout(sizes, constants->tables.data());
+  layout_.dense_only = options.solver == kPgsSolver;
   const KernelSet* set = find_kernels(isa);
   if (!set) throw std::invalid_argument("no kernels for instruction set " + isa);
   const bool wide = model.real_bytes == 8;

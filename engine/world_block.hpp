@@ -148,7 +148,7 @@ FB_FN BackwardNotes<S> noted_adjoint(WorldBlock<S, P>& b) {
   n.contacts = pushing_contacts(b.w);
   n.residual = b.w.solution.residual;
   n.unrolled = b.w.solution.unrolled;
-  n.missing = b.w.overflow;
+  n.missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
   adjoint_lanes(b);
   return n;
 }

@@ -44,7 +44,7 @@ FB_FN void impulse_columns(const Layout& s, Work<T>& w, const LinearWork<T>& f) 
   for_moving_rows(s, w, [&](int d, int r, T g) {
     add_columns(-(g * w.dof[d].Dinv), f.dof_row(d), f.row(r), f.stride);
   });
-  RowSolver<T>::columns(w.problem, w.solution, f.stride, f.C);
+  solve_step_columns(s, w, f.stride, f.C);
   // K += g dlam
   for_moving_rows(s, w,
                   [&](int d, int r, T g) { add_columns(g, f.row(r), f.dof_row(d), f.stride); });

@@ -18,6 +18,7 @@ struct Layout : Sizes {
 #define FB_X(name, count) const int32_t* name;
   FB_TABLES(FB_X)
 #undef FB_X
+  bool dense_only;  // all rows of a world in one dense problem, however many: solver "pgs"
 };
 
 #define FB_X(...) +1
@@ -54,6 +55,7 @@ FB_INLINE Layout bind_layout(const Sizes& sizes, const int32_t* tables) {
   tables += s.count;
   FB_TABLES(FB_X)
 #undef FB_X
+  s.dense_only = false;
   return s;
 }
 

@@ -241,11 +241,11 @@ struct Options {
     "more contacts than max_contacts were found and the last ones were left out; pass a larger "   \
     "max_contacts to the Simulator.")                                                              \
   X(kUnconverged, UNCONVERGED, 4u,                                                                 \
-    "the contact solve reached max_sweeps above its tolerance; the step holds the last sweep's "   \
-    "impulses. Pass a larger max_sweeps or a larger tolerance.")                                   \
+    "the contact solve did not finish: the step's impulses miss its law by more than 1e-6 of the " \
+    "row velocities. Take a smaller dt, or look at mass ratios, overlaps and friction there.")     \
   X(kNoGradient, NO_GRADIENT, 8u,                                                                  \
-    "this step has no gradient, since contacts were left out of it; pass a larger max_contacts "   \
-    "to the Simulator.")
+    "this step has no gradient: contacts were left out of it (pass a larger max_contacts to the "  \
+    "Simulator), or its many contacts were not solved.")
 enum StatusBit : unsigned { FB_STATUSES(FB_ENUM_AT) };
 
 // clang-format on

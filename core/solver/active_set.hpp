@@ -16,61 +16,66 @@ FB_FN void project_solution(const RowProblem<T>& p, ActiveSetSolution<T>& s) {
   }
 }
 
-// sweeps in runs of 4, 8, 16, ..., each followed by Newton rounds, until no lane is above its goal;
-// returns the lanes that still are
+// `count` sweeps at most, looked at after 4, 12, 28, ...; returns the lanes above their goal
 template <class T>
-FB_FN Mask<T> sweeps_and_rounds(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live,
-                                T goal) {
-  // (N.3)  a step that runs in circles at one scale often ends at another; the solution is the same
-  // for all
-  const Real<T> kStepScale[5] = {Real<T>(1), Real<T>(5), Real<T>(0.2), Real<T>(20), Real<T>(0.05)};
-  int round = 0;
-  for (int run = 4, done = 0; any(live) && done < p.options.max_sweeps; run *= 2) {
-    for (int k = 0; k < run && done < p.options.max_sweeps; ++k, ++done) {
+FB_FN Mask<T> sweeps_to_goal(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live, T goal,
+                             int count) {
+  for (int run = 4, done = 0; any(live) && done < count; run *= 2) {
+    for (int k = 0; k < run && done < count; ++k, ++done) {
       sweep_rows(p, s, live);
       s.sweeps = s.sweeps + select(live, T(1), T(0));
     }
     s.residual = select(live, row_residual(p, s), s.residual);
     live = live & (s.residual > goal);
-    if (p.options.solver != kNewtonSolver || !any(live)) continue;
-    s.step_scale = kStepScale[round++ % 5];
-    FB_STAGE(newton);
-    newton_rounds(p, s, live, goal);
-    FB_STAGE(sweeps);
-    live = live & (s.residual > goal);
   }
   return live;
 }
-
-// (N.3)  solve to the tolerance in the lanes of `active`: sweeps in growing runs, each followed by
-// Newton rounds; where the cap is reached, plain sweeps from zero
+// the answer of an unfinished solve is that of plain sweeps: a function of its inputs that can be
+// reversed sweep by sweep
 template <class T>
-FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<T>& s) {
+FB_FN void sweeps_from_zero(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live) {
+  for (int r = 0; r < p.nrow; ++r) s.lam[r] = select(live, T(0), s.lam[r]);
+  refresh_descent(p, s, live);
+  for (int k = 0; k < p.options.max_sweeps; ++k) sweep_rows(p, s, live);
+  s.sweeps = select(live, T(p.options.max_sweeps), s.sweeps);
+  s.residual = select(live, row_residual(p, s), s.residual);
+}
+
+// (N.3)  solve to the tolerance in the lanes of `active`: a few sweeps, Newton steps, and what they
+// leave by `finish`, which sets lam and residual and returns the lanes that it leaves in turn; those
+// get plain sweeps
+template <class T, class Finish>
+FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<T>& s,
+                      Finish&& finish) {
   FB_STAGE(sweeps);
   T scale = T(0);
   for (int r = 0; r < p.nrow; ++r) {
     s.lam[r] = T(0);
     scale = max(scale, abs(p.b[r]));
   }
-  s.step_scale = Real<T>(1);
   prepare_rows(p, s);
+  const bool newton = p.options.solver == kNewtonSolver;
   const T goal = scale * p.options.tolerance;
   s.sweeps = T(0);
   s.residual = row_residual(p, s);
-  const Mask<T> live = sweeps_and_rounds(p, s, active & (s.residual > goal), goal);
-  s.unconverged = live;
-  if (any(live) && p.options.solver == kNewtonSolver) {
-    // the answer of an unfinished solve is that of plain sweeps: a function of its inputs that can
-    // be reversed sweep by sweep
-    for (int r = 0; r < p.nrow; ++r) s.lam[r] = select(live, T(0), s.lam[r]);
-    refresh_descent(p, s, live);
-    for (int k = 0; k < p.options.max_sweeps; ++k) sweep_rows(p, s, live);
-    s.residual = select(live, row_residual(p, s), s.residual);
+  const int most = newton && p.options.max_sweeps > 4 ? 4 : p.options.max_sweeps;
+  Mask<T> live = sweeps_to_goal(p, s, active & (s.residual > goal), goal, most);
+  if (newton && any(live)) {
+    FB_STAGE(newton);
+    newton_rounds(p, s, live, goal);
+    live = live & (s.residual > goal);
+    FB_STAGE(worlds);
+    if (any(live)) {
+      const Mask<T> left = finish(live);
+      refresh_descent(p, s, live & !left);
+      live = left;
+    }
+    if (any(live)) sweeps_from_zero(p, s, live);
   }
+  s.unconverged = live;
   s.unrolled = p.options.gradient == kGradientUnrolled   ? active
                : p.options.gradient == kGradientImplicit ? Mask<T>(false)
                                                          : s.unconverged;
-  s.step_scale = Real<T>(1);
   project_solution(p, s);
 }
 
@@ -132,8 +137,9 @@ template <class T>
 struct ActiveSetSolver {
   using Solution = ActiveSetSolution<T>;
 
-  FB_FN static void solve(const RowProblem<T>& p, Mask<T> active, Solution& s) {
-    solve_rows(p, active, s);
+  template <class Finish>
+  FB_FN static void solve(const RowProblem<T>& p, Mask<T> active, Solution& s, Finish&& finish) {
+    solve_rows(p, active, s, finish);
   }
   FB_FN static void adjoint(const RowProblem<T>& p, const Solution& s, const T* lam_bar,
                             const RowProblemBar<T>& bar) {
@@ -149,18 +155,18 @@ struct ActiveSetSolver {
   }
   FB_FN static T ties(const RowProblem<T>& p, const Solution& s) { return active_set_ties(p, s); }
 
-  // all arrays of a solution, for up to `rows` rows
+  // all arrays of a solution, for up to `rows` rows, `dense` of which A can hold
   template <class Carver>
-  FB_FN static void carve(Carver& c, size_t rows, int max_sweeps, Solution& s) {
+  FB_FN static void carve(Carver& c, size_t rows, size_t dense, int max_sweeps, Solution& s) {
     ReversedSweeps<T>& u = s.reversed;
     for (T** x : {&s.lam, &s.D, &s.descent, &s.descent0, &s.inv_D, &s.rhs, &s.best_lam,
                   &s.swept_lam, &s.solved_lam, &u.lam, &u.descent, &u.now, &u.lam_bar, &u.D_bar,
                   &u.z, &u.mu, &u.lo, &u.hi})
       *x = c.template take<T>(rows);
     s.order = c.template take<int>(rows);
-    s.A_scaled = c.template take<T>(rows * rows);
-    s.lu = c.template take<T>(rows * rows);
-    u.history = c.template take<T>(rows * max_sweeps);
+    s.A_scaled = c.template take<T>(dense * dense);
+    s.lu = c.template take<T>(dense * dense);
+    u.history = c.template take<T>(dense * max_sweeps);
   }
 };
 

@@ -7,10 +7,10 @@
 
 namespace fb::FB_ISA {
 
-// x = lam + rho descent of one row: where its projection looks
+// x = lam + descent of one row: where its projection looks
 template <class T>
 FB_INLINE T row_target(const ActiveSetSolution<T>& s, int r) {
-  return mul_add(s.descent[r], T(s.step_scale), s.lam[r]);
+  return s.lam[r] + s.descent[r];
 }
 
 // state of one contact's tangents at the fixed point: where it slides, its direction e and the
@@ -63,20 +63,18 @@ struct NewtonSystem {
 // turning cone where sliding: d lam_t - mu e d lam_n - f Q (d lam_t - D^-1 A d lam).  Beyond the
 // contact's own three columns all of them are Q D^-1 A with some 2 x 2 matrix Q
 template <class T>
-FB_INLINE void newton_tangent_rows(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
-                                   const NewtonSystem<T>& sys, int c, const TangentState<T>& t,
-                                   Mask<T> free) {
+FB_INLINE void newton_tangent_rows(const RowProblem<T>& p, const NewtonSystem<T>& sys, int c,
+                                   const TangentState<T>& t, Mask<T> free) {
   const int i = sys.order[c], n = sys.island.n;
   T *G1 = sys.G + (c + 1) * sys.size, *G2 = G1 + sys.size;
   const T zero = T(0), one = T(1), mu = p.mu[sys.island.first + i];
   const T f = p.options.friction == kBoxFriction ? zero : t.f;
   const T p11 = (one - t.e1 * t.e1) * f, p22 = (one - t.e2 * t.e2) * f, p12 = -(t.e1 * t.e2) * f;
   const Mask<T> slide1 = free & t.slide1, slide2 = free & t.slide2;
-  // rows of Q D^-1 A: Q = rho where sticking, rho f (1 - e e') where sliding, zero where held
-  const T step_scale = T(s.step_scale);
-  const T q11 = select(free, select(t.slide1, p11, one), zero) * step_scale;
-  const T q22 = select(free, select(t.slide2, p22, one), zero) * step_scale;
-  const T q12 = select(slide1, p12, zero) * step_scale;
+  // rows of Q D^-1 A: Q = 1 where sticking, f (1 - e e') where sliding, zero where held
+  const T q11 = select(free, select(t.slide1, p11, one), zero);
+  const T q22 = select(free, select(t.slide2, p22, one), zero);
+  const T q12 = select(slide1, p12, zero);
   for (int d = 0; d < sys.size; ++d) {
     const T *a = sys.A + sys.order[d] * n + i, a1 = a[1], a2 = a[2];
     G1[d] = mul_add(q11, a1, q12 * a2);
@@ -111,13 +109,13 @@ FB_FN void newton_matrix(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
       continue;
     }
     const TangentState<T> t = tangent_state(p, s, r);
-    newton_tangent_rows(p, s, sys, c, t, free);
+    newton_tangent_rows(p, sys, c, t, free);
     if (rhs) {
-      // rho n where sticking, the rim of the disc where sliding
+      // n where sticking, the rim of the disc where sliding
       const T radius = p.mu[r] * s.lam[r];
       const T s1 = t.e1 * radius - s.lam[r + 1], s2 = t.e2 * radius - s.lam[r + 2];
-      rhs[c + 1] = select(free, select(t.slide1, s1, s.descent[r + 1] * s.step_scale), zero);
-      rhs[c + 2] = select(free, select(t.slide2, s2, s.descent[r + 2] * s.step_scale), zero);
+      rhs[c + 1] = select(free, select(t.slide1, s1, s.descent[r + 1]), zero);
+      rhs[c + 2] = select(free, select(t.slide2, s2, s.descent[r + 2]), zero);
     }
     c += 3;
   }

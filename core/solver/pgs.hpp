@@ -22,7 +22,6 @@ struct ActiveSetSolution : RowSolution<T> {
   T* A_scaled;                // A_ij / D_j, laid out as the problem's A
   T* D;                       // diagonal of the fixed point
   T *descent, *descent0;      // -(A lam + b) / D, n of the proof; the same where lam is zero
-  Real<T> step_scale;         // rho of the proof: Newton looks at lam + rho descent; 1 at the end
   T* inv_D;                   // scratch of prepare_rows
   T *lu, *rhs;                // scratch: an island's linear system
   int* order;                 // scratch: its rows

@@ -5,6 +5,10 @@
 
 namespace fb::FB_ISA {
 
+// worlds with more rows than this are solved in their dofs; a dense problem of several lanes together
+// has no more rows than its capacity
+inline constexpr int kDenseRows = 48, kDenseCapacity = 96;
+
 // what is asked.  A solver reads it and never writes to it.  Rows of one island are dense among
 // themselves and zero elsewhere
 template <class T>
@@ -55,7 +59,8 @@ template <class S, class T>
 concept RowSolverFor = requires(const RowProblem<T>& p, typename S::Solution& s, const T* lam_bar,
                                 const RowProblemBar<T>& bar, Mask<T> active, int n, T* C) {
   static_cast<RowSolution<T>&>(s);
-  S::solve(p, active, s);          // lam and its status
+  // lam and its status; what it leaves goes to a function of the lanes that are left
+  S::solve(p, active, s, [](Mask<T> left) { return left; });
   S::adjoint(p, s, lam_bar, bar);  // cotangents of the problem, all of them set
   S::tangent(p, s);                // of lam, where T is a dual number
   S::columns(p, s, n, C);          // G dlam = C, in place

@@ -51,7 +51,7 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
                            LinearWork<T>& f, int from, int to) {
   const Layout& s = b.m.s;
   const StepPoint<T> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
-  const Mask<T> missing = b.w.overflow;
+  const Mask<T> missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
   velocity_jacobian(b.m, b.o, at, b.w, f);
   // a state may be NaN where no Jacobian looks
   Mask<T> finite = all_finite(b.x1, state_size(s));
@@ -96,8 +96,9 @@ FB_FN void run_linearize(const LinearizeTask& t, long index, char* workspace,
   load(block, t.x, state_size(s), b.x);
   if (s.nu > 0) load(block, t.u, s.nu, b.u);
   step(b.m, b.o, b.x, b.u, Mask<T>(true), b.x1, b.w);
-  if (kLanes<T> == 1 || !any(b.w.overflow)) return linearize_lanes(t, block, b, f, 0, kLanes<T>);
-  // too many rows together, so each lane by itself
+  const bool apart = any(b.w.overflow) || (any(b.w.large) && any(b.w.few));
+  if (kLanes<T> == 1 || !apart) return linearize_lanes(t, block, b, f, 0, kLanes<T>);
+  // too many rows together, or few and many, so each lane by itself
   for (int k = 0; k < block.count(); ++k) {
     step(b.m, b.o, b.x, b.u, only_lane<T>(k), b.x1, b.w);
     linearize_lanes(t, block, b, f, k, k + 1);

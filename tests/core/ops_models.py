@@ -344,6 +344,40 @@ def activation_model() -> fb.Model:
     return fb.load(ACTIVATION, name="activation")
 
 
+def _crowd() -> str:
+    """Return a table on eighteen feet, and an arm with dry friction tied to a box beside it."""
+    feet = "".join(
+        f'<geom size="0.03" pos="{0.2 * (i % 6) - 0.5:g} {0.3 * (i // 6) - 0.3:g} -0.2" mass="0.1" '
+        f'friction="{0.3 + 0.05 * i:g}"/>'
+        for i in range(18)
+    )
+    return f"""
+<mujoco>
+  <option timestep="0.004"/>
+  <worldbody>
+    <geom type="plane" size="5 5 1"/>
+    <body name="table" pos="0 0 0.228">
+      <freejoint/><geom type="box" size="0.6 0.45 0.02" mass="4" contype="0" conaffinity="0"/>{feet}
+      <body name="arm" pos="0 0 0.05">
+        <joint axis="0 1 0" range="-20 0.5" limited="true" frictionloss="0.1"/>
+        <geom size="0.02" fromto="0 0 0 0.3 0 0" type="capsule" mass="0.3" contype="0"
+          conaffinity="0"/>
+      </body>
+    </body>
+    <body name="box" pos="0.9 0 0.099"><freejoint/>
+      <geom type="box" size="0.1 0.1 0.1" mass="2" friction="0.5"/></body>
+  </worldbody>
+  <equality><connect body1="arm" body2="box" anchor="0.3 0 0"/></equality>
+  <keyframe><key name="stand"/></keyframe>
+</mujoco>"""
+
+
+@cache
+def crowd_model() -> fb.Model:
+    """Return a model of so many rows that it is solved in its dofs."""
+    return fb.load(_crowd(), name="crowd")
+
+
 @cache
 def laikago() -> fb.Model:
     """Return the Laikago."""
@@ -369,3 +403,5 @@ pile_unfinished = Case(pile_model, solver="pgs", max_sweeps=5)
 mesh = Case(mesh_model)
 activation = Case(activation_model)
 robot = Case(laikago)
+crowd = Case(crowd_model)
+crowd_box = Case(crowd_model, friction="box")

@@ -310,6 +310,7 @@ inline Box make_box(const IntArray& sizes, const IntArray& tables, const Numbers
   Box box = std::make_shared<ModelBox>();
   box->tables.assign(tables.data(), tables.data() + tables.size());
   box->s = core::bind_layout(core::read_sizes(sizes.data()), box->tables.data());
+  box->s.dense_only = options.solver == kPgsSolver;
   const Layout& s = box->s;
   box->wide.fill(s, theta, vert);
   box->narrow.fill(s, theta, vert);
@@ -388,7 +389,8 @@ inline OpTable model_table(const Box& box) {
       "link_inertia actuator_force actuator_input control next_activation spring "
       "joint_force_limit collide";
   const char* step =
-      "step velocity motion link_force rows tree axis wrench contact contact_point contact_data "
+      "step solve_step island world velocity motion link_force rows tree axis wrench contact "
+      "contact_point contact_data "
       "body_equality "
       "equality_data joint_equality ball_limit log actuation actuator transmission difference "
       "vector twist placement advance_activation integrate inverse_dynamics";

@@ -207,12 +207,12 @@ struct SolveRowsOp {
       }
       const int sweeps = p.options.max_sweeps;
       core::Carver count{nullptr, 0};
-      core::RowSolver<T>::carve(count, n, sweeps, s);
+      core::RowSolver<T>::carve(count, n, n, sweeps, s);
       buffer.assign(count.at + 64, char(0xff));
       char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
       core::Carver carver{base, 0};
-      core::RowSolver<T>::carve(carver, n, sweeps, s);
-      core::RowSolver<T>::solve(p, core::Mask<T>(true), s);
+      core::RowSolver<T>::carve(carver, n, n, sweeps, s);
+      core::RowSolver<T>::solve(p, core::Mask<T>(true), s, [](core::Mask<T> left) { return left; });
       core::RowSolver<T>::tangent(p, s);
     }
     void adjoint(const T* y_bar) {

@@ -196,7 +196,7 @@ def test_workspace_beyond_the_memory_is_refused() -> None:
     model = fb.load(f"<mujoco><worldbody>{rows}</worldbody></mujoco>")
     told = r"^Simulator\(\): the workspace takes .* GB and .* are free; pass a smaller max_contacts"
     with pytest.raises(MemoryError, match=told):
-        fb.Simulator(model, max_contacts=10_000)
+        fb.Simulator(model, solver="pgs", max_contacts=10_000)
 
 
 def run_program(program: str) -> str:
@@ -225,7 +225,7 @@ try:
 except fb.ParameterError as error:
     print(error)
 try:
-    fb.Simulator(fb.models.box(), max_contacts=10_000)
+    fb.Simulator(fb.models.box(), solver='pgs', max_contacts=10_000)
 except MemoryError as error:
     print(error)
 """

@@ -1,0 +1,175 @@
+// The rows of a step solved, and the derivatives of their solution: few rows in lanes by RowSolver,
+// many, and what it leaves, world by world in the dofs.  Proof: docs/derivations/worlds.md.
+#pragma once
+#include "core/contact/assemble.hpp"
+#include "core/contact/world_problem.hpp"
+
+namespace fb::FB_ISA {
+
+// a residual below this share of the largest row velocity matters to nobody
+inline constexpr double kSlight = 1e-6;
+
+// ---- lanes and worlds
+
+// lanes with more than kDenseRows rows; true where the others do not fit into one dense problem
+template <class T>
+FB_FN bool sort_lanes(const Layout& s, Mask<T> alive, Work<T>& w) {
+  w.large = Mask<T>(false);
+  w.few = alive;
+  if (s.dense_only || w.problem.nrow <= kDenseRows) return false;
+  T count = T(0);
+  for (int i = 0; i < w.ngroup; ++i)
+    count += select(w.geometry[i].active, T(w.group[i].rows), T(0));
+  w.large = alive & (count > T(kDenseRows));
+  w.few = alive & !w.large;
+  return w.problem.nrow > kDenseCapacity && any(w.few);
+}
+// a row's number in lane k
+template <class T>
+FB_INLINE void set_world_number(T& x, int k, double value) {
+  set_lane(x, k, Real<T>(value));
+}
+template <class S>
+FB_INLINE void set_world_number(Dual<S>& x, int k, double value) {
+  set_lane(x.v, k, Real<S>(value));
+  set_lane(x.d, k, Real<S>(0));
+}
+template <class S>
+FB_INLINE void set_world_number(Dual<S>& x, int k, Dual<double> value) {
+  set_lane(x.v, k, Real<S>(value.v));
+  set_lane(x.d, k, Real<S>(value.d));
+}
+// the solution of the rows that are open in w.one
+template <class T>
+FB_FN void open_solution(Work<T>& w, int k) {
+  for (int r = 0; r < w.one.rows.nrow; ++r)
+    w.one.scratch.best[r] = number_of<WorldNumber<T>>(w.solution.lam[w.one.row[r]], k);
+}
+
+// ---- solve
+
+// lane k by itself, island by island; false where one is not solved, not even nearly.  A large lane
+// has no other answer
+template <class T>
+FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
+  WorldWork<double>& o = w.world;
+  ActiveSetSolution<T>& x = w.solution;
+  bool solved = true;
+  double worst = 0;
+  for_world_islands(s, w, k, o, [&] {
+    if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
+    const WorldOutcome out = solve_world(o.rows, o.scratch, w.path, large || w.problem.nisland > 1);
+    solved = solved && (out.solved || out.residual <= kSlight * o.rows.scale);
+    worst = max(worst, out.residual);
+    for (int i = 0; i < o.rows.nrow; ++i) {
+      const int r = o.row[i];
+      set_world_number(x.lam[r], k, o.scratch.best[i]);
+      if (!large) continue;
+      set_world_number(x.D[r], k, o.rows.D[i]);
+      set_world_number(x.descent[r], k, -o.scratch.w[i] / o.rows.D[i]);
+    }
+  });
+  set_world_number(x.residual, k, worst);
+  return solved;
+}
+template <class T>
+FB_FN Mask<T> solve_lanes(const Layout& s, Work<T>& w, Mask<T> live, bool large) {
+  for (int k = 0; k < kLanes<T>; ++k)
+    if (mask_lane(live, k) && solve_lane(s, w, k, large)) set_mask_lane(live, k, false);
+  return live;
+}
+// impulses of the rows in w, and their tangents where T has some
+template <class T>
+FB_FN void solve_step(const Layout& s, Work<T>& w) {
+  if (any(w.few)) {
+    RowSolver<T>::solve(w.problem, w.few, w.solution,
+                        [&](Mask<T> left) { return solve_lanes(s, w, left, false); });
+    RowSolver<T>::tangent(w.problem, w.solution);
+  }
+  if (!any(w.large)) return;
+  FB_STAGE(worlds);
+  if (!any(w.few))
+    for (int r = 0; r < w.problem.nrow; ++r) {
+      w.solution.lam[r] = w.solution.descent[r] = T(0);
+      w.solution.D[r] = T(1);
+    }
+  for (int r = 0; r < w.problem.nrow; ++r)
+    w.solution.lam[r] = select(w.large, T(0), w.solution.lam[r]);
+  w.solution.unconverged = w.solution.unconverged | solve_lanes(s, w, w.large, true);
+  if constexpr (kTangent<T>)
+    for (int k = 0; k < kLanes<T>; ++k) {
+      if (!mask_lane(w.large, k)) continue;
+      for_world_islands(s, w, k, w.one, [&] {
+        open_solution(w, k);
+        world_tangent(w.one.rows, w.one.scratch);
+        for (int r = 0; r < w.one.rows.nrow; ++r)
+          set_world_number(w.solution.lam[w.one.row[r]], k, w.one.scratch.best[r]);
+      });
+    }
+}
+
+// ---- derivatives
+
+// bars of the open island's problem; those of the bounds where they are asked for
+template <class T>
+FB_FN void island_adjoint(Work<T>& w, int k, const RowProblemBar<T>& bar) {
+  WorldWork<WorldNumber<T>>& o = w.one;
+  open_solution(w, k);
+  factor_solution(o.rows, o.scratch);
+  for (int r = 0; r < o.rows.nrow; ++r)
+    o.scratch.lam[r] = number_of<WorldNumber<T>>(w.lam_bar[o.row[r]], k);
+  world_adjoint(o.rows, o.scratch);
+  for (int r = 0; r < o.rows.nrow; ++r) {
+    set_world_number(bar.z[o.row[r]], k, o.scratch.h[r]);
+    if (!bar.lo) continue;
+    const WorldNumber<T> x = o.scratch.best[r] - o.scratch.w[r] / o.rows.D[r];
+    if (x > o.rows.lo[r] && x < o.rows.hi[r]) continue;
+    set_world_number((x > o.rows.lo[r] ? bar.hi : bar.lo)[o.row[r]], k, o.scratch.lam[r]);
+  }
+  for (int b = 0; b < o.rows.nblock; ++b)
+    if (o.rows.block[b].cone)
+      set_world_number(bar.mu[o.row[o.rows.block[b].row]], k,
+                       friction_bar(o.rows, o.scratch, o.rows.block[b]));
+}
+// w.lam_bar to the cotangents of the problem, all of them set
+template <class T>
+FB_FN void solve_step_adjoint(const Layout& s, Work<T>& w, const RowProblemBar<T>& bar) {
+  if (any(w.few)) RowSolver<T>::adjoint(w.problem, w.solution, w.lam_bar, bar);
+  if (!any(w.large)) return;
+  for (int r = 0; r < w.problem.nrow; ++r) {
+    bar.z[r] = select(w.few, bar.z[r], T(0));
+    bar.mu[r] = select(w.few, bar.mu[r], T(0));
+    if (!bar.lo) continue;
+    bar.lo[r] = select(w.few, bar.lo[r], T(0));
+    bar.hi[r] = select(w.few, bar.hi[r], T(0));
+  }
+  for (int k = 0; k < kLanes<T>; ++k)
+    if (mask_lane(w.large, k))
+      for_world_islands(s, w, k, w.one, [&] { island_adjoint(w, k, bar); });
+}
+
+// (V.8)  dlam = C t, t + G G' C t = c, for n columns of the open island
+template <class T>
+FB_FN void island_columns(Work<T>& w, int k, int n, T* C) {
+  WorldWork<WorldNumber<T>>& o = w.one;
+  open_solution(w, k);
+  factor_solution(o.rows, o.scratch);
+  for (int c = 0; c < n; ++c) {
+    for (int r = 0; r < o.rows.nrow; ++r)
+      o.scratch.lam[r] = number_of<WorldNumber<T>>(C[size_t(o.row[r]) * n + c], k);
+    solve_rates_twice(o.rows, o.scratch, false);
+    for (int r = 0; r < o.rows.nrow; ++r)
+      set_world_number(C[size_t(o.row[r]) * n + c], k, o.scratch.h[r]);
+  }
+}
+// changes of the row velocities with the opposite sign in, changes of the impulses out; lanes with
+// few rows and lanes with many are not taken together
+template <class T>
+FB_FN void solve_step_columns(const Layout& s, Work<T>& w, int n, T* C) {
+  if (any(w.few)) return RowSolver<T>::columns(w.problem, w.solution, n, C);
+  for (int k = 0; k < kLanes<T>; ++k)
+    if (mask_lane(w.large, k))
+      for_world_islands(s, w, k, w.one, [&] { island_columns(w, k, n, C); });
+}
+
+}  // namespace fb::FB_ISA

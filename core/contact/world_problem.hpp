@@ -1,0 +1,149 @@
+// The rows of one lane as problems of one world, island by island: half-solved rows become G, over
+// the dofs that some row moves, leaves first.  Proof: docs/derivations/worlds.md.
+#pragma once
+#include "core/contact/rows.hpp"
+#include "core/solver/world_rows.hpp"
+
+namespace fb::FB_ISA {
+
+// lane k of a number, with its tangent where S carries one
+template <class S, class T>
+FB_INLINE S number_of(const T& x, int k) {
+  if constexpr (kTangent<S>)
+    return S(lane(x.v, k), lane(x.d, k));
+  else
+    return S(lane(x, k));
+}
+
+FB_INLINE int tree_of(const RowGroup& g) { return g.tree[0] >= 0 ? g.tree[0] : g.tree[1]; }
+
+// islands of the groups that are active in lane k
+template <class T>
+FB_FN void find_islands(const Layout& s, const Work<T>& w, int k, const WorldIslands& o) {
+  for (int t = 0; t < s.ntree; ++t) {
+    o.root[t] = t;
+    o.place[t] = -1;
+  }
+  for (int i = 0; i < w.ngroup; ++i) {
+    const RowGroup& g = w.group[i];
+    if (!mask_lane(w.geometry[i].active, k) || g.tree[0] < 0 || g.tree[1] < 0) continue;
+    const int a = o.find(g.tree[0]), b = o.find(g.tree[1]);
+    o.root[a > b ? a : b] = a > b ? b : a;
+  }
+}
+// breadth first from the island's root over what the groups join; returns how many trees there are
+template <class T>
+FB_FN int place_trees(const Work<T>& w, int k, int root, const WorldIslands& o) {
+  int n = 0;
+  o.place[root] = n;
+  o.queue[n++] = root;
+  for (int at = 0; at < n; ++at)
+    for (int i = 0; i < w.ngroup; ++i) {
+      const RowGroup& g = w.group[i];
+      if (!mask_lane(w.geometry[i].active, k)) continue;
+      for (int side = 0; side < 2; ++side) {
+        const int other = g.tree[1 - side];
+        if (g.tree[side] != o.queue[at] || other < 0 || o.place[other] >= 0) continue;
+        o.place[other] = n;
+        o.queue[n++] = other;
+      }
+    }
+  return n;
+}
+
+// visit(d, side) the dofs of a group: rootward, the tree that has its place first before the other
+template <class F>
+FB_INLINE void for_world_dofs(const Layout& s, const RowGroup& g, const WorldIslands& o,
+                              F&& visit) {
+  if (g.tree[0] < 0 || g.tree[1] < 0 || g.tree[0] == g.tree[1]) return for_group_dofs(s, g, visit);
+  const int first = o.place[g.tree[0]] < o.place[g.tree[1]] ? 0 : 1;
+  for (int e = 0; e < 2; ++e) {
+    const int side = e == 0 ? first : 1 - first;
+    for (int d = g.start[side]; d >= 0; d = s.dof_parent[d]) visit(d, side);
+  }
+}
+// number the dofs that the island's rows move, tree by tree from the leaves to the root
+template <class T>
+FB_FN int number_dofs(const Layout& s, const Work<T>& w, int k, int trees, const WorldIslands& o,
+                      int* number) {
+  for (int e = 0; e < trees; ++e) {
+    const int t = o.queue[e];
+    for (int d = 0; d < s.tree_ndof[t]; ++d) number[s.tree_dof[t] + d] = -1;
+  }
+  for (int i = 0; i < w.ngroup; ++i)
+    if (mask_lane(w.geometry[i].active, k) && o.place[tree_of(w.group[i])] >= 0)
+      for_group_dofs(s, w.group[i], [&](int d, int) { number[d] = 0; });
+  int n = 0;
+  for (int e = 0; e < trees; ++e) {
+    const int t = o.queue[e];
+    for (int d = s.tree_dof[t] + s.tree_ndof[t] - 1; d >= s.tree_dof[t]; --d)
+      if (number[d] == 0) number[d] = n++;
+  }
+  return n;
+}
+
+// one block of rows, those of a group
+template <class S, class T>
+FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGroup& g,
+                           WorldWork<S>& world) {
+  WorldRows<S>& p = world.rows;
+  const WorldIslands& o = world.islands;
+  const RowBlock* last = p.nblock > 0 ? &p.block[p.nblock - 1] : nullptr;
+  RowBlock& b = p.block[p.nblock++];
+  b = {p.nrow,
+       g.rows,
+       w.cone[g.row],
+       last ? last->dof + last->ndof : 0,
+       0,
+       last ? last->value + last->rows * last->ndof : 0};
+  for_world_dofs(s, g, o, [&](int d, int) { p.dof[b.dof + b.ndof++] = world.number[d]; });
+  for (int e = 0; e < g.rows; ++e) {
+    const T* side[2];
+    for (int c = 0; c < 2; ++c)
+      side[c] = g.start[c] < 0 ? nullptr : row_segment(s, w, g, g.row + e, c);
+    S* out = p.G + b.value + e * b.ndof;
+    for_world_dofs(s, g, o, [&](int d, int c) {
+      *out++ = number_of<S>(side[c][d], k) * sqrt(number_of<S>(w.dof[d].Dinv, k));
+    });
+    const int r = p.nrow + e, from = g.row + e;
+    world.row[r] = from;
+    p.b[r] = number_of<S>(w.b[from], k);
+    p.lo[r] = number_of<S>(w.lo[from], k);
+    p.hi[r] = number_of<S>(w.hi[from], k);
+    p.R[r] = number_of<S>(w.R[from], k);
+    p.mu[r] = number_of<S>(w.mu[from], k);
+  }
+  p.nrow += g.rows;
+}
+
+// visit every island of lane k: its rows are in o.rows then
+template <class S, class T, class F>
+FB_FN void for_world_islands(const Layout& s, const Work<T>& w, int k, WorldWork<S>& o, F&& visit) {
+  find_islands(s, w, k, o.islands);
+  for (int t = 0; t < s.ntree; ++t) {
+    if (o.islands.root[t] != t) continue;
+    // rows of this island, or of none where nothing moves the tree
+    WorldRows<S>& p = o.rows;
+    p.nrow = p.nblock = 0;
+    bool placed = false;
+    for (int i = 0; i < w.ngroup; ++i) {
+      const int index = w.sorted[i];
+      const RowGroup& g = w.group[index];
+      if (!mask_lane(w.geometry[index].active, k) || o.islands.find(tree_of(g)) != t) continue;
+      if (!placed) {
+        const int trees = place_trees(w, k, t, o.islands);
+        p.ndof = number_dofs(s, w, k, trees, o.islands, o.number);
+        placed = true;
+      }
+      add_world_block(s, w, k, g, o);
+    }
+    if (p.nrow == 0) continue;
+    p.box = w.problem.options.friction == kBoxFriction;
+    p.tolerance = Real<S>(w.problem.options.tolerance);
+    visit();
+    // the next island's trees have their own places
+    for (int e = 0; e < s.ntree; ++e) o.islands.place[e] = -1;
+  }
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,178 @@
+// Sweeps and Newton steps on the active set for one world, in its dofs.
+// Proof: docs/derivations/worlds.md.
+#pragma once
+#include "core/solver/world_rows.hpp"
+
+namespace fb::FB_ISA {
+
+// scratch of the solvers of one world; arrays of rows unless they say otherwise
+template <class S>
+struct WorldScratch {
+  S *lam, *w, *h, *best, *rest, *kept, *own;
+  S *y, *y2;  // of dofs
+  BlockLaw<S>* law;
+  Envelope<S> H;
+};
+
+// (V.3)  one projected Gauss-Seidel sweep with y = G' lam kept
+template <class S>
+FB_FN void sweep_world(const WorldRows<S>& p, S* lam, S* y) {
+  for (int b = 0; b < p.nblock; ++b) {
+    const RowBlock& k = p.block[b];
+    S d[3] = {S(0), S(0), S(0)};
+    const auto take = [&](int i, S next) {
+      d[i] = next - lam[k.row + i];
+      lam[k.row + i] = next;
+      const S* g = p.row_of(k, i);
+      for (int c = 0; c < k.ndof; ++c) {
+        S& out = y[p.dof[k.dof + c]];
+        out = mul_add(g[c], d[i], out);
+      }
+    };
+    const auto target = [&](int i) {
+      const int r = k.row + i;
+      const S* g = p.row_of(k, i);
+      S u = p.b[r];
+      for (int c = 0; c < k.ndof; ++c) u = mul_add(g[c], y[p.dof[k.dof + c]], u);
+      return lam[r] - mul_add(p.R[r], lam[r], u) / p.D[r];
+    };
+    const int alone = k.cone ? 1 : k.rows;
+    for (int i = 0; i < alone; ++i) take(i, clamp(target(i), p.lo[k.row + i], p.hi[k.row + i]));
+    if (!k.cone) continue;
+    S x[3] = {lam[k.row], target(1), target(2)};
+    project_block(p, k, lam[k.row], x);
+    take(1, x[1]);
+    take(2, x[2]);
+  }
+}
+
+// the tangents of a contact at x = lam - reach w / D: where they slide, the direction and the
+// factor radius / |x|
+template <class S>
+struct WorldTangents {
+  S e1, e2, f;
+  bool slide1, slide2;
+};
+template <class S>
+FB_INLINE WorldTangents<S> world_tangents(const WorldRows<S>& p, const RowBlock& k, const S* lam,
+                                          const S* w, Real<S> reach) {
+  WorldTangents<S> t;
+  const int r = k.row;
+  const S radius = p.mu[r] * lam[r];
+  const S x1 = lam[r + 1] - w[r + 1] / p.D[r + 1] * reach;
+  const S x2 = lam[r + 2] - w[r + 2] / p.D[r + 2] * reach;
+  const bool none = !(radius > S(0));
+  if (p.box) {
+    t.slide1 = none || abs(x1) > radius;
+    t.slide2 = none || abs(x2) > radius;
+    t.e1 = select(x1 < S(0), S(-1), S(1));
+    t.e2 = select(x2 < S(0), S(-1), S(1));
+    t.f = S(0);
+    return t;
+  }
+  const S n2 = dot2(x1, x1, x2, x2);
+  t.slide1 = t.slide2 = none || n2 > radius * radius;
+  const bool turns = n2 > S(0);
+  const S inv = S(1) / sqrt(select(turns, n2, S(1)));
+  t.e1 = select(turns, x1 * inv, S(1));
+  t.e2 = select(turns, x2 * inv, S(0));
+  t.f = select(turns, radius * inv, S(0));
+  return t;
+}
+
+// whether the row looks between its bounds
+template <class S>
+FB_INLINE bool world_free(const WorldRows<S>& p, const S* lam, const S* w, int r, Real<S> reach) {
+  const S x = lam[r] - w[r] / p.D[r] * reach;
+  return x > p.lo[r] && x < p.hi[r];
+}
+
+// (V.4)  the exact law of a block, linearised at (lam, w), and where asked for its right side
+template <class S>
+FB_FN void exact_law(const WorldRows<S>& p, const RowBlock& k, const S* lam, const S* w,
+                     Real<S> reach, BlockLaw<S>& law, S* h) {
+  const S zero = S(0), one = S(1);
+  for (auto& row : law.C)
+    for (S& x : row) x = zero;
+  const int alone = k.cone ? 1 : k.rows;
+  for (int i = 0; i < alone; ++i) {
+    const int r = k.row + i;
+    const bool free = world_free(p, lam, w, r, reach);
+    law.C[i][i] = free ? one / p.R[r] : zero;
+    if (h) h[i] = free ? -(w[r] / p.R[r]) : zero;
+  }
+  if (!k.cone) return;
+  const int r = k.row;
+  if (!world_free(p, lam, w, r, reach)) {
+    if (h) h[1] = h[2] = zero;
+    return;
+  }
+  const WorldTangents<S> t = world_tangents(p, k, lam, w, reach);
+  const S mu = p.mu[r], radius = mu * lam[r], kn = law.C[0][0];
+  const S miss1 = radius * t.e1 - lam[r + 1], miss2 = radius * t.e2 - lam[r + 2];
+  if (p.box || !t.slide1) {
+    // each tangent sticks, or follows the normal
+    const S e[2] = {t.e1, t.e2}, miss[2] = {miss1, miss2};
+    const bool slide[2] = {t.slide1, t.slide2};
+    for (int i = 0; i < 2; ++i) {
+      const S k_t = slide[i] ? zero : one / p.R[r + 1 + i];
+      law.C[1 + i][1 + i] = k_t;
+      law.C[1 + i][0] = slide[i] ? mu * e[i] * kn : zero;
+      if (h) h[1 + i] = slide[i] ? miss[i] + mu * e[i] * h[0] : -(w[r + 1 + i] * k_t);
+    }
+    return;
+  }
+  // on the rim: the normal carries it along e, the cone's curvature lets it turn
+  const S rho = p.D[r + 1] / reach, den = one - t.f + t.f * p.R[r + 1] / rho;
+  law = cone_law(kn, zero, t.f / (rho * den), mu, t.e1, t.e2);
+  if (!h) return;
+  const S along = t.e1 * miss1 + t.e2 * miss2 + mu * h[0];
+  const S across = (t.e1 * miss2 - t.e2 * miss1) / den;
+  h[1] = along * t.e1 - across * t.e2;
+  h[2] = along * t.e2 + across * t.e1;
+}
+
+// rows that look outside their bounds are put on them first
+template <class S>
+FB_FN void hold_world(const WorldRows<S>& p, S* lam, const S* w, Real<S> reach) {
+  for (int b = 0; b < p.nblock; ++b) {
+    const RowBlock& k = p.block[b];
+    const int alone = k.cone ? 1 : k.rows;
+    for (int r = k.row; r < k.row + alone; ++r) {
+      if (world_free(p, lam, w, r, reach)) continue;
+      const S x = lam[r] - w[r] / p.D[r] * reach;
+      lam[r] = x > p.lo[r] ? p.hi[r] : p.lo[r];
+      if (k.cone) lam[r + 1] = lam[r + 2] = S(0);
+    }
+  }
+}
+// (V.5)  one Newton step; lam and w in, lam out
+template <class S>
+FB_FN void newton_world(const WorldRows<S>& p, WorldScratch<S>& s, Real<S> reach) {
+  hold_world(p, s.lam, s.w, reach);
+  row_velocities(p, s.lam, p.b, s.y, s.w);
+  for (int b = 0; b < p.nblock; ++b)
+    exact_law(p, p.block[b], s.lam, s.w, reach, s.law[b], s.h + p.block[b].row);
+  factor_law(p, s.law, s.H);
+  solve_law(p, s.law, s.H, s.h, s.y);
+  for (int r = 0; r < p.nrow; ++r) s.lam[r] = s.lam[r] + s.h[r];
+}
+
+// how a solve of one world went
+struct WorldOutcome {
+  bool solved;
+  int factorisations, stage;
+  double residual;
+};
+
+// s.best = P(s.lam) with s.w its velocities: its residual
+template <class S>
+FB_FN bool world_done(const WorldRows<S>& p, WorldScratch<S>& s, Real<S>& residual) {
+  project_world(p, s.lam, s.best);
+  row_velocities(p, s.best, p.b, s.y, s.w);
+  Real<S> loads;
+  residual = world_residual(p, s.best, s.w, loads);
+  return is_solved(p, residual, loads);
+}
+
+}  // namespace fb::FB_ISA
