@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "core/contact/row_group.hpp"
+#include "core/solver/recovery.hpp"
 #include "core/solver/solver.hpp"
 
 namespace fb::FB_ISA {
@@ -61,6 +62,10 @@ struct Work {
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
   T *A, *b, *lo, *hi, *mu;
   T* R;  // compliance over h^2, in the diagonal of A
+  // recovery by positions: what is asked of it row by row, its answer, and the displacement's rate
+  T *rest, *R0, *lead;
+  RecoverySolution<T> recovery;
+  T *p, *v_moved;  // v_moved = v+ + p
   int *tree_island, *island_row, *cone;
   int* sorted;  // groups in the order of their rows
   RowProblem<T> problem;
@@ -69,6 +74,9 @@ struct Work {
   T *lam_bar, *R_bar;
   T* neg_z;                  // -z, for J' z
   RowProblemBar<T> row_bar;  // cotangents of the problem
+  T *zero_row, *rest_bar;    // zeros; cotangents of `rest`
+  T *open_z, *lam_extra;     // what recovery adds to z and to the cotangents of impulses
+  T *p_bar, *p_rate;
   // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
   T *unit_row, *row_weights, *unit_rate, *weighted_rate;
 };
@@ -92,8 +100,10 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   const size_t rows = w.max_row > 0 ? w.max_row : 1;
   RowProblemBar<T>& bar = w.row_bar;
   for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.R, &w.lam_bar, &w.R_bar, &w.neg_z, &bar.z, &bar.mu,
-                &bar.lo, &bar.hi, &w.unit_row, &w.row_weights})
+                &bar.lo, &bar.hi, &w.unit_row, &w.row_weights, &w.rest, &w.R0, &w.lead,
+                &w.zero_row, &w.rest_bar, &w.open_z, &w.lam_extra})
     *x = c.take<T>(rows);
+  carve_recovery(c, rows, recovery_capacity(s) + 1, w.recovery);
   for (int** x : {&w.cone, &w.sorted}) *x = c.take<int>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);
   w.island_row = c.take<int>(s.ntree + 2);
@@ -131,7 +141,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.bar = c.take<LinkBar<T>>(s.nlink);
   for (T** x : {&w.w_rate, &w.a_eff, &w.hD_bar_extra, &w.unit_rate, &w.weighted_rate})
     *x = c.take<T>(s.nv);
-  for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv}) *x = c.take<T>(s.nv);
+  for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv, &w.p, &w.v_moved, &w.p_bar, &w.p_rate})
+    *x = c.take<T>(s.nv);
   w.group = c.take<RowGroup>(w.max_group);
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);

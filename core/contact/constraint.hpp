@@ -11,34 +11,91 @@ FB_INLINE T unbounded() {
   return T(Real<T>(1e30));
 }
 
-// (L.1)  velocity that closes a gap within one step, recovery from penetration bounded:
-// max(phi / h, -v_recover)
-template <class T, class P>
-FB_INLINE T gap_velocity(const Options<Real<T>>& o, T phi, P h) {
-  return max(phi / T(h), T(-o.v_recover));
+// (L.12)  how a row recovers: its compliance as a share of the inverse weight, the speed up to which
+// velocity closes an error at once, and how compliance grows as that speed is used up
+template <class R>
+struct GapLaw {
+  bool equality;  // an error on both sides
+  R share, v_hold, growth;
+};
+template <class R>
+FB_INLINE GapLaw<R> gap_law(const Options<R>& o, bool equality) {
+  if (equality) return {true, o.regularization * R(10), o.v_recover, R(0.1)};
+  return {false, o.regularization, R(sizeof(R) == 8 ? 2e-4 : 2e-3), R(0)};
 }
-// cotangent of the gap of a row: -z / h where the gap term is not bounded; both_ways: an equality's
-// is bounded on both sides.  Adds to the time step's
-template <class T, class P>
-FB_INLINE T gap_bar(const Model<T, P>& m, const Options<Real<T>>& o, T z, T phi, bool both_ways,
-                    Work<T>& w) {
-  const T h = T(m.theta.dt[0]), rate = phi / h;
-  Mask<T> follows = rate > T(-o.v_recover);
-  if (both_ways) follows = follows & (rate < T(o.v_recover));
-  const T phi_bar = select(follows, -(z / h), T(0));
-  // b holds phi / h
-  if (w.theta_bar) w.theta_bar->dt[0] -= phi_bar * phi / h;
-  return phi_bar;
+// a deep overlap presses with this over the inverse weight [m/s^2]
+inline constexpr double kJamAcceleration = 250;
+
+// (L.13)  s(u): all of an error u up to delta, then less and less, down to jam; with its derivatives
+template <class T>
+struct HeldError {
+  T s, by_u, by_delta, by_jam;
+};
+template <class T>
+FB_INLINE HeldError<T> held_error(T u, T delta, T jam) {
+  const Mask<T> over = u > delta;
+  const T x = select(over, (u - delta) / delta, T(0)), inv = T(1) / mul_add(x * x, x, T(1));
+  const T steep = (x * inv) * (x * inv) * Real<T>(3) * ((u - jam) / delta);
+  return {select(over, mul_add(u - jam, inv, jam), u), select(over, inv - steep, T(1)),
+          select(over, steep * (u / delta), T(0)), select(over, T(1) - inv, T(0))};
 }
 
-// (L.7)  default compliance of a row between two bodies: a share of their inverse weights at the
-// reference pose.  A share of the row's own diagonal would turn with the pose, and the gradient
-// would have to follow it
+// (L.1)  the velocity beta that closes a gap within one step, as far as velocity may do it; rest is
+// left to positions.  beta + rest = phi / h
+template <class T>
+struct GapTerm {
+  T beta, rest, R;
+  T sign, delta;  // the error is u = sign phi
+  HeldError<T> held;
+};
+// weight: the row's inverse weight
 template <class T, class P>
-FB_INLINE T default_compliance(const Model<T, P>& m, const Options<Real<T>>& o, int bodyA,
-                               int bodyB, bool rotation) {
+FB_INLINE GapTerm<T> gap_term(const GapLaw<Real<T>>& law, T phi, T weight, P h) {
+  GapTerm<T> g;
+  g.sign = law.equality ? select(phi < T(0), T(-1), T(1)) : T(-1);
+  g.delta = T(h) * law.v_hold;
+  const T u = phi * g.sign;
+  g.held = held_error(u, g.delta, T(h) * T(h) * (law.share * Real<T>(kJamAcceleration)));
+  g.beta = g.held.s * g.sign / T(h);
+  g.rest = (u - g.held.s) * g.sign / T(h);
+  g.R = weight * law.share;
+  if (!law.equality) return g;
+  const T used = g.held.s / g.delta;
+  g.R += weight * (used * used * law.growth);
+  return g;
+}
+// cotangents of a row's gap term, of what it leaves, and of its compliance
+template <class T>
+struct GapBars {
+  T beta, rest, R;
+};
+// (L.14)  the cotangent of the gap; adds to that of the time step unless it is null
+template <class T, class P>
+FB_INLINE T gap_term_adjoint(const GapLaw<Real<T>>& law, const GapTerm<T>& g, T weight, P h,
+                             const GapBars<T>& bar, T* h_bar) {
+  T s_bar = (bar.beta - bar.rest) * g.sign / T(h), delta_bar = T(0);
+  if (law.equality) {
+    // R = weight (share + growth (s / delta)^2)
+    const T used_bar = bar.R * weight * (g.held.s / g.delta * (law.growth * Real<T>(2)));
+    s_bar += used_bar / g.delta;
+    delta_bar = -(used_bar * g.held.s / (g.delta * g.delta));
+  }
+  if (h_bar) {
+    // beta and rest by 1 / h; delta = h v_hold, jam = h^2 share a
+    const T jam_bar = s_bar * g.held.by_jam * T(h) * (law.share * Real<T>(2 * kJamAcceleration));
+    *h_bar += (delta_bar + s_bar * g.held.by_delta) * law.v_hold + jam_bar -
+              (bar.beta * g.beta + bar.rest * g.rest) / T(h);
+  }
+  return mul_add(s_bar, g.held.by_u, bar.rest * g.sign / T(h)) * g.sign;
+}
+
+// (L.7)  inverse weight of a row between two bodies, at the reference pose: its default compliance is
+// a share of it.  A share of the row's own diagonal would turn with the pose, and the gradient would
+// have to follow it
+template <class T, class P>
+FB_INLINE T row_weight(const Model<T, P>& m, int bodyA, int bodyB, bool rotation) {
   const P* w = m.theta.body_invweight0 + (rotation ? 1 : 0);
-  return T((w[2 * bodyA] + w[2 * bodyB]) * o.regularization);
+  return T(w[2 * bodyA] + w[2 * bodyB]);
 }
 
 template <class T>
@@ -63,6 +120,25 @@ FB_INLINE void joint_row_data(const Model<T, P>& m, const Options<Real<T>>& o, c
   e.cdof[0] = k.start[0];
   e.R[0] = T(m.theta.dof_invweight0[k.start[0]] * o.regularization);
 }
+// the gap term of row i, and what positions are asked for
+template <class T, class P>
+FB_INLINE void gap_row_data(const Model<T, P>& m, const GapLaw<Real<T>>& law, T phi, T weight,
+                            int i, RowData<T>& e) {
+  const GapTerm<T> g = gap_term(law, phi, weight, m.theta.dt[0]);
+  e.b[i] = g.beta;
+  e.rest[i] = g.rest;
+  e.R[i] = g.R;
+  e.R0[i] = weight * law.share;
+}
+// cotangent of the gap of row r
+template <class T, class P>
+FB_INLINE T gap_row_bar(const Model<T, P>& m, const GapLaw<Real<T>>& law, T phi, T weight,
+                        const RowBars<T>& bars, int r, Work<T>& w) {
+  const int at = r - bars.first;
+  const GapBars<T> bar{bars.beta[at], bars.rest[at], bars.R[at]};
+  return gap_term_adjoint(law, gap_term(law, phi, weight, m.theta.dt[0]), weight, m.theta.dt[0],
+                          bar, w.theta_bar ? w.theta_bar->dt : nullptr);
+}
 
 // (L.11)  rows on joints: their adjoint with z = 1 is a row of C, and with a unit rate in place of w
 // one of K
@@ -70,8 +146,10 @@ template <class Rows, class T, class P>
 FB_FN void joint_row_columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
                              const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
   const int r = w.group[index].row;
-  const T zero = T(0), one = T(1);
-  const RowBars<T> bars{r, &zero, &one, &zero, &zero, &zero, &zero, f.one};
+  const T zero = T(0), one = T(1), beta = T(-1), R = -w.solution.lam[r];
+  RowBars<T> bars = row_bars(r, &zero, &one, &zero, f.one);
+  bars.beta = &beta;
+  bars.R = &R;
   Rows::adjoint(m, o, GroupSpan{index, index + 1}, x, bars, w, f.row(r));
 }
 template <class Rows, class T, class P>
@@ -80,7 +158,7 @@ FB_FN void joint_stiffness_columns(const Model<T, P>& m, const Options<Real<T>>&
   const RowData<T>& e = w.data[index];
   const int r = w.group[index].row;
   const T zero = T(0);
-  const RowBars<T> bars{r, w.solution.lam + r, &zero, &zero, &zero, &zero, &zero, f.one};
+  const RowBars<T> bars = row_bars(r, w.solution.lam + r, &zero, &zero, f.one);
   for (int c = 0; c < e.ncoef; ++c) {
     const int d = e.cdof[c];
     f.one[d] = T(1);

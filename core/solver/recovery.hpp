@@ -1,0 +1,277 @@
+// Recovery by positions: errors that the velocity of a step left are taken back by a displacement,
+// the solution of a strictly convex problem over the violated rows.  Pure algebra.
+// Proof: docs/derivations/recovery.md.
+#pragma once
+#include "core/solver/lu.hpp"
+#include "core/solver/problem.hpp"
+
+namespace fb::FB_ISA {
+
+// compliance of the displacement over the inverse weight
+inline constexpr double kRecoverySoftness = 0.01;
+// loads above this over the inverse weight are helped by the displacement [m/s^2]
+inline constexpr double kDeadAcceleration = 5000;
+// steps of Newton's method; a few are needed
+inline constexpr int kRecoverySteps = 100;
+
+// what is asked of positions, row by row in the solver's order
+template <class T>
+struct RecoveryRows {
+  const T* R;     // compliance, in the diagonal of A
+  const T* R0;    // default compliance; zero for rows that take no part
+  const T* rest;  // rate at which the gap is still to be closed
+  const T* lead;  // by how much the row opens beyond its gap term
+  T h;
+  // the share that R0 is of the inverse weight, of contacts and limits and of equalities
+  Real<T> share, equality_share;
+};
+// the answer: the displacement's rate is Mh^-1 J' push
+template <class T>
+struct RecoverySolution {
+  T* push;
+  T* target;                  // c of the proof
+  Mask<T>* on;                // rows that push
+  Mask<T> moved, unfinished;  // lanes with something to take back; cap reached
+  // slopes of the target
+  T *by_rest, *by_lam, *by_h;
+  // scratch of one island: rows, 1 / sqrt(R1), velocities, their change, the next push, factors
+  int* order;
+  T *scale, *x, *dx, *next, *G, *rhs;
+  T* z;  // of the adjoint
+};
+
+// (X.1)  zero up to y0, then |y| - y0 less a half with a smooth start; odd.  Its slopes
+template <class T>
+struct DeadZone {
+  T value, by_y, by_y0;
+};
+template <class T>
+FB_INLINE DeadZone<T> dead_zone(T y, T y0) {
+  using R = Real<T>;
+  const T sign = select(y < T(0), T(-1), T(1)), size = y * sign;
+  const T a = select(size > y0, (size - y0) / y0, T(0));
+  const Mask<T> start = a < T(1);
+  const T f = select(start, a * a * a * (T(1) - a * R(0.5)), a - T(R(0.5)));
+  const T slope = select(start, a * a * (T(3) - a * R(2)), T(1));
+  return {sign * y0 * f, slope, sign * (f - slope * (size / y0))};
+}
+// (X.2)  at most `top`, and its slope
+template <class T>
+FB_INLINE T saturate(T t, Real<T> top, T& slope) {
+  const T x = t * (Real<T>(1) / top), inv = T(1) / sqrt(mul_add(x, x, T(1)));
+  slope = inv * inv * inv;
+  return t * inv;
+}
+
+// an equality pushes both ways
+template <class T>
+FB_INLINE Mask<T> pushes_both_ways(const RowProblem<T>& p, int r) {
+  return p.lo[r] < T(0);
+}
+
+// (X.3)  c = w+ + sat(rest - dead(R0 lam)), w+ = A lam + b where the solve left the row open; slopes
+// are those of the second term.  open(r): lanes in which it is
+template <class T, class Open>
+FB_FN void recovery_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam,
+                            Mask<T> live, Open&& open, RecoverySolution<T>& s) {
+  s.moved = Mask<T>(false);
+  for (int r = 0; r < p.nrow; ++r) {
+    s.push[r] = s.target[r] = T(0);
+    s.on[r] = Mask<T>(false);
+    const Mask<T> part = live & (a.R0[r] > T(0));
+    if (!any(part)) continue;
+    const T share = select(pushes_both_ways(p, r), T(a.equality_share), T(a.share));
+    const DeadZone<T> load = dead_zone(a.R0[r] * lam[r], share * a.h * Real<T>(kDeadAcceleration));
+    const T asked = a.rest[r] - load.value;
+    T slope;
+    s.target[r] = saturate(asked, p.options.v_recover, slope);
+    s.by_rest[r] = slope;
+    s.by_lam[r] = -(slope * load.by_y * a.R0[r]);
+    s.by_h[r] = -(slope * load.by_y0 * share * Real<T>(kDeadAcceleration));
+    s.moved = s.moved | (part & !(asked == T(0)));
+  }
+  if (!any(s.moved)) return;
+  for_islands(p, [&](const Island& is) {
+    for (int i = 0; i < is.n; ++i) {
+      const int r = is.first + i;
+      if (!any(s.moved & (a.R0[r] > T(0)))) continue;
+      T w = p.b[r];
+      for (int j = 0; j < is.n; ++j) w = mul_add(p.A[is.at + i * is.n + j], lam[is.first + j], w);
+      s.target[r] += select(open(r), w, T(0)) + a.lead[r];
+    }
+  });
+}
+
+// rows of an island that take part in some lane
+template <class T>
+FB_FN int recovery_order(const RecoveryRows<T>& a, const Island& is, RecoverySolution<T>& s) {
+  int size = 0;
+  for (int i = 0; i < is.n; ++i) {
+    const T R0 = a.R0[is.first + i];
+    if (any(R0 > T(0))) s.order[size++] = i;
+  }
+  return size;
+}
+
+// (X.4)  (A - R + R1) push = rhs on the rows that are on, and zero on the others: rows are scaled by
+// 1 / sqrt(R1), so that every pivot is at least one
+template <class T>
+FB_FN void recovery_factor(const RowProblem<T>& p, const RecoveryRows<T>& a, const Island& is,
+                           int size, RecoverySolution<T>& s) {
+  const T* A = p.A + is.at;
+  for (int c = 0; c < size; ++c) {
+    const int i = s.order[c], r = is.first + i;
+    const Mask<T> both = pushes_both_ways(p, r);
+    const T softness = select(both, T(Real<T>(kRecoverySoftness) / a.equality_share),
+                              T(Real<T>(kRecoverySoftness) / a.share));
+    const Mask<T> part = a.R0[r] > T(0);
+    s.scale[c] = select(part, T(1) / sqrt(select(part, a.R0[r] * softness, T(1))), T(0));
+  }
+  for (int c = 0; c < size; ++c) {
+    const int i = s.order[c], r = is.first + i;
+    for (int d = 0; d < size; ++d) {
+      const int j = s.order[d];
+      T x = A[i * is.n + j];
+      if (c == d) x -= a.R[r];
+      const T g = select(s.on[r] & s.on[is.first + j], x * s.scale[c] * s.scale[d], T(0));
+      s.G[c * size + d] = c == d ? g + T(1) : g;
+    }
+  }
+  lu_factor(s.G, size);
+}
+// in: the right-hand side by place in the order; out: the push
+template <class T>
+FB_FN void recovery_solve(int first, int size, const RecoverySolution<T>& s, T* x) {
+  for (int c = 0; c < size; ++c)
+    x[c] = select(s.on[first + s.order[c]], x[c] * s.scale[c], T(0));
+  lu_solve(s.G, size, x);
+  for (int c = 0; c < size; ++c) x[c] = x[c] * s.scale[c];
+}
+
+// slope of the convex function along a step of Newton's method
+template <class T>
+FB_INLINE T recovery_slope(const RowProblem<T>& p, int first, int size,
+                           const RecoverySolution<T>& s, T start, T bend, T t) {
+  T sum = mul_add(bend, t, start);
+  for (int c = 0; c < size; ++c) {
+    const T y = mul_add(s.dx[c], t, s.x[c]) * s.scale[c];
+    const Mask<T> on = pushes_both_ways(p, first + s.order[c]) | (y < T(0));
+    sum += select(on, s.dx[c] * s.scale[c] * y, T(0));
+  }
+  return sum;
+}
+// (X.6)  where the slope is zero: between the last place with a negative one and the first with one
+// that is not, of all places where a row changes sides
+template <class T>
+FB_FN T recovery_length(const RowProblem<T>& p, int first, int size, const RecoverySolution<T>& s,
+                        T start, T bend) {
+  const T s0 = recovery_slope(p, first, size, s, start, bend, T(0));
+  T low = T(0), low_slope = s0, high = T(1);
+  T high_slope = recovery_slope(p, first, size, s, start, bend, high);
+  const Mask<T> full = high_slope <= abs(s0) * Real<T>(kIsDouble<T> ? 1e-9 : 1e-4);
+  if (all(full)) return T(1);
+  for (int c = 0; c < size; ++c) {
+    const Mask<T> moves = !(s.dx[c] == T(0));
+    const T t = -(s.x[c] / select(moves, s.dx[c], T(1)));
+    const Mask<T> inside = moves & (t > low) & (t < high);
+    if (!any(inside)) continue;
+    const T f = recovery_slope(p, first, size, s, start, bend, t);
+    const Mask<T> before = inside & (f < T(0)), after = inside & !(f < T(0));
+    low = select(before, t, low);
+    low_slope = select(before, f, low_slope);
+    high = select(after, t, high);
+    high_slope = select(after, f, high_slope);
+  }
+  const T rise = high_slope - low_slope;
+  const T t = low - (high - low) * (low_slope / select(rise > T(0), rise, T(1)));
+  return select(full, T(1), t);
+}
+
+// (X.5)  one step of Newton's method in the lanes of `live`; returns those that are not done
+template <class T>
+FB_FN Mask<T> recovery_step(const RowProblem<T>& p, const RecoveryRows<T>& a, const Island& is,
+                            int size, Mask<T> live, RecoverySolution<T>& s) {
+  const int first = is.first;
+  const T* A = p.A + is.at;
+  // x = J p + c at the last point; rows that are on there
+  T level = T(0);
+  for (int c = 0; c < size; ++c) {
+    const int r = first + s.order[c];
+    const Mask<T> on = (a.R0[r] > T(0)) & (pushes_both_ways(p, r) | (s.x[c] < T(0)));
+    s.on[r] = select(live, on, s.on[r]);
+    s.next[c] = -s.target[r];
+  }
+  recovery_factor(p, a, is, size, s);
+  recovery_solve(first, size, s, s.next);
+  // dx = (A - R) (next - push), slopes along it
+  T start = T(0), bend = T(0);
+  for (int c = 0; c < size; ++c) {
+    const int i = s.order[c], r = first + i;
+    T sum = T(0);
+    for (int d = 0; d < size; ++d) {
+      const int j = s.order[d];
+      const T x = c == d ? A[i * is.n + j] - a.R[r] : A[i * is.n + j];
+      sum = mul_add(x, s.next[d] - s.push[first + j], sum);
+    }
+    s.dx[c] = sum;
+    start = mul_add(s.next[c] - s.push[r], s.x[c] - s.target[r], start);
+    bend = mul_add(s.next[c] - s.push[r], sum, bend);
+    const T scaled = s.target[r] * s.scale[c];
+    level = mul_add(scaled, scaled, level);
+  }
+  const T t = recovery_length(p, first, size, s, start, bend);
+  const T drop = recovery_slope(p, first, size, s, start, bend, T(0));
+  const Mask<T> level_reached = !(-drop > level * Real<T>(kIsDouble<T> ? 1e-26 : 1e-12));
+  const Mask<T> full = (t == T(1)) | level_reached;
+  // a full step lands on the solution of its rows, whatever the way there
+  Mask<T> changed(false);
+  for (int c = 0; c < size; ++c) {
+    const int r = first + s.order[c];
+    T& push = s.push[r];
+    push = select(live, select(full, s.next[c], mul_add(s.next[c] - push, t, push)), push);
+    s.x[c] = select(live, mul_add(s.dx[c], select(full, T(1), t), s.x[c]), s.x[c]);
+    const Mask<T> on = (a.R0[r] > T(0)) & (pushes_both_ways(p, r) | (s.x[c] < T(0)));
+    changed = changed | (on & !s.on[r]) | (!on & s.on[r]);
+  }
+  return live & !(level_reached | (full & !changed));
+}
+
+// (X.5)  all islands, in the lanes that have something to take back
+template <class T>
+FB_FN void recover_rows(const RowProblem<T>& p, const RecoveryRows<T>& a, RecoverySolution<T>& s) {
+  s.unfinished = Mask<T>(false);
+  for_islands(p, [&](const Island& is) {
+    const int size = recovery_order(a, is, s);
+    for (int c = 0; c < size; ++c) s.x[c] = s.target[is.first + s.order[c]];
+    Mask<T> live = s.moved;
+    for (int k = 0; k < kRecoverySteps && any(live); ++k)
+      live = recovery_step(p, a, is, size, live, s);
+    s.unfinished = s.unfinished | live;
+  });
+}
+// (X.7)  z = (A - R + R1)^-1 push_bar on the rows that are on: the cotangent of the target is -z
+template <class T>
+FB_FN void recover_rows_adjoint(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* push_bar,
+                                RecoverySolution<T>& s) {
+  for (int r = 0; r < p.nrow; ++r) s.z[r] = T(0);
+  for_islands(p, [&](const Island& is) {
+    const int size = recovery_order(a, is, s);
+    recovery_factor(p, a, is, size, s);
+    for (int c = 0; c < size; ++c) s.rhs[c] = push_bar[is.first + s.order[c]];
+    recovery_solve(is.first, size, s, s.rhs);
+    for (int c = 0; c < size; ++c) s.z[is.first + s.order[c]] = s.rhs[c];
+  });
+}
+
+// all arrays of a solution: for up to `rows` rows, of which `part` take part
+template <class T, class Carver>
+FB_FN void carve_recovery(Carver& c, size_t rows, size_t part, RecoverySolution<T>& s) {
+  for (T** x : {&s.push, &s.target, &s.by_rest, &s.by_lam, &s.by_h, &s.z})
+    *x = c.template take<T>(rows);
+  s.on = c.template take<Mask<T>>(rows);
+  for (T** x : {&s.scale, &s.x, &s.dx, &s.next, &s.rhs}) *x = c.template take<T>(part);
+  s.order = c.template take<int>(part);
+  s.G = c.template take<T>(part * part);
+}
+
+}  // namespace fb::FB_ISA
