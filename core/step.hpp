@@ -94,8 +94,8 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   }
   FB_STAGE(adjoint_solve);
   // q+ = q (+) h (v+ + p), v+ = v* + Mh^-1 J' lam
-  T h_bar = integrate_adjoint(s, x.q, moved_velocity(s, x.v1, w), m.theta.dt[0], bar.x1, bar.x,
-                              w.p_bar);
+  T h_bar =
+      integrate_adjoint(s, x.q, moved_velocity(s, x.v1, w), m.theta.dt[0], bar.x1, bar.x, w.p_bar);
   for (int d = 0; d < s.nv; ++d) v1_bar[d] += w.p_bar[d];
   if (any(w.recovery.moved)) recover_adjoint(m, o, x, w, q_tan);
   velocity_adjoint(m, v1_bar, w);
@@ -106,9 +106,9 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   motion_adjoint(m, x, h, w);
   FB_STAGE(adjoint_contacts);
   const RowProblemBar<T>& row = w.row_bar;
-  if (any(w.recovery.moved)) add_open_rows(w);
-  const RowBars<T> bars{0,          w.solution.lam, row.z,  w.neg_z, w.R_bar, w.zero_row,
-                        w.zero_row, row.mu,         row.lo, row.hi,  w.w_rate};
+  RowBars<T> bars{0,          w.solution.lam, row.z,  w.neg_z, w.R_bar, w.zero_row,
+                  w.zero_row, row.mu,         row.lo, row.hi,  w.w_rate};
+  if (any(w.recovery.moved)) add_open_rows(w, bars);
   rows_adjoint(m, o, x, bars, w, q_tan);
   FB_STAGE(adjoint_sweep);
   tree_adjoint<T, P>(m, {x.v, w.a_eff, w.w_rate, x.v1}, w, q_tan, v_bar);

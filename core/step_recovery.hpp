@@ -8,13 +8,8 @@ namespace fb::FB_ISA {
 template <class T, class P>
 FB_INLINE RecoveryRows<T> recovery_rows(const Model<T, P>& m, const Options<Real<T>>& o,
                                         const Work<T>& w) {
-  return {w.R,
-          w.R0,
-          w.rest,
-          w.lead,
-          T(m.theta.dt[0]),
-          gap_law(o, false).share,
-          gap_law(o, true).share};
+  return {
+      w.R, w.R0, w.rest, w.lead, T(m.theta.dt[0]), gap_law(o, false).share, gap_law(o, true).share};
 }
 // lanes in which the solve left a row open
 template <class T>
@@ -42,7 +37,7 @@ FB_FN void recover(const Model<T, P>& m, const Options<Real<T>>& o, Mask<T> aliv
   apply_impulses(m.s, w, w.recovery.push, w.p, w.twist);
 }
 // (X.9)  given p_bar in w, add -q' dMh p + push' dJ q - z' dJ p - z' dc to links and parameters; sets
-// what goes on to the velocities and impulses of the step: open_z and lam_extra
+// what goes on to the velocities and impulses of the step: open_z, lead_bar and lam_extra
 template <class T, class P>
 FB_FN void recover_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                            Work<T>& w, T* q_tan) {
@@ -60,6 +55,7 @@ FB_FN void recover_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
     const Mask<T> none = z == T(0);
     w.rest_bar[r] = select(none, T(0), -(z * k.by_rest[r]));
     w.lam_extra[r] = select(none, T(0), -(z * k.by_lam[r]));
+    w.lead_bar[r] = -z;
     w.open_z[r] = select(row_open(w, r), -z, T(0));
     if (w.theta_bar) w.theta_bar->dt[0] -= select(none, T(0), z * k.by_h[r]);
   }
@@ -72,7 +68,6 @@ FB_FN void recover_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   for (int l = 1; l < s.nlink; ++l) w.bar[l].y = w.twist2[l];
   RowBars<T> bars = row_bars<T>(0, k.push, k.z, w.zero_row, q);
   bars.rest = w.rest_bar;
-  bars.lead = w.neg_z;
   StepPoint<T> at = x;
   at.v1 = w.p;
   rows_adjoint(m, o, at, bars, w, q_tan);
@@ -82,7 +77,8 @@ FB_FN void recover_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
 }
 // rows that were open and moved by their velocity: as if the solver's z had them
 template <class T>
-FB_FN void add_open_rows(Work<T>& w) {
+FB_FN void add_open_rows(Work<T>& w, RowBars<T>& bars) {
+  bars.lead = w.lead_bar;
   for (int r = 0; r < w.problem.nrow; ++r) {
     w.row_bar.z[r] -= w.open_z[r];
     w.neg_z[r] += w.open_z[r];

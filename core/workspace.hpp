@@ -75,7 +75,8 @@ struct Work {
   T* neg_z;                  // -z, for J' z
   RowProblemBar<T> row_bar;  // cotangents of the problem
   T *zero_row, *rest_bar;    // zeros; cotangents of `rest`
-  T *open_z, *lam_extra;     // what recovery adds to z and to the cotangents of impulses
+  // what recovery adds to z, to the cotangents of bounces and to those of impulses
+  T *open_z, *lead_bar, *lam_extra;
   T *p_bar, *p_rate;
   // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
   T *unit_row, *row_weights, *unit_rate, *weighted_rate;
@@ -99,9 +100,10 @@ template <class T>
 FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   const size_t rows = w.max_row > 0 ? w.max_row : 1;
   RowProblemBar<T>& bar = w.row_bar;
-  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.R, &w.lam_bar, &w.R_bar, &w.neg_z, &bar.z, &bar.mu,
-                &bar.lo, &bar.hi, &w.unit_row, &w.row_weights, &w.rest, &w.R0, &w.lead,
-                &w.zero_row, &w.rest_bar, &w.open_z, &w.lam_extra})
+  for (T** x : {&w.b,        &w.lo,          &w.hi,       &w.mu,       &w.R,    &w.lam_bar,
+                &w.R_bar,    &w.neg_z,       &bar.z,      &bar.mu,     &bar.lo, &bar.hi,
+                &w.unit_row, &w.row_weights, &w.rest,     &w.R0,       &w.lead, &w.zero_row,
+                &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra})
     *x = c.take<T>(rows);
   carve_recovery(c, rows, recovery_capacity(s) + 1, w.recovery);
   for (int** x : {&w.cone, &w.sorted}) *x = c.take<int>(rows);

@@ -124,8 +124,7 @@ FB_FN void equality_stiffness(const Model<T, P>& m, const Options<Real<T>>& o, i
                               Work<T>& w, GroupStiffness<T>& H) {
   const RowGroup& k = w.group[index];
   const T zero[3] = {T(0), T(0), T(0)};
-  const RowBars<T> bars =
-      row_bars<T>(k.row, w.solution.lam + k.row, zero, zero, nullptr);
+  const RowBars<T> bars = row_bars<T>(k.row, w.solution.lam + k.row, zero, zero, nullptr);
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
   for (int in = 0; in < 2; ++in)
     for (int c = 0; c < 6; ++c) {
@@ -203,8 +202,7 @@ FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
     if (i > 0) slope += power[i - 1] * (c[i] * Real<T>(i));
     if (i > 1) bend += power[i - 2] * (c[i] * Real<T>(i * (i - 1)));
   }
-  const T phi_bar =
-      gap_row_bar(m, gap_law(o, true), phi, coupling_weight(m, k), bars, k.row, w);
+  const T phi_bar = gap_row_bar(m, gap_law(o, true), phi, coupling_weight(m, k), bars, k.row, w);
   q_tan[k.start[0]] += phi_bar;
   // the coefficient -p'(y) meets the rates of the second joint
   const T coef_bar = pair ? lam * bars.w_rate[d2] - z * x.v1[d2] : T(0);

@@ -61,8 +61,7 @@ FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, i
   const RowGeometry<T>& x = w.geometry[index];
   const int j = k.source, da = k.start[0] - 2;
   const T lam = bars.lam[k.row - bars.first], z = bars.z[k.row - bars.first];
-  const T phi_bar =
-      gap_row_bar(m, gap_law(o, false), x.phi, limit_weight(m, k), bars, k.row, w);
+  const T phi_bar = gap_row_bar(m, gap_law(o, false), x.phi, limit_weight(m, k), bars, k.row, w);
   const Vec3<T> e = log_quat(normalised(at.q + m.s.jnt_qadr[j]));
   const T angle = norm(e);
   // n_bar = z v+ - lam w; e_bar = (1 - n n') n_bar / |e| - n phi_bar

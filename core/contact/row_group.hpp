@@ -67,16 +67,15 @@ FB_FN int recovery_capacity(const Layout& s) {
 template <class T>
 struct RowBars {
   int first;
-  const T *lam, *z;           // impulses, and z of the solver's adjoint
-  const T *beta, *R;          // of gap terms and compliance
-  const T *rest, *lead;       // of what recovery by positions is asked for
-  const T *mu, *lo, *hi;      // of friction and bounds; read for parameters only
-  const T* w_rate;            // w; its link twists are in w.bar[].w, those of v+ in w.bar[].y
+  const T *lam, *z;       // impulses, and z of the solver's adjoint
+  const T *beta, *R;      // of gap terms and compliance
+  const T *rest, *lead;   // of what recovery by positions is asked for
+  const T *mu, *lo, *hi;  // of friction and bounds; read for parameters only
+  const T* w_rate;        // w; its link twists are in w.bar[].w, those of v+ in w.bar[].y
 };
 // impulses and z alone; zero: as many zeros as there are rows
 template <class T>
-FB_INLINE RowBars<T> row_bars(int first, const T* lam, const T* z, const T* zero,
-                              const T* w_rate) {
+FB_INLINE RowBars<T> row_bars(int first, const T* lam, const T* z, const T* zero, const T* w_rate) {
   return {first, lam, z, zero, zero, zero, zero, zero, zero, zero, w_rate};
 }
 // groups [from, to) of one kind and one source, such as the contacts of a pair

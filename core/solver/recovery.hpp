@@ -142,8 +142,7 @@ FB_FN void recovery_factor(const RowProblem<T>& p, const RecoveryRows<T>& a, con
 // in: the right-hand side by place in the order; out: the push
 template <class T>
 FB_FN void recovery_solve(int first, int size, const RecoverySolution<T>& s, T* x) {
-  for (int c = 0; c < size; ++c)
-    x[c] = select(s.on[first + s.order[c]], x[c] * s.scale[c], T(0));
+  for (int c = 0; c < size; ++c) x[c] = select(s.on[first + s.order[c]], x[c] * s.scale[c], T(0));
   lu_solve(s.G, size, x);
   for (int c = 0; c < size; ++c) x[c] = x[c] * s.scale[c];
 }
@@ -231,7 +230,7 @@ FB_FN Mask<T> recovery_step(const RowProblem<T>& p, const RecoveryRows<T>& a, co
     push = select(live, select(full, s.next[c], mul_add(s.next[c] - push, t, push)), push);
     s.x[c] = select(live, mul_add(s.dx[c], select(full, T(1), t), s.x[c]), s.x[c]);
     const Mask<T> on = (a.R0[r] > T(0)) & (pushes_both_ways(p, r) | (s.x[c] < T(0)));
-    changed = changed | (on & !s.on[r]) | (!on & s.on[r]);
+    changed = changed | (on & (!s.on[r])) | ((!on) & s.on[r]);
   }
   return live & !(level_reached | (full & !changed));
 }
