@@ -20,7 +20,7 @@ struct GapLaw {
 };
 template <class R>
 FB_INLINE GapLaw<R> gap_law(const Options<R>& o, bool equality) {
-  if (equality) return {true, o.regularization * R(10), o.v_recover, R(0.1)};
+  if (equality) return {true, o.regularization * R(sizeof(R) == 8 ? 10 : 1), o.v_recover, R(1)};
   return {false, o.regularization, R(sizeof(R) == 8 ? 2e-4 : 2e-3), R(0)};
 }
 // a deep overlap presses with this over the inverse weight [m/s^2]

@@ -188,7 +188,7 @@ FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>
   return x;
 }
 
-// (T.3)  b_n = J v* + beta, beta of the gap (L.1); a hit with restitution replaces the gap:
+// (T.3)  b_n = J v* + beta, beta of the gap term; a hit with restitution replaces the gap:
 // beta = min(beta, e J v)
 template <class T, class P>
 FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,

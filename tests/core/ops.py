@@ -130,6 +130,35 @@ def _rows_at_rest(rng: np.random.Generator) -> Vector:
     return x
 
 
+def _gap(rng: np.random.Generator) -> Vector:
+    """Draw (phi, h): open gaps and errors of every size."""
+    phi = 10.0 ** rng.uniform(-8, -1) * rng.choice([-1, 1])
+    return np.r_[phi, rng.uniform(0.001, 0.01)]
+
+
+def _gap_at_edge(rng: np.random.Generator) -> Vector:
+    h = rng.uniform(0.001, 0.01)
+    return np.r_[rng.choice([0.0, -h * 2e-4, h * 0.5, -h * 0.5, -1e3, 1e3]), h]
+
+
+def _recovery(rng: np.random.Generator) -> Vector:
+    """Draw (B, b, lam, rest, lead, h): loads on both sides of the dead zone, errors of any size."""
+    lam = rng.normal(size=6) * 100
+    lam[:4] = np.abs(lam[:4])
+    rest = rng.normal(size=6)
+    rest[:4] = -np.abs(rest[:4])
+    b = rng.normal(size=6) * 100
+    return np.r_[
+        rng.normal(size=36), b, lam, rest, rng.uniform(0, 0.1, 6), rng.uniform(0.005, 0.02)
+    ]
+
+
+def _recovery_of_nothing(rng: np.random.Generator) -> Vector:
+    x = _recovery(rng)
+    x[36:60] = 0.0
+    return x
+
+
 def _quat_step(rng: np.random.Generator) -> Vector:
     return np.r_[rng.normal(size=7), rng.uniform(0.001, 0.1)]
 
@@ -388,6 +417,24 @@ ROWS: list[OpRow] = [
     OpRow("axis_frame", "axis_frame", pure, _axis_of_any_length, _axis, references.frame),
     OpRow("rotation_of", "rotation_of", pure, _quat, _quat_at_edge, references.matrix),
     OpRow("tangents", "tangents", pure, _unit, _axis, references.tangents),
+    OpRow("gap_term", "gap_term", pure, _gap, _gap_at_edge, references.gap_term(False)),
+    OpRow(
+        "gap_term/equality",
+        "gap_term_equality",
+        pure,
+        _gap,
+        _gap_at_edge,
+        references.gap_term(True),
+    ),
+    OpRow(
+        "recover_rows",
+        "recover_rows",
+        pure,
+        _recovery,
+        _recovery_of_nothing,
+        references.recover_rows,
+        value=1e-12,
+    ),
     *_solver_rows("cone"),
     *_solver_rows("box"),
     _model_row("tree/inverse_dynamics", "inverse_dynamics", tree, "a"),

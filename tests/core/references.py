@@ -113,6 +113,46 @@ def rows(box: bool, sweeps: int) -> Callable[[Vector], Vector]:
     return solve
 
 
+HOLD, SHARE = {False: 2e-4, True: 0.5}, {False: 1e-6, True: 1e-5}
+JAM, DEAD, TOP = 250.0, 5000.0, 0.5  # [m/s^2], [m/s^2], [m/s]
+
+
+def gap_term(equality: bool) -> Callable[[Vector], Vector]:
+    """Return (beta, rest, R) of x = (phi, h) for a row of the inverse weight 0.7."""
+
+    def term(x: Vector) -> Vector:
+        phi, h = x
+        sign = 1.0 if equality and phi >= 0 else -1.0
+        u, delta, jam = sign * phi, h * HOLD[equality], JAM * SHARE[equality] * h**2
+        s = u if u <= delta else jam + (u - jam) / (1 + (u / delta - 1) ** 3)
+        growth = (s / delta) ** 2 if equality else 0.0
+        return np.array([sign * s / h, sign * (u - s) / h, 0.7 * (SHARE[equality] + growth)])
+
+    return term
+
+
+def recover_rows(x: Vector) -> Vector:
+    """Return the push of the six rows in tests/native/ops_pure.hpp, trying every set of rows."""
+    n, part, one_sided = 6, [0, 1, 2, 4, 5], [0, 1, 2]
+    B, b, lam, rest, lead = x[:36].reshape(n, n), *x[36:60].reshape(4, n)
+    share = np.where(np.arange(n) < 4, 1e-4, 1e-3)
+    A0, y0 = B @ B.T, DEAD * share * x[60]
+    a = np.maximum(np.abs(1e-4 * lam) - y0, 0) / y0
+    dead = np.sign(lam) * y0 * np.where(a < 1, a**3 * (1 - a / 2), a - 0.5)
+    t = rest - dead
+    c = t / np.sqrt(1 + (t / TOP) ** 2) + lead
+    c[1] += (A0 @ lam + 1e-4 * lam + b)[1]
+    R1 = 0.01 * 1e-4 / share
+    for on in np.ndindex(2, 2, 2):
+        rows = [r for r in part if r not in one_sided or on[r]]
+        push = np.zeros(n)
+        push[rows] = np.linalg.solve((A0 + np.diag(R1))[np.ix_(rows, rows)], -c[rows])
+        off = [r for r in one_sided if not on[r]]
+        if np.all(push[one_sided] >= 0) and np.all((A0 @ push + c)[off] >= 0):
+            return push
+    raise AssertionError("no set of rows fits")
+
+
 def disc(y: Vector, radius: float, box: bool) -> Vector:
     """Return the point of a disc, or a square, nearest to y."""
     if box:

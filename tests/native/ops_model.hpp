@@ -390,7 +390,7 @@ inline OpTable model_table(const Box& box) {
       "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
       "compose";
   const char* step_theta =
-      "step gap_term solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
+      "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
       "link_pose "
       "link_inertia actuator_force actuator_input control next_activation spring "
       "joint_force_limit collide";

@@ -264,6 +264,101 @@ struct UnrolledRowsOp {
   }
 };
 
+// (phi, h) -> (beta, rest, R) of a row of a given inverse weight
+struct GapTermOp {
+  bool equality;
+  static constexpr double weight = 0.7;
+  template <class T>
+  core::GapLaw<core::Real<T>> law() const {
+    return core::gap_law(Options<core::Real<T>>{}, equality);
+  }
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const core::GapTerm<T> g = core::gap_term(law<T>(), x[0], T(core::Real<T>(weight)), x[1]);
+    y[0] = g.beta;
+    y[1] = g.rest;
+    y[2] = g.R;
+  }
+  template <class T>
+  void adjoint(const T* x, const T* b, T* x_bar) const {
+    const T w = T(core::Real<T>(weight));
+    const core::GapTerm<T> g = core::gap_term(law<T>(), x[0], w, x[1]);
+    x_bar[0] += core::gap_term_adjoint(law<T>(), g, w, x[1], {b[0], b[1], b[2]}, x_bar + 1);
+  }
+};
+
+// six rows: three one-sided, of which the second is open, one that takes no part, two equalities.
+// (B 6x6, b, lam, rest, lead, h) -> push, with A = B B' + R
+struct RecoverRowsOp {
+  static constexpr int n = 6, open_row = 1, outside = 3;
+  template <class T>
+  struct Store {
+    int island[2] = {0, n}, cone[n] = {};
+    T A[n * n], lo[n], hi[n], mu[n], R[n], R0[n];
+    const T *b, *lam;
+    std::vector<char> buffer;
+    core::RowProblem<T> p;
+    core::RecoveryRows<T> rows;
+    core::RecoverySolution<T> s;
+    explicit Store(const T* x) : b(x + n * n), lam(b + n) {
+      using R_ = core::Real<T>;
+      for (int i = 0; i < n; ++i) {
+        R[i] = R0[i] = T(R_(1e-4));
+        lo[i] = T(R_(i < 4 ? 0 : -1e30));
+        hi[i] = T(R_(1e30));
+        mu[i] = T(0);
+        for (int j = 0; j < n; ++j) {
+          A[i * n + j] = i == j ? R[i] : T(0);
+          for (int k = 0; k < n; ++k) A[i * n + j] += x[i * n + k] * x[j * n + k];
+        }
+      }
+      R0[outside] = T(0);
+      p = {n, 1, island, cone, A, b, lo, hi, mu, {}};
+      rows = {R, R0, lam + n, lam + 2 * n, lam[3 * n], R_(1e-4), R_(1e-3)};
+      core::Carver count{nullptr, 0};
+      core::carve_recovery(count, n, n, s);
+      buffer.assign(count.at + 64, char(0xff));
+      char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
+      core::Carver carver{base, 0};
+      core::carve_recovery(carver, n, n, s);
+      const auto open = [](int r) { return core::Mask<T>(r == open_row); };
+      core::recovery_targets(p, rows, lam, core::Mask<T>(true), open, s);
+      core::recover_rows(p, rows, s);
+    }
+  };
+  template <class T>
+  void forward(const T* x, T* y) const {
+    Store<T> store(x);
+    for (int i = 0; i < n; ++i) y[i] = store.s.push[i];
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    Store<T> k(x);
+    core::recover_rows_adjoint(k.p, k.rows, y_bar, k.s);
+    T *b_bar = x_bar + n * n, *lam_bar = b_bar + n, *rest_bar = lam_bar + n;
+    T *lead_bar = rest_bar + n, *h_bar = lead_bar + n, A_bar[n * n];
+    for (int i = 0; i < n; ++i) {
+      const T z = k.s.z[i], w_bar = i == open_row ? -z : T(0);
+      for (int j = 0; j < n; ++j) {
+        A_bar[i * n + j] = w_bar * k.lam[j] - z * k.s.push[j];
+        lam_bar[j] += k.A[i * n + j] * w_bar;
+      }
+      if (i == outside) continue;
+      b_bar[i] += w_bar;
+      rest_bar[i] -= z * k.s.by_rest[i];
+      lam_bar[i] -= z * k.s.by_lam[i];
+      lead_bar[i] -= z;
+      *h_bar -= z * k.s.by_h[i];
+    }
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j)
+        for (int c = 0; c < n; ++c) {
+          x_bar[i * n + c] += A_bar[i * n + j] * x[j * n + c];
+          x_bar[j * n + c] += A_bar[i * n + j] * x[i * n + c];
+        }
+  }
+};
+
 inline const OpTable& table() {
   const char* unrolled = "solve_rows_unrolled sweep_rows row_step tangent_step prepare_rows";
   static const OpTable ops = {
@@ -281,6 +376,9 @@ inline const OpTable& table() {
       {"solve_rows_cone", make_op(SolveRowsOp{0}, "solve_rows tangent_rows", 75, 8)},
       {"unrolled_rows_cone", make_op(UnrolledRowsOp{0}, unrolled, 75, 8)},
       {"unrolled_rows_box", make_op(UnrolledRowsOp{1}, unrolled, 75, 8)},
+      {"gap_term", make_op(GapTermOp{false}, "gap_term", 2, 3)},
+      {"gap_term_equality", make_op(GapTermOp{true}, "gap_term", 2, 3)},
+      {"recover_rows", make_op(RecoverRowsOp{}, "recover_rows", 61, 6)},
       {"solve_rows_box", make_op(SolveRowsOp{1}, "solve_rows tangent_rows", 75, 8)},
   };
   return ops;
