@@ -268,9 +268,12 @@ struct UnrolledRowsOp {
 struct GapTermOp {
   bool equality;
   static constexpr double weight = 0.7;
+  // that of double precision
   template <class T>
   core::GapLaw<core::Real<T>> law() const {
-    return core::gap_law(Options<core::Real<T>>{}, equality);
+    using R = core::Real<T>;
+    const auto wide = core::gap_law(Options<double>{}, equality);
+    return {equality, R(wide.share), R(wide.v_hold), R(wide.growth)};
   }
   template <class T>
   void forward(const T* x, T* y) const {
