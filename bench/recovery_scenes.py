@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -55,7 +55,6 @@ class Start:
     xml: str
     q: tuple[float, ...] = ()
     steps: int = 100
-    v: tuple[float, ...] = field(default=())
 
 
 def named() -> list[Start]:
@@ -94,7 +93,7 @@ def _joints(rng: np.random.Generator, name: str) -> str:
 def _chain(rng: np.random.Generator) -> str:
     """Return a chain of two to five links over a floor and beside a box, a quarter of them tied."""
     links = int(rng.integers(2, 6))
-    head, tail = "", ""
+    head, tail, last = "", "", 0.0
     for k in range(links):
         length, mass = rng.uniform(0.1, 0.4), 10 ** rng.uniform(-1, 0.7)
         place = "0 0 .5" if k == 0 else f"{last:.4f} 0 0"
