@@ -5,11 +5,10 @@
 
 namespace fb::FB_ISA {
 
-template <class T, class P>
-FB_INLINE RecoveryRows<T> recovery_rows(const Model<T, P>& m, const Options<Real<T>>& o,
-                                        const Work<T>& w) {
-  return {
-      w.R, w.R0, w.rest, w.lead, T(m.theta.dt[0]), gap_law(o, false).share, gap_law(o, true).share};
+template <class T>
+FB_INLINE RecoveryRows<T> recovery_rows(const Options<Real<T>>& o, const Work<T>& w) {
+  const Real<T> share = gap_law(o, false).share, equality_share = gap_law(o, true).share;
+  return {w.R, w.R0, w.rest, w.lead, w.together, share, equality_share};
 }
 // lanes in which the solve left a row open
 template <class T>
@@ -28,7 +27,7 @@ FB_INLINE const T* moved_velocity(const Layout& s, const T* v1, const Work<T>& w
 // (X.8)  the displacement's rate p = Mh^-1 J' push of the step that was just solved in w
 template <class T, class P>
 FB_FN void recover(const Model<T, P>& m, const Options<Real<T>>& o, Mask<T> alive, Work<T>& w) {
-  const RecoveryRows<T> rows = recovery_rows(m, o, w);
+  const RecoveryRows<T> rows = recovery_rows(o, w);
   recovery_targets(
       w.problem, rows, w.solution.lam, alive, [&](int r) { return row_open(w, r); }, w.recovery);
   if (!any(w.recovery.moved)) return;
@@ -47,18 +46,15 @@ FB_FN void recover_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   // q = Mh^-1 (p_bar - J' z)
   reduce_force(s, w, w.p_bar, q, w.wrench);
   rows_times(s, w, q, w.lam_bar);
-  recover_rows_adjoint(w.problem, recovery_rows(m, o, w), w.lam_bar, k);
+  const RecoveryRows<T> rows = recovery_rows(o, w);
+  recover_rows_adjoint(w.problem, rows, w.lam_bar, k);
   for (int r = 0; r < w.problem.nrow; ++r) {
     const T z = k.z[r] = select(k.moved, k.z[r], T(0));
-    w.zero_row[r] = T(0);
-    w.neg_z[r] = -z;
-    const Mask<T> none = z == T(0);
-    w.rest_bar[r] = select(none, T(0), -(z * k.by_rest[r]));
-    w.lam_extra[r] = select(none, T(0), -(z * k.by_lam[r]));
-    w.lead_bar[r] = -z;
+    w.zero_row[r] = w.rest_bar[r] = w.lam_extra[r] = T(0);
+    w.neg_z[r] = w.lead_bar[r] = -z;
     w.open_z[r] = select(row_open(w, r), -z, T(0));
-    if (w.theta_bar) w.theta_bar->dt[0] -= select(none, T(0), z * k.by_h[r]);
   }
+  recovery_targets_adjoint(w.problem, rows, w.solution.lam, w.neg_z, w.rest_bar, w.lam_extra);
   add_half_solved(s, w, w.neg_z, q);
   expand_solution(s, w, q, w.twist);
   for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] -= q[d] * w.p[d];

@@ -64,6 +64,7 @@ struct Work {
   T* R;  // compliance over h^2, in the diagonal of A
   // recovery by positions: what is asked of it row by row, its answer, and the displacement's rate
   T *rest, *R0, *lead;
+  int* together;  // at the first of the rows that have one error: their number; 0 at the others
   RecoverySolution<T> recovery;
   T *p, *v_moved;  // v_moved = v+ + p
   int *tree_island, *island_row, *cone;
@@ -106,7 +107,7 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
                 &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra})
     *x = c.take<T>(rows);
   carve_recovery(c, rows, recovery_capacity(s) + 1, w.recovery);
-  for (int** x : {&w.cone, &w.sorted}) *x = c.take<int>(rows);
+  for (int** x : {&w.cone, &w.sorted, &w.together}) *x = c.take<int>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);
   w.island_row = c.take<int>(s.ntree + 2);
   w.g = c.take<T>(2 * rows * w.max_tree);

@@ -60,8 +60,10 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
       w.R0[r] = e.R0[i];
       w.lead[r] = i == 0 ? e.lead : T(0);
       w.cone[r] = 0;
+      w.together[r] = e.cone ? 1 : 0;
     }
     w.cone[k.row] = e.cone;
+    if (!e.cone) w.together[k.row] = k.rows;
     half_solve(m.s, w, k, e);
   }
   w.problem.options = o;

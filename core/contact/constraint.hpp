@@ -12,81 +12,96 @@ FB_INLINE T unbounded() {
 }
 
 // (L.12)  how a row recovers: its compliance as a share of the inverse weight, the speed up to which
-// velocity closes an error at once, and how compliance grows as that speed is used up
+// velocity closes an error at once, how compliance grows as that speed is used up, and the speed that
+// deep errors are left with
 template <class R>
 struct GapLaw {
   bool equality;  // an error on both sides
-  R share, v_hold, growth;
+  R share, v_hold, growth, v_jam;
 };
 template <class R>
 FB_INLINE GapLaw<R> gap_law(const Options<R>& o, bool equality) {
-  if (equality) return {true, o.regularization * R(sizeof(R) == 8 ? 10 : 1), o.v_recover, R(1)};
-  return {false, o.regularization, R(sizeof(R) == 8 ? 2e-4 : 2e-3), R(0)};
+  const bool wide = sizeof(R) == 8;
+  const R share = o.regularization * R(equality && wide ? 10 : 1);
+  if (equality) return {true, share, o.v_recover, R(1), share * o.v_recover};
+  return {false, share, o.v_recover * R(wide ? 4e-4 : 4e-3), R(0), share * o.v_recover};
 }
-// a deep overlap presses with this over the inverse weight [m/s^2]
-inline constexpr double kJamAcceleration = 250;
 
-// (L.13)  s(u): all of an error u up to delta, then less and less, down to jam; with its derivatives
+// (L.13)  the part f(u) = s(u) / u of an error u that velocity closes: all of it up to delta, then
+// less and less, down to s = jam; with its derivatives
 template <class T>
-struct HeldError {
-  T s, by_u, by_delta, by_jam;
+struct HeldPart {
+  T f, by_u, by_delta, by_jam;
 };
 template <class T>
-FB_INLINE HeldError<T> held_error(T u, T delta, T jam) {
+FB_INLINE HeldPart<T> held_part(T u, T delta, T jam) {
   const Mask<T> over = u > delta;
-  const T x = select(over, (u - delta) / delta, T(0)), inv = T(1) / mul_add(x * x, x, T(1));
-  const T steep = (x * inv) * (x * inv) * Real<T>(3) * ((u - jam) / delta);
-  return {select(over, mul_add(u - jam, inv, jam), u), select(over, inv - steep, T(1)),
-          select(over, steep * (u / delta), T(0)), select(over, T(1) - inv, T(0))};
+  const T size = select(over, u, T(1)), x = select(over, (u - delta) / delta, T(0));
+  const T inv = T(1) / mul_add(x * x, x, T(1)), s = mul_add(u - jam, inv, jam);
+  const T steep = (x * inv) * (x * inv) * Real<T>(3) * ((u - jam) / delta), f = s / size;
+  const T zero = T(0);
+  return {select(over, f, T(1)), select(over, (inv - steep - f) / size, zero),
+          select(over, steep / delta, zero), select(over, (T(1) - inv) / size, zero)};
 }
 
-// (L.1)  the velocity beta that closes a gap within one step, as far as velocity may do it; rest is
-// left to positions.  beta + rest = phi / h
-template <class T>
+// (L.1)  the velocity beta that closes the gaps of N rows within one step, as far as velocity may do
+// it; rest is left to positions.  beta + rest = phi / h.  Three rows have one error, its length
+template <int N, class T>
 struct GapTerm {
-  T beta, rest, R;
-  T sign, delta;  // the error is u = sign phi
-  HeldError<T> held;
+  T beta[N], rest[N], R;
+  T size, square, delta;  // the error, its square
+  HeldPart<T> held;
 };
-// weight: the row's inverse weight
-template <class T, class P>
-FB_INLINE GapTerm<T> gap_term(const GapLaw<Real<T>>& law, T phi, T weight, P h) {
-  GapTerm<T> g;
-  g.sign = law.equality ? select(phi < T(0), T(-1), T(1)) : T(-1);
+// weight: the inverse weight of the rows
+template <int N, class T, class P>
+FB_INLINE GapTerm<N, T> gap_term(const GapLaw<Real<T>>& law, const T* phi, T weight, P h) {
+  GapTerm<N, T> g;
+  g.square = phi[0] * phi[0];
+  for (int i = 1; i < N; ++i) g.square = mul_add(phi[i], phi[i], g.square);
+  if constexpr (N == 1)
+    g.size = law.equality ? abs(phi[0]) : -phi[0];
+  else
+    g.size = sqrt(g.square);
   g.delta = T(h) * law.v_hold;
-  const T u = phi * g.sign;
-  g.held = held_error(u, g.delta, T(h) * T(h) * (law.share * Real<T>(kJamAcceleration)));
-  g.beta = g.held.s * g.sign / T(h);
-  g.rest = (u - g.held.s) * g.sign / T(h);
+  g.held = held_part(g.size, g.delta, T(h) * law.v_jam);
+  for (int i = 0; i < N; ++i) {
+    g.beta[i] = phi[i] * g.held.f / T(h);
+    g.rest[i] = phi[i] * (T(1) - g.held.f) / T(h);
+  }
   g.R = weight * law.share;
   if (!law.equality) return g;
-  const T used = g.held.s / g.delta;
-  g.R += weight * (used * used * law.growth);
+  const T used = g.held.f / g.delta;
+  g.R += weight * (used * used * g.square * law.growth);
   return g;
 }
-// cotangents of a row's gap term, of what it leaves, and of its compliance
-template <class T>
+// cotangents of gap terms, of what they leave, and of compliance
+template <int N, class T>
 struct GapBars {
-  T beta, rest, R;
+  T beta[N], rest[N], R;  // R: summed over the rows
 };
-// (L.14)  the cotangent of the gap; adds to that of the time step unless it is null
-template <class T, class P>
-FB_INLINE T gap_term_adjoint(const GapLaw<Real<T>>& law, const GapTerm<T>& g, T weight, P h,
-                             const GapBars<T>& bar, T* h_bar) {
-  T s_bar = (bar.beta - bar.rest) * g.sign / T(h), delta_bar = T(0);
-  if (law.equality) {
-    // R = weight (share + growth (s / delta)^2)
-    const T used_bar = bar.R * weight * (g.held.s / g.delta * (law.growth * Real<T>(2)));
-    s_bar += used_bar / g.delta;
-    delta_bar = -(used_bar * g.held.s / (g.delta * g.delta));
+// (L.14)  the cotangents of the gaps; adds to that of the time step unless it is null
+template <int N, class T, class P>
+FB_INLINE void gap_term_adjoint(const GapLaw<Real<T>>& law, const T* phi, T weight, P h,
+                                const GapBars<N, T>& bar, T* phi_bar, T* h_bar) {
+  const GapTerm<N, T> g = gap_term<N>(law, phi, weight, h);
+  const T f = g.held.f;
+  // R = weight (share + growth (f u / delta)^2)
+  const T used_bar =
+      law.equality ? bar.R * weight * (law.growth * Real<T>(2)) / (g.delta * g.delta) : T(0);
+  T f_bar = used_bar * f * g.square, scale_bar = T(0);
+  for (int i = 0; i < N; ++i) {
+    f_bar = mul_add((bar.beta[i] - bar.rest[i]) / T(h), phi[i], f_bar);
+    scale_bar += bar.beta[i] * g.beta[i] + bar.rest[i] * g.rest[i];
   }
-  if (h_bar) {
-    // beta and rest by 1 / h; delta = h v_hold, jam = h^2 share a
-    const T jam_bar = s_bar * g.held.by_jam * T(h) * (law.share * Real<T>(2 * kJamAcceleration));
-    *h_bar += (delta_bar + s_bar * g.held.by_delta) * law.v_hold + jam_bar -
-              (bar.beta * g.beta + bar.rest * g.rest) / T(h);
-  }
-  return mul_add(s_bar, g.held.by_u, bar.rest * g.sign / T(h)) * g.sign;
+  // the error's direction is its sign where it is one number
+  const T along = f_bar * g.held.by_u / select(g.size > T(0), g.size, T(1));
+  for (int i = 0; i < N; ++i)
+    phi_bar[i] = (bar.beta[i] * f + bar.rest[i] * (T(1) - f)) / T(h) +
+                 phi[i] * mul_add(used_bar * f, f, along);
+  if (!h_bar) return;
+  // beta and rest by 1 / h; delta = h v_hold, jam = h v_jam
+  *h_bar += f_bar * (g.held.by_delta * law.v_hold + g.held.by_jam * law.v_jam) -
+            (used_bar * f * f * g.square + scale_bar) / T(h);
 }
 
 // (L.7)  inverse weight of a row between two bodies, at the reference pose: its default compliance is
@@ -120,24 +135,39 @@ FB_INLINE void joint_row_data(const Model<T, P>& m, const Options<Real<T>>& o, c
   e.cdof[0] = k.start[0];
   e.R[0] = T(m.theta.dof_invweight0[k.start[0]] * o.regularization);
 }
-// the gap term of row i, and what positions are asked for
-template <class T, class P>
-FB_INLINE void gap_row_data(const Model<T, P>& m, const GapLaw<Real<T>>& law, T phi, T weight,
-                            int i, RowData<T>& e) {
-  const GapTerm<T> g = gap_term(law, phi, weight, m.theta.dt[0]);
-  e.b[i] = g.beta;
-  e.rest[i] = g.rest;
-  e.R[i] = g.R;
-  e.R0[i] = weight * law.share;
+// the gap terms of N rows, and what positions are asked for
+template <int N, class T, class P>
+FB_INLINE void gap_row_data(const Model<T, P>& m, const GapLaw<Real<T>>& law, const T* phi,
+                            T weight, RowData<T>& e) {
+  const GapTerm<N, T> g = gap_term<N>(law, phi, weight, m.theta.dt[0]);
+  for (int i = 0; i < N; ++i) {
+    e.b[i] = g.beta[i];
+    e.rest[i] = g.rest[i];
+    e.R[i] = g.R;
+    e.R0[i] = weight * law.share;
+  }
 }
-// cotangent of the gap of row r
-template <class T, class P>
-FB_INLINE T gap_row_bar(const Model<T, P>& m, const GapLaw<Real<T>>& law, T phi, T weight,
-                        const RowBars<T>& bars, int r, Work<T>& w) {
-  const int at = r - bars.first;
-  const GapBars<T> bar{bars.beta[at], bars.rest[at], bars.R[at]};
-  return gap_term_adjoint(law, gap_term(law, phi, weight, m.theta.dt[0]), weight, m.theta.dt[0],
-                          bar, w.theta_bar ? w.theta_bar->dt : nullptr);
+// cotangents of the gaps of N rows from row r on
+template <int N, class T>
+struct GapRowBars {
+  T phi[N];
+};
+template <int N, class T, class P>
+FB_INLINE GapRowBars<N, T> gap_row_bars(const Model<T, P>& m, const GapLaw<Real<T>>& law,
+                                        const T* phi, T weight, const RowBars<T>& bars, int r,
+                                        Work<T>& w) {
+  GapBars<N, T> bar;
+  GapRowBars<N, T> out;
+  bar.R = T(0);
+  for (int i = 0; i < N; ++i) {
+    const int at = r - bars.first + i;
+    bar.beta[i] = bars.beta[at];
+    bar.rest[i] = bars.rest[at];
+    bar.R += bars.R[at];
+  }
+  gap_term_adjoint<N>(law, phi, weight, m.theta.dt[0], bar, out.phi,
+                      w.theta_bar ? w.theta_bar->dt : nullptr);
+  return out;
 }
 
 // (L.11)  rows on joints: their adjoint with z = 1 is a row of C, and with a unit rate in place of w

@@ -161,31 +161,38 @@ FB_INLINE T contact_weight(const Model<T, P>& m, const RowGroup& k) {
   const int a = m.s.pair_geom1[k.source], b = m.s.pair_geom2[k.source];
   return row_weight(m, m.s.geom_body[a], m.s.geom_body[b], false);
 }
-// the normal's beta, and whether it is that of a bounce, from the velocity before the step
+// the normal's beta and what it leaves, those of the gap alone, and whether it is that of a bounce,
+// from the velocity before the step
 template <class T>
 struct NormalTerm {
-  GapTerm<T> gap;
-  T beta;
-  Mask<T> bounces;
+  T beta, rest, gap;
+  Mask<T> bounces, soft;
 };
 template <class T, class P>
 FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>& o,
                                     const RowGroup& k, T phi, T before, T after) {
   const P h = m.theta.dt[0], e = m.derived.pair_restitution[k.source];
-  NormalTerm<T> x;
-  x.gap = gap_term(gap_law(o, false), phi, contact_weight(m, k), h);
+  const GapTerm<1, T> g = gap_term<1>(gap_law(o, false), &phi, contact_weight(m, k), h);
   // a given compliance softens the recovery by itself, and must carry any weight
-  const Mask<T> soft = T(m.derived.pair_compliance[k.source]) > T(0);
-  const T zero = T(0);
-  x.gap.held.by_u = select(soft, T(1), x.gap.held.by_u);
-  x.gap.held.by_delta = select(soft, zero, x.gap.held.by_delta);
-  x.gap.held.by_jam = select(soft, zero, x.gap.held.by_jam);
-  x.gap.beta = select(soft, phi / T(h), x.gap.beta);
-  x.gap.rest = select(soft, zero, x.gap.rest);
-  const Mask<T> hit = (before < T(-o.v_rest)) & (phi + after * h < zero) & (T(e) > zero);
-  x.bounces = hit & (before * e < x.gap.beta);
-  x.beta = select(x.bounces, before * e, x.gap.beta);
+  NormalTerm<T> x;
+  x.soft = T(m.derived.pair_compliance[k.source]) > T(0);
+  x.gap = select(x.soft, phi / T(h), g.beta[0]);
+  x.rest = select(x.soft, T(0), g.rest[0]);
+  const Mask<T> hit = (before < T(-o.v_rest)) & (phi + after * h < T(0)) & (T(e) > T(0));
+  x.bounces = hit & (before * e < x.gap);
+  x.beta = select(x.bounces, before * e, x.gap);
   return x;
+}
+// given the cotangents of the gap's beta and of what it leaves, that of phi; adds to the time step's
+template <class T, class P>
+FB_INLINE T normal_gap_bar(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                           T phi, const GapBars<1, T>& bar, Mask<T> soft, Work<T>& w) {
+  const T h = T(m.theta.dt[0]);
+  T phi_bar, h_bar = T(0);
+  gap_term_adjoint<1>(gap_law(o, false), &phi, contact_weight(m, k), m.theta.dt[0], bar, &phi_bar,
+                      &h_bar);
+  if (w.theta_bar) w.theta_bar->dt[0] += select(soft, -(bar.beta[0] * phi / (h * h)), h_bar);
+  return select(soft, bar.beta[0] / h, phi_bar);
 }
 
 // (T.3)  b_n = J v* + beta, beta of the gap term; a hit with restitution replaces the gap:
@@ -225,8 +232,8 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
   const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
   const NormalTerm<T> term = normal_term(m, o, k, x.phi, before, after);
   e.b[0] = term.beta;
-  e.rest[0] = term.gap.rest;
-  e.lead = term.gap.beta - term.beta;
+  e.rest[0] = term.rest;
+  e.lead = term.gap - term.beta;
   e.lo[0] = T(0);
   e.mu = T(m.derived.pair_mu[k.source]);
   e.cone = k.rows == 3;
@@ -266,9 +273,8 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
     after += dot(w.link[at[q]].v_free, point_force(p[q], d[0])) * sign[q];
   }
   const NormalTerm<T> term = normal_term(m, o, k, x.phi, before, after);
-  const GapBars<T> gap_bar{select(term.bounces, bars.lead, bars.beta), bars.rest, T(0)};
-  point_bar.phi += gap_term_adjoint(gap_law(o, false), term.gap, T(0), h, gap_bar,
-                                    w.theta_bar ? w.theta_bar->dt : nullptr);
+  const GapBars<1, T> gap_bar{{select(term.bounces, bars.lead, bars.beta)}, {bars.rest}, T(0)};
+  point_bar.phi += normal_gap_bar(m, o, k, x.phi, gap_bar, term.soft, w);
   const T hit_bar = select(term.bounces, bars.beta - bars.lead, T(0)), rate_bar = hit_bar * e;
   if (w.theta_bar) {
     w.derived_bar->pair_restitution[k.source] += hit_bar * before;

@@ -54,8 +54,8 @@ FB_FN void equality_data(const Model<T, P>& m, const Options<Real<T>>& o, const 
     e.F[1][i] = rotation ? Force<T>{-d, zero3<T>()} : Force<T>{-cross(p2, d), -d};
     e.lo[i] = -unbounded<T>();
     e.hi[i] = unbounded<T>();
-    gap_row_data(m, gap_law(o, true), v[i], weight, i, e);
   }
+  gap_row_data<3>(m, gap_law(o, true), v, weight, e);
 }
 
 // (L.10)  given bars of the rows' wrenches and of b, add to the poses of the links and to the anchors
@@ -69,10 +69,7 @@ FB_FN void equality_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   const T weight = row_weight(m, equality_body(s, eq, 0), equality_body(s, eq, 1), rotation);
   const auto gap_bars = [&](Vec3<T> phi) {
     const T v[3] = {phi.x, phi.y, phi.z};
-    T bar[3];
-    for (int i = 0; i < 3; ++i)
-      bar[i] = gap_row_bar(m, gap_law(o, true), v[i], weight, bars, k.row + i, w);
-    return Vec3<T>{bar[0], bar[1], bar[2]};
+    return lift3<T>(gap_row_bars<3>(m, gap_law(o, true), v, weight, bars, k.row, w).phi);
   };
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
   if (rotation) {
@@ -179,7 +176,7 @@ FB_FN void joint_equality_data(const Model<T, P>& m, const Options<Real<T>>& o, 
           T(c[1]));
   }
   e.lo[0] = -unbounded<T>();
-  gap_row_data(m, gap_law(o, true), phi, coupling_weight(m, k), 0, e);
+  gap_row_data<1>(m, gap_law(o, true), &phi, coupling_weight(m, k), e);
 }
 // (L.9)  phi = q1 - q1_0 - p(y), coefficients 1 and -p'(y), y = q2 - q2_0
 template <class T, class P>
@@ -202,7 +199,8 @@ FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
     if (i > 0) slope += power[i - 1] * (c[i] * Real<T>(i));
     if (i > 1) bend += power[i - 2] * (c[i] * Real<T>(i * (i - 1)));
   }
-  const T phi_bar = gap_row_bar(m, gap_law(o, true), phi, coupling_weight(m, k), bars, k.row, w);
+  const T phi_bar =
+      gap_row_bars<1>(m, gap_law(o, true), &phi, coupling_weight(m, k), bars, k.row, w).phi[0];
   q_tan[k.start[0]] += phi_bar;
   // the coefficient -p'(y) meets the rates of the second joint
   const T coef_bar = pair ? lam * bars.w_rate[d2] - z * x.v1[d2] : T(0);

@@ -61,7 +61,8 @@ FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, i
   const RowGeometry<T>& x = w.geometry[index];
   const int j = k.source, da = k.start[0] - 2;
   const T lam = bars.lam[k.row - bars.first], z = bars.z[k.row - bars.first];
-  const T phi_bar = gap_row_bar(m, gap_law(o, false), x.phi, limit_weight(m, k), bars, k.row, w);
+  const T phi_bar =
+      gap_row_bars<1>(m, gap_law(o, false), &x.phi, limit_weight(m, k), bars, k.row, w).phi[0];
   const Vec3<T> e = log_quat(normalised(at.q + m.s.jnt_qadr[j]));
   const T angle = norm(e);
   // n_bar = z v+ - lam w; e_bar = (1 - n n') n_bar / |e| - n phi_bar
@@ -101,7 +102,7 @@ struct LimitRows {
     const RowGroup& k = w.group[index];
     const RowGeometry<T>& x = w.geometry[index];
     joint_row_data(m, o, k, e);
-    gap_row_data(m, gap_law(o, false), x.phi, limit_weight(m, k), 0, e);
+    gap_row_data<1>(m, gap_law(o, false), &x.phi, limit_weight(m, k), e);
     e.coef[0] = T(-k.side);
     if (k.kind == kLimitRows) return;
     e.ncoef = 3;
@@ -123,7 +124,8 @@ struct LimitRows {
         continue;
       }
       const T phi_bar = select(
-          g.active, gap_row_bar(m, gap_law(o, false), g.phi, limit_weight(m, k), bars, k.row, w),
+          g.active,
+          gap_row_bars<1>(m, gap_law(o, false), &g.phi, limit_weight(m, k), bars, k.row, w).phi[0],
           T(0));
       q_tan[k.start[0]] += phi_bar * Real<T>(-k.side);
       if (w.theta_bar)

@@ -9,8 +9,8 @@ namespace fb::FB_ISA {
 
 // compliance of the displacement over the inverse weight
 inline constexpr double kRecoverySoftness = 0.01;
-// loads above this over the inverse weight are helped by the displacement [m/s^2]
-inline constexpr double kDeadAcceleration = 5000;
+// impulses above this, times v_recover and over the inverse weight, are helped by the displacement
+inline constexpr double kDeadLoad = 20;
 // steps of Newton's method; a few are needed
 inline constexpr int kRecoverySteps = 100;
 
@@ -21,7 +21,8 @@ struct RecoveryRows {
   const T* R0;    // default compliance; zero for rows that take no part
   const T* rest;  // rate at which the gap is still to be closed
   const T* lead;  // by how much the row opens beyond its gap term
-  T h;
+  const int*
+      together;  // at the first of the rows that have one error: their number; 0 at the others
   // the share that R0 is of the inverse weight, of contacts and limits and of equalities
   Real<T> share, equality_share;
 };
@@ -32,35 +33,24 @@ struct RecoverySolution {
   T* target;                  // c of the proof
   Mask<T>* on;                // rows that push
   Mask<T> moved, unfinished;  // lanes with something to take back; cap reached
-  // slopes of the target
-  T *by_rest, *by_lam, *by_h;
   // scratch of one island: rows, 1 / sqrt(R1), velocities, their change, the next push, factors
   int* order;
   T *scale, *x, *dx, *next, *G, *rhs;
   T* z;  // of the adjoint
 };
 
-// (X.1)  zero up to y0, then |y| - y0 less a half with a smooth start; odd.  Its slopes
+// (X.1)  the part g(y) = dead(y) / y of a load y >= 0 that is helped: none up to y0, then
+// y - y0 less a half with a smooth start; and its slope
 template <class T>
-struct DeadZone {
-  T value, by_y, by_y0;
-};
-template <class T>
-FB_INLINE DeadZone<T> dead_zone(T y, T y0) {
+FB_INLINE T helped_part(T y, T y0, T& slope) {
   using R = Real<T>;
-  const T sign = select(y < T(0), T(-1), T(1)), size = y * sign;
-  const T a = select(size > y0, (size - y0) / y0, T(0));
+  const Mask<T> over = y > y0;
+  const T size = select(over, y, T(1)), a = select(over, (y - y0) / y0, T(0));
   const Mask<T> start = a < T(1);
-  const T f = select(start, a * a * a * (T(1) - a * R(0.5)), a - T(R(0.5)));
-  const T slope = select(start, a * a * (T(3) - a * R(2)), T(1));
-  return {sign * y0 * f, slope, sign * (f - slope * (size / y0))};
-}
-// (X.2)  at most `top`, and its slope
-template <class T>
-FB_INLINE T saturate(T t, Real<T> top, T& slope) {
-  const T x = t * (Real<T>(1) / top), inv = T(1) / sqrt(mul_add(x, x, T(1)));
-  slope = inv * inv * inv;
-  return t * inv;
+  const T dead = y0 * select(start, a * a * a * (T(1) - a * R(0.5)), a - T(R(0.5)));
+  const T g = select(over, dead / size, T(0));
+  slope = select(over, (select(start, a * a * (T(3) - a * R(2)), T(1)) - g) / size, T(0));
+  return g;
 }
 
 // an equality pushes both ways
@@ -69,26 +59,65 @@ FB_INLINE Mask<T> pushes_both_ways(const RowProblem<T>& p, int r) {
   return p.lo[r] < T(0);
 }
 
-// (X.3)  c = w+ + sat(rest - dead(R0 lam)), w+ = A lam + b where the solve left the row open; slopes
-// are those of the second term.  open(r): lanes in which it is
+// (X.2)  what is asked of N rows with one error, t / sqrt(1 + |t|^2 / v_recover^2) with
+// t = rest - y g(|y|), y = R0 lam
+template <int N, class T>
+struct Asked {
+  T t[N], y[N];
+  T g, by_load, load;  // g with its slope, |y|
+  T limit;             // 1 / sqrt(1 + |t|^2 / v_recover^2)
+};
+template <int N, class T>
+FB_INLINE T length(const T* x) {
+  if constexpr (N == 1) return abs(x[0]);
+  T sum = x[0] * x[0];
+  for (int i = 1; i < N; ++i) sum = mul_add(x[i], x[i], sum);
+  return sqrt(sum);
+}
+template <int N, class T>
+FB_INLINE Asked<N, T> asked_of(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam,
+                               int r) {
+  Asked<N, T> x;
+  const Real<T> top = p.options.v_recover;
+  for (int i = 0; i < N; ++i) x.y[i] = a.R0[r + i] * lam[r + i];
+  x.load = length<N>(x.y);
+  const T share = select(pushes_both_ways(p, r), T(a.equality_share), T(a.share));
+  x.g = helped_part(x.load, share * (top * Real<T>(kDeadLoad)), x.by_load);
+  T square = T(0);
+  for (int i = 0; i < N; ++i) {
+    x.t[i] = a.rest[r + i] - x.y[i] * x.g;
+    square = mul_add(x.t[i], x.t[i], square);
+  }
+  x.limit = T(1) / sqrt(mul_add(square, T(Real<T>(1) / (top * top)), T(1)));
+  return x;
+}
+template <int N, class T>
+FB_INLINE void set_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam, int r,
+                           Mask<T> part, RecoverySolution<T>& s) {
+  const Asked<N, T> x = asked_of<N>(p, a, lam, r);
+  for (int i = 0; i < N; ++i) {
+    s.target[r + i] = x.t[i] * x.limit;
+    s.moved = s.moved | (part & !(x.t[i] == T(0)));
+  }
+}
+
+// (X.3)  c = w+ + lead + what is asked, w+ = A lam + b where the solve left the row open.  open(r):
+// lanes in which it did
 template <class T, class Open>
 FB_FN void recovery_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam,
                             Mask<T> live, Open&& open, RecoverySolution<T>& s) {
   s.moved = Mask<T>(false);
   for (int r = 0; r < p.nrow; ++r) {
-    s.push[r] = s.target[r] = T(0);
+    s.push[r] = T(0);
     s.on[r] = Mask<T>(false);
+    if (a.together[r] == 0) continue;
     const Mask<T> part = live & (a.R0[r] > T(0));
+    for (int i = 0; i < a.together[r]; ++i) s.target[r + i] = T(0);
     if (!any(part)) continue;
-    const T share = select(pushes_both_ways(p, r), T(a.equality_share), T(a.share));
-    const DeadZone<T> load = dead_zone(a.R0[r] * lam[r], share * a.h * Real<T>(kDeadAcceleration));
-    const T asked = a.rest[r] - load.value;
-    T slope;
-    s.target[r] = saturate(asked, p.options.v_recover, slope);
-    s.by_rest[r] = slope;
-    s.by_lam[r] = -(slope * load.by_y * a.R0[r]);
-    s.by_h[r] = -(slope * load.by_y0 * share * Real<T>(kDeadAcceleration));
-    s.moved = s.moved | (part & !(asked == T(0)));
+    if (a.together[r] == 3)
+      set_targets<3>(p, a, lam, r, part, s);
+    else
+      set_targets<1>(p, a, lam, r, part, s);
   }
   if (!any(s.moved)) return;
   for_islands(p, [&](const Island& is) {
@@ -100,6 +129,33 @@ FB_FN void recovery_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, co
       s.target[r] += select(open(r), w, T(0)) + a.lead[r];
     }
   });
+}
+template <int N, class T>
+FB_INLINE void asked_adjoint(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam, int r,
+                             const T* c_bar, T* rest_bar, T* lam_bar) {
+  const Asked<N, T> x = asked_of<N>(p, a, lam, r);
+  const Real<T> top = p.options.v_recover;
+  T along = T(0), loaded = T(0);
+  for (int i = 0; i < N; ++i) along = mul_add(x.t[i], c_bar[r + i], along);
+  along = along * x.limit * x.limit * (Real<T>(1) / (top * top));
+  for (int i = 0; i < N; ++i) {
+    rest_bar[r + i] = (c_bar[r + i] - x.t[i] * along) * x.limit;
+    loaded = mul_add(x.y[i], rest_bar[r + i], loaded);
+  }
+  loaded = loaded * x.by_load / select(x.load > T(0), x.load, T(1));
+  for (int i = 0; i < N; ++i)
+    lam_bar[r + i] = -(mul_add(rest_bar[r + i], x.g, x.y[i] * loaded) * a.R0[r + i]);
+}
+// given the targets' cotangents, set those of `rest` and of lam, as far as they are asked by load
+template <class T>
+FB_FN void recovery_targets_adjoint(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam,
+                                    const T* c_bar, T* rest_bar, T* lam_bar) {
+  for (int r = 0; r < p.nrow; ++r) {
+    if (a.together[r] == 3)
+      asked_adjoint<3>(p, a, lam, r, c_bar, rest_bar, lam_bar);
+    else if (a.together[r] == 1)
+      asked_adjoint<1>(p, a, lam, r, c_bar, rest_bar, lam_bar);
+  }
 }
 
 // rows of an island that take part in some lane
@@ -265,8 +321,7 @@ FB_FN void recover_rows_adjoint(const RowProblem<T>& p, const RecoveryRows<T>& a
 // all arrays of a solution: for up to `rows` rows, of which `part` take part
 template <class T, class Carver>
 FB_FN void carve_recovery(Carver& c, size_t rows, size_t part, RecoverySolution<T>& s) {
-  for (T** x : {&s.push, &s.target, &s.by_rest, &s.by_lam, &s.by_h, &s.z})
-    *x = c.template take<T>(rows);
+  for (T** x : {&s.push, &s.target, &s.z}) *x = c.template take<T>(rows);
   s.on = c.template take<Mask<T>>(rows);
   for (T** x : {&s.scale, &s.x, &s.dx, &s.next, &s.rhs}) *x = c.template take<T>(part);
   s.order = c.template take<int>(part);
