@@ -130,32 +130,45 @@ def _rows_at_rest(rng: np.random.Generator) -> Vector:
     return x
 
 
-def _gap(rng: np.random.Generator) -> Vector:
-    """Draw (phi, h): open gaps and errors of every size."""
-    phi = 10.0 ** rng.uniform(-8, -1) * rng.choice([-1, 1])
-    return np.r_[phi, rng.uniform(0.001, 0.01)]
+def _gaps(count: int) -> Sampler:
+    """Return a sampler of (phi, h): open gaps and errors of every size."""
+
+    def draw(rng: np.random.Generator) -> Vector:
+        phi = 10.0 ** rng.uniform(-8, -1) * rng.normal(size=count)
+        return np.r_[phi, rng.uniform(0.001, 0.01)]
+
+    return draw
 
 
-def _gap_at_edge(rng: np.random.Generator) -> Vector:
-    h = rng.uniform(0.001, 0.01)
-    return np.r_[rng.choice([0.0, -h * 2e-4, h * 0.5, -h * 0.5, -1e3, 1e3]), h]
+def _gaps_at_edge(count: int) -> Sampler:
+    """Return a sampler of no gap, of gaps at both ends of what velocity closes, and of large ones."""
+
+    def draw(rng: np.random.Generator) -> Vector:
+        h = rng.uniform(0.001, 0.01)
+        phi = np.zeros(count)
+        phi[-1] = rng.choice([0.0, -h * 2e-4, h * 0.5, -h * 0.5, -1e3, 1e3])
+        return np.r_[phi, h]
+
+    return draw
+
+
+def _gap_row(label: str, count: int) -> OpRow:
+    """Return the row of a gap term of some rows with one error."""
+    reference = references.gap_term(label != "gap_term")
+    return OpRow(label, label, pure, _gaps(count), _gaps_at_edge(count), reference, stencil=1e-10)
 
 
 def _recovery(rng: np.random.Generator) -> Vector:
-    """Draw (B, b, lam, rest, lead, h): loads on both sides of the dead zone, errors of any size."""
-    lam = rng.normal(size=6) * 100
-    lam[:4] = np.abs(lam[:4])
-    rest = rng.normal(size=6)
-    rest[:4] = -np.abs(rest[:4])
-    b = rng.normal(size=6) * 100
-    return np.r_[
-        rng.normal(size=36), b, lam, rest, rng.uniform(0, 0.1, 6), rng.uniform(0.005, 0.02)
-    ]
+    """Draw (B, b, lam, rest, lead): loads on both sides of what is helped, errors of any size."""
+    lam = rng.normal(size=8) * np.where(np.arange(8) < 4, 20, 200)
+    rest = rng.normal(size=8)
+    lam[:4], rest[:4] = np.abs(lam[:4]), -np.abs(rest[:4])
+    return np.r_[rng.normal(size=64), rng.normal(size=8) * 50, lam, rest, rng.uniform(0, 0.1, 8)]
 
 
 def _recovery_of_nothing(rng: np.random.Generator) -> Vector:
     x = _recovery(rng)
-    x[36:60] = 0.0
+    x[64:] = 0.0
     return x
 
 
@@ -212,11 +225,13 @@ def _precision(label: str, name: str) -> dict[str, float]:
     """Return how sharp a model's op is.
 
     Rows of stiff equalities, of condition 1e6, meet in cancelling sums; so do those of several
-    touches of one body.
+    touches of one body. Equalities far from closed give way by their compliance, which is ten times
+    that of double precision.
     """
     if name != "step" or not label.startswith(("loop", "limits", "laikago", "pile", "mesh")):
         return {}
-    return {"float_tolerance": 2e-4, "pairing": 1e-11}
+    open_loops = label.startswith(("loop", "limits"))
+    return {"float_tolerance": 2e-2 if open_loops else 2e-4, "pairing": 1e-11}
 
 
 def _model_row(label: str, name: str, case: Case, extra: str) -> OpRow:
@@ -417,15 +432,9 @@ ROWS: list[OpRow] = [
     OpRow("axis_frame", "axis_frame", pure, _axis_of_any_length, _axis, references.frame),
     OpRow("rotation_of", "rotation_of", pure, _quat, _quat_at_edge, references.matrix),
     OpRow("tangents", "tangents", pure, _unit, _axis, references.tangents),
-    OpRow("gap_term", "gap_term", pure, _gap, _gap_at_edge, references.gap_term(False)),
-    OpRow(
-        "gap_term/equality",
-        "gap_term_equality",
-        pure,
-        _gap,
-        _gap_at_edge,
-        references.gap_term(True),
-    ),
+    _gap_row("gap_term", 1),
+    _gap_row("gap_term_coupling", 1),
+    _gap_row("gap_term_connect", 3),
     OpRow(
         "recover_rows",
         "recover_rows",

@@ -333,6 +333,10 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     return params
 
 
+# least inverse weight of what can move, times the mass that it carries; links of robots have 0.2 to 1
+LEAST_WEIGHT = 0.2
+
+
 def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     """Return float64[nbody, 2]: mean of J M^-1 J' over the axes at the reference pose.
 
@@ -340,9 +344,9 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     second that of its rotation; both are zero for what cannot move. MuJoCo's own figures are those
     of each body by itself, so they would change when one body is cut into two welded ones.
 
-    What can move has weights above zero: the first is at least one over the mass of the link and
-    all that it carries, so that a wheel with its centre on its axis has one; the second, where the
-    link cannot turn, is one over the sum of their mean moments of inertia.
+    What can move has weights above zero: the first is at least LEAST_WEIGHT over the mass of the
+    link and all that it carries, so that a wheel with its centre on its axis has one; the second,
+    where the link cannot turn, is one over the sum of their mean moments of inertia.
     """
     import mujoco
 
@@ -368,7 +372,7 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
         # the square of a millimetre stands in for the inertia of points
         inertia = max(_carried_inertia(m, bodies), mass * 1e-6)
         if mass > 0:
-            place, turn = max(place, 1 / mass), turn if turn > 0 else 1 / inertia
+            place, turn = max(place, LEAST_WEIGHT / mass), turn if turn > 0 else 1 / inertia
         weights[bodies] = place, turn
     return weights
 
