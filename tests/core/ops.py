@@ -141,7 +141,7 @@ def _gaps(count: int) -> Sampler:
 
 
 def _gaps_at_edge(count: int) -> Sampler:
-    """Return a sampler of no gap, of gaps at both ends of what velocity closes, and of large ones."""
+    """Return a sampler of no gap, of errors that velocity just closes, and of large ones."""
 
     def draw(rng: np.random.Generator) -> Vector:
         h = rng.uniform(0.001, 0.01)

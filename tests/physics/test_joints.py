@@ -164,7 +164,7 @@ def test_joint_equality_keeps_its_ratio() -> None:
     error = np.abs(roll.q[:, 0] - 0.1 + 2 * roll.q[:, 1]).max()
     print(f"ratio off by {error:.1e} rad")
     assert np.abs(roll.q[:, 1]).max() > 0.5
-    assert error <= DT * REGULARISATION * G * DT / 0.1 * 2
+    assert error <= DT * 10 * REGULARISATION * G * DT / 0.1 * 2
     # the pair moves as one pendulum: (4 I1 + I2) a = -2 tau1 + tau2
     inertia = [1.0 * (0.04 + 0.4 * 0.05**2), 2.0 * (0.01 + 0.4 * 0.05**2)]
     torque = [G * 1.0 * 0.2 * np.cos(0.1), G * 2.0 * 0.1]
@@ -215,8 +215,8 @@ def test_condim_one_has_no_friction() -> None:
 def test_mocap_body_carries_a_welded_one() -> None:
     """Move a mocap body through body_pos and body_quat: what is welded to it follows.
 
-    A target that moves slower than half of v_recover is followed by velocity, with a lag of a little
-    more than one step: the weld gives way as its speed is used up.
+    A target that moves slower than v_recover is followed by velocity, with a lag of at most one
+    step, h times its speed.
     """
     model = scene(
         '<body name="hand" mocap="true" pos="0 0 1"/>'
@@ -232,8 +232,8 @@ def test_mocap_body_carries_a_welded_one() -> None:
         place[1] = [0.2 * DT * k, 0.0, 1.0]
         turn[1] = [np.cos(angle / 2), 0.0, 0.0, np.sin(angle / 2)]
         q, v = sim.step(q, v, params={"body_pos": place, "body_quat": turn})
-    assert np.abs(q[:3] - place[1]).max() <= DT * 0.2 * 1.25
-    assert np.abs(rotation(q[3:]) - rotation(turn[1])).max() <= DT * 0.3 * 1.6
+    assert np.abs(q[:3] - place[1]).max() <= DT * 0.2 * 1.01
+    assert np.abs(rotation(q[3:]) - rotation(turn[1])).max() <= DT * 0.3 * 1.01
     assert v[0] == pytest.approx(0.2, rel=1e-3)
 
 

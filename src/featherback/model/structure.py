@@ -333,8 +333,8 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     return params
 
 
-# least inverse weight of what can move, times the mass that it carries; links of robots have 0.2 to 1
-LEAST_WEIGHT = 0.2
+# least inverse weight of what can move, times the mass it carries; links of robots have 0.2 to 1
+LEAST_WEIGHT = 0.15
 
 
 def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
