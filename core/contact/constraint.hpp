@@ -36,6 +36,7 @@ struct HeldPart {
 template <class T>
 FB_INLINE HeldPart<T> held_part(T u, T delta, T jam) {
   const Mask<T> over = u > delta;
+  if (!any(over)) return {T(1), T(0), T(0), T(0)};
   const T size = select(over, u, T(1)), x = select(over, (u - delta) / delta, T(0));
   const T inv = T(1) / mul_add(x * x, x, T(1)), s = mul_add(u - jam, inv, jam);
   const T steep = (x * inv) * (x * inv) * Real<T>(3) * ((u - jam) / delta), f = s / size;

@@ -59,6 +59,12 @@ FB_INLINE Mask<T> pushes_both_ways(const RowProblem<T>& p, int r) {
   return p.lo[r] < T(0);
 }
 
+// the load y0 of a row from which on it is helped
+template <class T>
+FB_INLINE T least_load(const RowProblem<T>& p, const RecoveryRows<T>& a, int r) {
+  const T share = select(pushes_both_ways(p, r), T(a.equality_share), T(a.share));
+  return share * (p.options.v_recover * Real<T>(kDeadLoad));
+}
 // (X.2)  what is asked of N rows with one error, t / sqrt(1 + |t|^2 / v_recover^2) with
 // t = rest - y g(|y|), y = R0 lam
 template <int N, class T>
@@ -81,8 +87,7 @@ FB_INLINE Asked<N, T> asked_of(const RowProblem<T>& p, const RecoveryRows<T>& a,
   const Real<T> top = p.options.v_recover;
   for (int i = 0; i < N; ++i) x.y[i] = a.R0[r + i] * lam[r + i];
   x.load = length<N>(x.y);
-  const T share = select(pushes_both_ways(p, r), T(a.equality_share), T(a.share));
-  x.g = helped_part(x.load, share * (top * Real<T>(kDeadLoad)), x.by_load);
+  x.g = helped_part(x.load, least_load(p, a, r), x.by_load);
   T square = T(0);
   for (int i = 0; i < N; ++i) {
     x.t[i] = a.rest[r + i] - x.y[i] * x.g;
@@ -91,14 +96,29 @@ FB_INLINE Asked<N, T> asked_of(const RowProblem<T>& p, const RecoveryRows<T>& a,
   x.limit = T(1) / sqrt(mul_add(square, T(Real<T>(1) / (top * top)), T(1)));
   return x;
 }
+// lanes in which something is asked: an error is left, or a load is beyond what the velocity carries
+template <int N, class T>
+FB_INLINE Mask<T> something_asked(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam,
+                                  int r) {
+  Mask<T> left(false);
+  T square = T(0);
+  for (int i = 0; i < N; ++i) {
+    const T y = a.R0[r + i] * lam[r + i];
+    square = mul_add(y, y, square);
+    left = left | !(a.rest[r + i] == T(0));
+  }
+  const T y0 = least_load(p, a, r);
+  return left | (square > y0 * y0);
+}
 template <int N, class T>
 FB_INLINE void set_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam, int r,
                            Mask<T> part, RecoverySolution<T>& s) {
+  const Mask<T> asked = part & something_asked<N>(p, a, lam, r);
+  for (int i = 0; i < N; ++i) s.target[r + i] = T(0);
+  if (!any(asked)) return;
+  s.moved = s.moved | asked;
   const Asked<N, T> x = asked_of<N>(p, a, lam, r);
-  for (int i = 0; i < N; ++i) {
-    s.target[r + i] = x.t[i] * x.limit;
-    s.moved = s.moved | (part & !(x.t[i] == T(0)));
-  }
+  for (int i = 0; i < N; ++i) s.target[r + i] = select(asked, x.t[i] * x.limit, T(0));
 }
 
 // (X.3)  c = w+ + lead + what is asked, w+ = A lam + b where the solve left the row open.  open(r):
@@ -112,8 +132,6 @@ FB_FN void recovery_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, co
     s.on[r] = Mask<T>(false);
     if (a.together[r] == 0) continue;
     const Mask<T> part = live & (a.R0[r] > T(0));
-    for (int i = 0; i < a.together[r]; ++i) s.target[r + i] = T(0);
-    if (!any(part)) continue;
     if (a.together[r] == 3)
       set_targets<3>(p, a, lam, r, part, s);
     else
