@@ -55,7 +55,6 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
   // p, where the velocity leaves something to positions
-  FB_STAGE(recovery);
   recover(m, o, alive, w);
 }
 // (x, u) -> x+
