@@ -1,8 +1,9 @@
 // One step on one page, and its adjoint on the next.  Proof: docs/derivations/step.md.
 #pragma once
+#include "core/contact/solve.hpp"
 #include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
-#include "core/contact/solve.hpp"
+#include "core/step_recovery.hpp"
 #include "core/step_unrolled.hpp"
 
 namespace fb::FB_ISA {
@@ -28,7 +29,7 @@ FB_FN void free_motion(const Model<T, P>& m, const T* x, const T* u, Work<T>& w)
   }
 }
 
-// (x, u) -> v+; rows are built only in the lanes of `alive`
+// (x, u) -> v+, and p in w; rows are built only in the lanes of `alive`
 template <class T, class P>
 FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
                          Mask<T> alive, T* v_next, Work<T>& w) {
@@ -50,6 +51,7 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   if (any(w.few)) assemble_rows(m.s, w);
   w.solution.unconverged = w.solution.unrolled = Mask<T>(false);
   w.solution.residual = w.solution.sweeps = T(0);
+  w.recovery.moved = Mask<T>(false);
   if (w.problem.nrow == 0) return;
   // lam of (A, b)
   solve_step(m.s, w);
@@ -57,6 +59,8 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   FB_STAGE(impulses);
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
+  // p, where the velocity leaves something to positions
+  recover(m, o, alive, w);
 }
 // (x, u) -> x+
 template <class T, class P>
@@ -65,7 +69,7 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, con
   T* v_next = velocity_of(m.s, x_next);
   step_velocity(m, o, x, u, alive, v_next, w);
   FB_STAGE(integration);
-  integrate(m.s, x, v_next, m.theta.dt[0], x_next);
+  integrate(m.s, x, moved_velocity(m.s, v_next, w), m.theta.dt[0], x_next);
   if (m.s.na > 0)
     advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
 }
@@ -90,13 +94,15 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   T* v_bar = velocity_of(s, bar.x);
   for (int d = 0; d < s.nv; ++d) {
     v1_bar[d] = velocity_of(s, bar.x1)[d];
-    q_tan[d] = T(0);
+    q_tan[d] = w.p_bar[d] = w.hD_bar_extra[d] = T(0);
   }
   FB_STAGE(adjoint_solve);
-  // q+ = q (+) h v+, v+ = v* + Mh^-1 J' lam
-  T h_bar = integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.x1, bar.x, v1_bar);
+  // q+ = q (+) h (v+ + p), v+ = v* + Mh^-1 J' lam
+  T h_bar =
+      integrate_adjoint(s, x.q, moved_velocity(s, x.v1, w), m.theta.dt[0], bar.x1, bar.x, w.p_bar);
+  for (int d = 0; d < s.nv; ++d) v1_bar[d] += w.p_bar[d];
+  if (any(w.recovery.moved)) recover_adjoint(m, o, x, w, q_tan);
   velocity_adjoint(m, v1_bar, w);
-  for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] = T(0);
   // <E, dA> where A_bar is not -z lam'
   if (any(w.solution.unrolled)) delassus_adjoint(m, o, x, w, q_tan);
   FB_STAGE(adjoint_fields);
@@ -104,7 +110,9 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   motion_adjoint(m, x, h, w);
   FB_STAGE(adjoint_contacts);
   const RowProblemBar<T>& row = w.row_bar;
-  const RowBars<T> bars{0, w.solution.lam, row.z, w.R_bar, row.mu, row.lo, row.hi, w.w_rate};
+  RowBars<T> bars{0,          w.solution.lam, row.z,  w.neg_z, w.R_bar, w.zero_row,
+                  w.zero_row, row.mu,         row.lo, row.hi,  w.w_rate};
+  if (any(w.recovery.moved)) add_open_rows(w, bars);
   rows_adjoint(m, o, x, bars, w, q_tan);
   FB_STAGE(adjoint_sweep);
   tree_adjoint<T, P>(m, {x.v, w.a_eff, w.w_rate, x.v1}, w, q_tan, v_bar);
@@ -136,8 +144,11 @@ FB_FN void velocity_adjoint(const Model<T, P>& m, const T* v1_bar, Work<T>& w) {
   reduce_force(m.s, w, v1_bar, w.w_rate, w.wrench);
   if (w.problem.nrow == 0) return expand_solution(m.s, w, w.w_rate, w.twist);
   FB_STAGE(adjoint_rows);
-  // lam_bar = J Mh^-1 v1_bar, then z
+  // lam_bar = J Mh^-1 v1_bar, with what recovery adds; then z
+  if (any(w.recovery.moved)) add_half_solved(m.s, w, w.open_z, w.w_rate);
   rows_times(m.s, w, w.w_rate, w.lam_bar);
+  if (any(w.recovery.moved))
+    for (int r = 0; r < w.problem.nrow; ++r) w.lam_bar[r] += w.lam_extra[r];
   RowProblemBar<T> bar = w.row_bar;
   if (!w.theta_bar) bar.lo = bar.hi = nullptr;
   solve_step_adjoint(m.s, w, bar);
@@ -146,6 +157,7 @@ FB_FN void velocity_adjoint(const Model<T, P>& m, const T* v1_bar, Work<T>& w) {
   for (int r = 0; r < w.problem.nrow; ++r) {
     w.R_bar[r] = -(bar.z[r] * w.solution.lam[r]);
     w.neg_z[r] = -bar.z[r];
+    w.zero_row[r] = T(0);
   }
   add_half_solved(m.s, w, w.neg_z, w.w_rate);
   expand_solution(m.s, w, w.w_rate, w.twist);

@@ -26,28 +26,12 @@ FB_FN void delassus_row_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   one = T(0);
   apply_impulses(s, w, row.weights, y, w.twist);
   for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] -= y[d] * Y[d];
-  // -y' dM Y, link by link: -V(y) . dI V(Y), with V_bar = -I V of the other
-  clear_bar(w.bar[0]);
-  w.bar[0].y = zero_motion<T>();
-  for (int l = 1; l < s.nlink; ++l) {
-    const LinkWork<T>& link = w.link[l];
-    LinkBar<T>& b = w.bar[l];
-    b.w = w.twist[l];
-    b.y = zero_motion<T>();
-    b.w_bar = -(link.I * w.twist2[l]);
-    b.a_bar = -(link.I * b.w);
-    b.y_bar = b.v_bar = zero_force<T>();
-    b.pose = -(cross(b.w, b.w_bar) + cross(w.twist2[l], b.a_bar));
-    if (!w.derived_bar) continue;
-    InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};
-    add_pairing(I_bar, -b.w, w.twist2[l]);
-    link_inertia_adjoint(m, l, I_bar, w);
-  }
+  still_bars(m, w);
   // 2 dJ_r y: a row with the impulse 2 that meets the rates y
   const T zero[3] = {T(0), T(0), T(0)};
   T lam[3] = {T(0), T(0), T(0)};
   lam[row.i] = T(2);
-  const RowBars<T> bars{k.row, lam, zero, zero, zero, zero, zero, y};
+  const RowBars<T> bars = row_bars<T>(k.row, lam, zero, zero, y);
   with_row_group<T>(k.kind, [&](auto rows) {
     rows.adjoint(m, o, GroupSpan{row.index, row.index + 1}, x, bars, w, q_tan);
   });

@@ -25,16 +25,12 @@ FB_FN T actuator_ties(const Model<T, P>& m, const StepPoint<T>& x) {
   return count;
 }
 
-// of the step that was just run in w; contacts that recover at exactly the largest speed count too
+// of the step that was just run in w
 template <class T, class P>
-FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>&, const StepPoint<T>& x,
                   Work<T>& w) {
   T count = actuator_ties(m, x);
   if (w.problem.nrow > 0) count += RowSolver<T>::ties(w.problem, w.solution);
-  const T deepest = -(T(m.theta.dt[0]) * o.v_recover);
-  for (int i = 0; i < w.ngroup; ++i)
-    if (w.group[i].kind == kContactRows)
-      count += one_where<T>(w.geometry[i].active & (w.geometry[i].phi == deepest));
   return count;
 }
 

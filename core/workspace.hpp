@@ -7,7 +7,7 @@
 #include "core/number/dual.hpp"
 #include "core/solver/interior.hpp"
 #include "core/solver/solver.hpp"
-#include "core/solver/world_adjoint.hpp"
+#include "core/solver/world_recovery.hpp"
 
 namespace fb::FB_ISA {
 
@@ -54,6 +54,7 @@ template <class S>
 struct WorldWork {
   WorldRows<S> rows;
   WorldScratch<S> scratch;
+  WorldRecovery<S> recovery;
   int *number,
       *row;  // of each dof in `rows`, -1 for none; of each of its rows in the lanes' problem
   WorldIslands islands;
@@ -94,6 +95,11 @@ struct Work {
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
   T *A, *b, *lo, *hi, *mu;
   T* R;  // compliance over h^2, in the diagonal of A
+  // recovery by positions: what is asked of it row by row, its answer, and the displacement's rate
+  T *rest, *R0, *lead;
+  int* together;  // at the first of the rows that have one error: their number; 0 at the others
+  RecoverySolution<T> recovery;
+  T *p, *v_moved;  // v_moved = v+ + p
   int *tree_island, *island_row, *cone;
   int* sorted;  // groups in the order of their rows
   RowProblem<T> problem;
@@ -107,6 +113,10 @@ struct Work {
   T *lam_bar, *R_bar;
   T* neg_z;                  // -z, for J' z
   RowProblemBar<T> row_bar;  // cotangents of the problem
+  T *zero_row, *rest_bar;    // zeros; cotangents of `rest`
+  // what recovery adds to z, to the cotangents of bounces and to those of impulses
+  T *open_z, *lead_bar, *lam_extra;
+  T *p_bar, *p_rate;
   // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
   T *unit_row, *row_weights, *unit_rate, *weighted_rate;
 };
@@ -141,6 +151,11 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   WorldScratch<S>& t = w.scratch;
   for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own}) *x = c.take<S>(m);
   for (S** x : {&t.y, &t.y2, &t.H.diagonal, &t.H.inv_pivot}) *x = c.take<S>(n);
+  RecoverySolution<S>& f = w.recovery.found;
+  for (S** x : {&w.recovery.R1, &f.push, &f.target, &f.z, &f.scale, &f.x, &f.dx, &f.next, &f.rhs})
+    *x = c.take<S>(m);
+  f.on = c.take<bool>(m);
+  f.order = c.take<int>(m);
   t.law = c.take<BlockLaw<S>>(g);
   t.H.first = c.take<int>(n);
   t.H.start = c.take<int>(n + 1);
@@ -161,14 +176,18 @@ template <class T>
 FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   const size_t rows = w.max_row > 0 ? w.max_row : 1;
   RowProblemBar<T>& bar = w.row_bar;
-  for (T** x : {&w.b, &w.lo, &w.hi, &w.mu, &w.R, &w.lam_bar, &w.R_bar, &w.neg_z, &bar.z, &bar.mu,
-                &bar.lo, &bar.hi, &w.unit_row, &w.row_weights})
+  for (T** x : {&w.b,        &w.lo,          &w.hi,       &w.mu,       &w.R,    &w.lam_bar,
+                &w.R_bar,    &w.neg_z,       &bar.z,      &bar.mu,     &bar.lo, &bar.hi,
+                &w.unit_row, &w.row_weights, &w.rest,     &w.R0,       &w.lead, &w.zero_row,
+                &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra})
     *x = c.take<T>(rows);
-  for (int** x : {&w.cone, &w.sorted}) *x = c.take<int>(rows);
+  for (int** x : {&w.cone, &w.sorted, &w.together}) *x = c.take<int>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);
   w.island_row = c.take<int>(s.ntree + 2);
   w.g = c.take<T>(2 * rows * w.max_tree);
   const size_t capacity(kDenseCapacity), dense = s.dense_only || rows < capacity ? rows : capacity;
+  const size_t part = recovery_capacity(s) + 1;
+  carve_recovery(c, rows, part < dense ? part : dense, w.recovery);
   w.A = c.take<T>(dense * dense);
   bar.A = c.take<T>(dense * dense);
   RowSolver<T>::carve(c, rows, dense, s.max_sweeps, w.solution);
@@ -202,7 +221,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.bar = c.take<LinkBar<T>>(s.nlink);
   for (T** x : {&w.w_rate, &w.a_eff, &w.hD_bar_extra, &w.unit_rate, &w.weighted_rate})
     *x = c.take<T>(s.nv);
-  for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv}) *x = c.take<T>(s.nv);
+  for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv, &w.p, &w.v_moved, &w.p_bar, &w.p_rate})
+    *x = c.take<T>(s.nv);
   w.group = c.take<RowGroup>(w.max_group);
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);

@@ -24,7 +24,7 @@ FB_FN void group_data(const Model<T, P>& m, const Options<Real<T>>& o, int index
   const RowGroup& k = w.group[index];
   e.ncoef = e.cone = 0;
   for (int i = 0; i < 3; ++i) e.F[0][i] = e.F[1][i] = zero_force<T>();
-  e.mu = T(0);
+  e.mu = e.lead = T(0);
   with_row_group<T>(k.kind, [&](auto rows) { rows.data(m, o, index, q, w, e); });
   const Mask<T> active = w.geometry[index].active;
   if (all(active)) return;
@@ -35,9 +35,11 @@ FB_FN void group_data(const Model<T, P>& m, const Options<Real<T>>& o, int index
     e.b[i] = select(active, e.b[i], zero);
     e.lo[i] = select(active, e.lo[i], zero);
     e.hi[i] = select(active, e.hi[i], zero);
+    e.rest[i] = select(active, e.rest[i], zero);
   }
   for (int c = 0; c < e.ncoef; ++c) e.coef[c] = select(active, e.coef[c], zero);
   e.mu = select(active, e.mu, zero);
+  e.lead = select(active, e.lead, zero);
 }
 
 // the rows of all groups in the solver's order: b = J v* + beta, bounds, friction, and g = L^-1 J'
@@ -54,9 +56,14 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
       w.hi[r] = e.hi[i];
       w.R[r] = e.R[i];
       w.mu[r] = e.mu;
+      w.rest[r] = e.rest[i];
+      w.R0[r] = e.R0[i];
+      w.lead[r] = i == 0 ? e.lead : T(0);
       w.cone[r] = 0;
+      w.together[r] = e.cone ? 1 : 0;
     }
     w.cone[k.row] = e.cone;
+    if (!e.cone) w.together[k.row] = k.rows;
     half_solve(m.s, w, k, e);
   }
   w.problem.options = o;

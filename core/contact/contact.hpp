@@ -155,28 +155,48 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   }
 }
 
-// the normal's beta, and whether it answers to the gap or to the velocity before the step
+// inverse weight of a contact
+template <class T, class P>
+FB_INLINE T contact_weight(const Model<T, P>& m, const RowGroup& k) {
+  const int a = m.s.pair_geom1[k.source], b = m.s.pair_geom2[k.source];
+  return row_weight(m, m.s.geom_body[a], m.s.geom_body[b], false);
+}
+// the normal's beta and what it leaves, those of the gap alone, and whether it is that of a bounce,
+// from the velocity before the step
 template <class T>
 struct NormalTerm {
-  T beta;
-  Mask<T> follows_gap, bounces;
+  T beta, rest, gap;
+  Mask<T> bounces, soft;
 };
 template <class T, class P>
-FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
-                                    T phi, T before, T after) {
-  const P h = m.theta.dt[0], e = m.derived.pair_restitution[pair];
+FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>& o,
+                                    const RowGroup& k, T phi, T before, T after) {
+  const P h = m.theta.dt[0], e = m.derived.pair_restitution[k.source];
+  const GapTerm<1, T> g = gap_term<1>(gap_law(o, false), &phi, contact_weight(m, k), h);
   // a given compliance softens the recovery by itself, and must carry any weight
-  const T full = phi / T(h);
-  const Mask<T> hard = T(m.derived.pair_compliance[pair]) <= T(0);
-  const Mask<T> bounded = hard & (full <= T(-o.v_recover));
-  const T beta = select(bounded, T(-o.v_recover), full);
+  NormalTerm<T> x;
+  x.soft = T(m.derived.pair_compliance[k.source]) > T(0);
+  x.gap = select(x.soft, phi / T(h), g.beta[0]);
+  x.rest = select(x.soft, T(0), g.rest[0]);
   const Mask<T> hit = (before < T(-o.v_rest)) & (phi + after * h < T(0)) & (T(e) > T(0));
-  const Mask<T> bounces = hit & (before * e < beta);
-  return {select(bounces, before * e, beta), !(bounces | bounded), bounces};
+  x.bounces = hit & (before * e < x.gap);
+  x.beta = select(x.bounces, before * e, x.gap);
+  return x;
+}
+// given the cotangents of the gap's beta and of what it leaves, that of phi; adds to the time step's
+template <class T, class P>
+FB_INLINE T normal_gap_bar(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
+                           T phi, const GapBars<1, T>& bar, Mask<T> soft, Work<T>& w) {
+  const T h = T(m.theta.dt[0]);
+  T phi_bar, h_bar = T(0);
+  gap_term_adjoint<1>(gap_law(o, false), &phi, contact_weight(m, k), m.theta.dt[0], bar, &phi_bar,
+                      &h_bar);
+  if (w.theta_bar) w.theta_bar->dt[0] += select(soft, -(bar.beta[0] * phi / (h * h)), h_bar);
+  return select(soft, bar.beta[0] / h, phi_bar);
 }
 
-// (T.3)  b_n = J v* + beta, beta = max(phi / h, -v_recover); a hit with restitution replaces the
-// gap: beta = min(beta, e J v)
+// (T.3)  b_n = J v* + beta, beta of the gap term; a hit with restitution replaces the gap:
+// beta = min(beta, e J v)
 template <class T, class P>
 FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
                         const RowGeometry<T>& x, const Work<T>& w, RowData<T>& e) {
@@ -187,14 +207,13 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
                 pB = x.p + (Oref - origin_of(s, w, k.linkB));
   Vec3<T> d[3] = {x.n, x.n, x.n};
   if (k.rows == 3) tangents(x.n, d[1], d[2]);
-  const T share = default_compliance(m, o, s.geom_body[s.pair_geom1[k.source]],
-                                     s.geom_body[s.pair_geom2[k.source]], false);
+  const T share = contact_weight(m, k) * o.regularization;
   // the world does not move: its side stays zero
   const bool movesA = k.linkA > 0, movesB = k.linkB > 0;
   for (int i = 0; i < k.rows; ++i) {
     if (movesA) e.F[0][i] = -point_force(pA, d[i]);
     if (movesB) e.F[1][i] = point_force(pB, d[i]);
-    e.b[i] = T(0);
+    e.b[i] = e.rest[i] = e.R0[i] = T(0);
     e.lo[i] = -unbounded<T>();
     e.hi[i] = unbounded<T>();
     e.R[i] = share;
@@ -211,19 +230,23 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
     after += dot(B.v_free, e.F[1][0]);
   }
   const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
-  e.b[0] = normal_term(m, o, k.source, x.phi, before, after).beta;
+  const NormalTerm<T> term = normal_term(m, o, k, x.phi, before, after);
+  e.b[0] = term.beta;
+  e.rest[0] = term.rest;
+  e.lead = term.gap - term.beta;
   e.lo[0] = T(0);
   e.mu = T(m.derived.pair_mu[k.source]);
   e.cone = k.rows == 3;
-  e.R[0] = select(soft > T(0), soft, e.R[0]);
+  e.R[0] = select(soft > T(0), soft, share);
+  e.R0[0] = select(soft > T(0), T(0), share);
 }
 
-// (T.5)  cotangents of one contact's rows.  F_bar[side][i]: of each row's wrenches; beta_bar: of
-// the normal's b; R_bar, mu_bar: of its compliance and friction, read for parameters only
+// (T.5)  cotangents of one contact's rows.  F[side][i]: of each row's wrenches; beta, rest, lead: of
+// the normal's gap; R, mu: of its compliance and friction, read for parameters only
 template <class T>
 struct ContactBars {
   Motion<T> F[2][3];
-  T beta, R, mu;
+  T beta, rest, lead, R, mu;
 };
 
 // (T.6)  from rows to the contact point and to the velocity before the step; given bars of the
@@ -240,7 +263,7 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   const int at[2] = {k.linkA, k.linkB};
   const Tangents<T> frame = tangents_of(x.n);
   const Vec3<T> d[3] = {x.n, frame.t1, frame.t2};
-  // beta = max(phi / h, -v_recover), or min(beta, e J v) on a hit
+  // beta of the gap, or min(beta, e J v) on a hit
   const P h = m.theta.dt[0], e = m.derived.pair_restitution[k.source];
   T before = T(0), after = T(0);
   // the world does not move, and nothing comes back from it
@@ -249,12 +272,12 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
     before += dot(w.link[at[q]].v, point_force(p[q], d[0])) * sign[q];
     after += dot(w.link[at[q]].v_free, point_force(p[q], d[0])) * sign[q];
   }
-  const NormalTerm<T> term = normal_term(m, o, k.source, x.phi, before, after);
-  point_bar.phi += select(term.follows_gap, bars.beta / T(h), T(0));
-  const T rate_bar = select(term.bounces, bars.beta * e, T(0));
+  const NormalTerm<T> term = normal_term(m, o, k, x.phi, before, after);
+  const GapBars<1, T> gap_bar{{select(term.bounces, bars.lead, bars.beta)}, {bars.rest}, T(0)};
+  point_bar.phi += normal_gap_bar(m, o, k, x.phi, gap_bar, term.soft, w);
+  const T hit_bar = select(term.bounces, bars.beta - bars.lead, T(0)), rate_bar = hit_bar * e;
   if (w.theta_bar) {
-    w.theta_bar->dt[0] -= select(term.follows_gap, bars.beta * x.phi / T(h * h), T(0));
-    w.derived_bar->pair_restitution[k.source] += select(term.bounces, bars.beta * before, T(0));
+    w.derived_bar->pair_restitution[k.source] += hit_bar * before;
     // R = compliance / h^2
     const T soft = T(m.derived.pair_compliance[k.source]);
     const T R_bar = select(soft > T(0), bars.R / T(h * h), T(0));
@@ -327,7 +350,9 @@ FB_FN void contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int 
   ContactBars<T> bars;
   if (k.linkA > 0) wrench_adjoint(k, w.data[index], 0, rows, w, bars.F[0]);
   if (k.linkB > 0) wrench_adjoint(k, w.data[index], 1, rows, w, bars.F[1]);
-  bars.beta = -rows.z[r];
+  bars.beta = rows.beta[r];
+  bars.rest = rows.rest[r];
+  bars.lead = rows.lead[r];
   bars.R = rows.R[r];
   bars.mu = rows.mu[r];
   ContactPointBar<T> point_bar{T(0), zero3<T>(), zero3<T>()};
@@ -403,7 +428,7 @@ FB_FN void contact_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, int
     w.bar[l].y_bar = -e.F[side][i];
   }
   bars.beta = T(i == 0 ? -1 : 0);
-  bars.R = bars.mu = T(0);
+  bars.rest = bars.lead = bars.R = bars.mu = T(0);
   ContactPointBar<T> point{T(0), zero3<T>(), zero3<T>()};
   contact_data_adjoint(m, o, k, w.geometry[index], bars, w, point);
   for (int side = 0; side < 2; ++side)

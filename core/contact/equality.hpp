@@ -47,17 +47,15 @@ FB_FN void equality_data(const Model<T, P>& m, const Options<Real<T>>& o, const 
     phi = (p1 - p2) + (origin_of(s, w, k.linkA) - origin_of(s, w, k.linkB));
   }
   const T v[3] = {phi.x, phi.y, phi.z};
-  const T soft =
-      default_compliance(m, o, equality_body(s, eq, 0), equality_body(s, eq, 1), rotation);
+  const T weight = row_weight(m, equality_body(s, eq, 0), equality_body(s, eq, 1), rotation);
   for (int i = 0; i < 3; ++i) {
     const Vec3<T> d{T(i == 0), T(i == 1), T(i == 2)};
     e.F[0][i] = rotation ? Force<T>{d, zero3<T>()} : Force<T>{cross(p1, d), d};
     e.F[1][i] = rotation ? Force<T>{-d, zero3<T>()} : Force<T>{-cross(p2, d), -d};
     e.lo[i] = -unbounded<T>();
     e.hi[i] = unbounded<T>();
-    e.R[i] = soft;
-    e.b[i] = clamp(v[i] / T(m.theta.dt[0]), T(-o.v_recover), T(o.v_recover));
   }
+  gap_row_data<3>(m, gap_law(o, true), v, weight, e);
 }
 
 // (L.10)  given bars of the rows' wrenches and of b, add to the poses of the links and to the anchors
@@ -65,16 +63,20 @@ template <class T, class P>
 FB_FN void equality_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
                                  const RowBars<T>& bars, const Motion<T> F_bar[2][3], Work<T>& w) {
   const Layout& s = m.s;
-  const T* z = bars.z + (k.row - bars.first);
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   const int eq = k.source;
+  const bool rotation = k.kind == kWeldRotationRows;
+  const T weight = row_weight(m, equality_body(s, eq, 0), equality_body(s, eq, 1), rotation);
+  const auto gap_bars = [&](Vec3<T> phi) {
+    const T v[3] = {phi.x, phi.y, phi.z};
+    return lift3<T>(gap_row_bars<3>(m, gap_law(o, true), v, weight, bars, k.row, w).phi);
+  };
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
-  if (k.kind == kWeldRotationRows) {
+  if (rotation) {
     const Mat3<T> R1 = mul(A.R, m.derived.eq_R1 + 9 * eq), R2 = mul(B.R, m.derived.eq_R2 + 9 * eq);
     // e = log(R1 R2')
     const Vec3<T> e = rotation_error(R1, R2);
-    const Vec3<T> e_bar{gap_bar(m, o, z[0], e.x, true, w), gap_bar(m, o, z[1], e.y, true, w),
-                        gap_bar(m, o, z[2], e.z, true, w)};
+    const Vec3<T> e_bar = gap_bars(e);
     // R1 turns e from the left, R2 from the right and the other way
     const Vec3<T> t1 = log_adjoint(e, e_bar, 1), t2 = -log_adjoint(e, e_bar, -1);
     a.pose.ang += t1;
@@ -90,9 +92,7 @@ FB_FN void equality_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o
   const Vec3<T> p2 = B.r + mul(B.R, lift3<P>(m.derived.eq_p2 + 3 * eq));
   const Vec3<T> phi = (p1 - p2) + (origin_of(s, w, k.linkA) - origin_of(s, w, k.linkB));
   // phi = p1 - p2; F_A = (p1 x d, d), F_B = -(p2 x d, d)
-  Vec3<T> p1_bar{gap_bar(m, o, z[0], phi.x, true, w), gap_bar(m, o, z[1], phi.y, true, w),
-                 gap_bar(m, o, z[2], phi.z, true, w)};
-  Vec3<T> p2_bar = -p1_bar;
+  Vec3<T> p1_bar = gap_bars(phi), p2_bar = -p1_bar;
   for (int i = 0; i < 3; ++i) {
     const Vec3<T> d{T(i == 0), T(i == 1), T(i == 2)};
     p1_bar += cross(d, F_bar[0][i].ang);
@@ -121,7 +121,7 @@ FB_FN void equality_stiffness(const Model<T, P>& m, const Options<Real<T>>& o, i
                               Work<T>& w, GroupStiffness<T>& H) {
   const RowGroup& k = w.group[index];
   const T zero[3] = {T(0), T(0), T(0)};
-  const RowBars<T> bars{k.row, w.solution.lam + k.row, zero, zero, zero, zero, zero, nullptr};
+  const RowBars<T> bars = row_bars<T>(k.row, w.solution.lam + k.row, zero, zero, nullptr);
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
   for (int in = 0; in < 2; ++in)
     for (int c = 0; c < 6; ++c) {
@@ -139,12 +139,22 @@ FB_FN void equality_row_bars(const Model<T, P>& m, const Options<Real<T>>& o, in
                              Work<T>& w) {
   const RowGroup& k = w.group[index];
   const T zero[3] = {T(0), T(0), T(0)}, z[3] = {T(i == 0), T(i == 1), T(i == 2)};
-  const RowBars<T> bars{k.row, zero, z, zero, zero, zero, zero, nullptr};
+  const T *lam = w.solution.lam + k.row, beta[3] = {-z[0], -z[1], -z[2]};
+  const T R[3] = {-(z[0] * lam[0]), -(z[1] * lam[1]), -(z[2] * lam[2])};
+  RowBars<T> bars = row_bars<T>(k.row, zero, z, zero, nullptr);
+  bars.beta = beta;
+  bars.R = R;
   clear_bar(w.bar[k.linkA]);
   clear_bar(w.bar[k.linkB]);
   body_equality_adjoint(m, o, index, bars, w);
 }
 
+// inverse weight of a coupling: of both joints
+template <class T, class P>
+FB_INLINE T coupling_weight(const Model<T, P>& m, const RowGroup& k) {
+  const P first = m.theta.dof_invweight0[k.start[0]];
+  return T(k.start[1] < 0 ? first : first + m.theta.dof_invweight0[k.start[1]]);
+}
 // q1 - q1_0 = c0 + c1 y + ... + c4 y^4 with y = q2 - q2_0
 template <class T, class P>
 FB_FN void joint_equality_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,
@@ -166,7 +176,7 @@ FB_FN void joint_equality_data(const Model<T, P>& m, const Options<Real<T>>& o, 
           T(c[1]));
   }
   e.lo[0] = -unbounded<T>();
-  e.b[0] = clamp(phi / T(m.theta.dt[0]), T(-o.v_recover), T(o.v_recover));
+  gap_row_data<1>(m, gap_law(o, true), &phi, coupling_weight(m, k), e);
 }
 // (L.9)  phi = q1 - q1_0 - p(y), coefficients 1 and -p'(y), y = q2 - q2_0
 template <class T, class P>
@@ -189,7 +199,8 @@ FB_FN void joint_equality_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
     if (i > 0) slope += power[i - 1] * (c[i] * Real<T>(i));
     if (i > 1) bend += power[i - 2] * (c[i] * Real<T>(i * (i - 1)));
   }
-  const T phi_bar = gap_bar(m, o, z, phi, true, w);
+  const T phi_bar =
+      gap_row_bars<1>(m, gap_law(o, true), &phi, coupling_weight(m, k), bars, k.row, w).phi[0];
   q_tan[k.start[0]] += phi_bar;
   // the coefficient -p'(y) meets the rates of the second joint
   const T coef_bar = pair ? lam * bars.w_rate[d2] - z * x.v1[d2] : T(0);

@@ -27,7 +27,7 @@ struct FrictionRows {
     const RowGroup& k = w.group[index];
     joint_row_data(m, o, k, e);
     e.coef[0] = T(1);
-    e.b[0] = T(0);
+    e.b[0] = e.rest[0] = e.R0[0] = T(0);
     e.hi[0] = T(m.theta.dof_frictionloss[k.source] * m.theta.dt[0]);
     e.lo[0] = -e.hi[0];
   }

@@ -47,6 +47,11 @@ FB_FN void collect_limit(const Model<T, P>& m, const Options<Real<T>>& o, int j,
   set_chains(s, k, da, -1);
 }
 
+template <class T, class P>
+FB_INLINE T limit_weight(const Model<T, P>& m, const RowGroup& k) {
+  return T(m.theta.dof_invweight0[k.start[0]]);
+}
+
 // (L.8)  phi = range - |e|, coefficients -e / |e|, with e the rotation vector
 template <class T, class P>
 FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
@@ -56,7 +61,8 @@ FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, i
   const RowGeometry<T>& x = w.geometry[index];
   const int j = k.source, da = k.start[0] - 2;
   const T lam = bars.lam[k.row - bars.first], z = bars.z[k.row - bars.first];
-  const T phi_bar = gap_bar(m, o, z, x.phi, false, w);
+  const T phi_bar =
+      gap_row_bars<1>(m, gap_law(o, false), &x.phi, limit_weight(m, k), bars, k.row, w).phi[0];
   const Vec3<T> e = log_quat(normalised(at.q + m.s.jnt_qadr[j]));
   const T angle = norm(e);
   // n_bar = z v+ - lam w; e_bar = (1 - n n') n_bar / |e| - n phi_bar
@@ -96,7 +102,7 @@ struct LimitRows {
     const RowGroup& k = w.group[index];
     const RowGeometry<T>& x = w.geometry[index];
     joint_row_data(m, o, k, e);
-    e.b[0] = gap_velocity(o, x.phi, m.theta.dt[0]);
+    gap_row_data<1>(m, gap_law(o, false), &x.phi, limit_weight(m, k), e);
     e.coef[0] = T(-k.side);
     if (k.kind == kLimitRows) return;
     e.ncoef = 3;
@@ -117,8 +123,10 @@ struct LimitRows {
         ball_limit_adjoint(m, o, i, x, bars, w, q_tan);
         continue;
       }
-      const T z = bars.z[k.row - bars.first];
-      const T phi_bar = select(g.active, gap_bar(m, o, z, g.phi, false, w), T(0));
+      const T phi_bar = select(
+          g.active,
+          gap_row_bars<1>(m, gap_law(o, false), &g.phi, limit_weight(m, k), bars, k.row, w).phi[0],
+          T(0));
       q_tan[k.start[0]] += phi_bar * Real<T>(-k.side);
       if (w.theta_bar)
         w.theta_bar->jnt_range[2 * k.source + (k.side > 0)] += phi_bar * Real<T>(k.side);

@@ -38,6 +38,9 @@ struct RowData {
   T coef[3];
   int cdof[3], ncoef;
   T b[3], lo[3], hi[3], R[3];  // R: compliance over h^2
+  // recovery by positions: its share of the gap's rate, the default compliance (zero: none), and by
+  // how much a bounce opens the normal's gap beyond its term
+  T rest[3], R0[3], lead;
   T mu;
   int cone;  // 1: the three rows are a normal and its tangents
 };
@@ -54,15 +57,27 @@ FB_FN int row_capacity(const Layout& s) {
   return n;
 }
 
-// what the adjoint of a group's data pairs with: the change of <lam, J w> - <z, J v+ + beta>, and
+// those that recovery by positions can act on: normals, limits, equalities
+FB_FN int recovery_capacity(const Layout& s) {
+  return row_capacity(s) - 2 * s.max_contacts - s.nfriction;
+}
+
+// what the adjoint of a group's data pairs with: the change of <lam, J w> - <z, J v+>, and
 // cotangents of the row's data.  Arrays of rows begin at row `first`
 template <class T>
 struct RowBars {
   int first;
-  const T *lam, *z;           // impulses, and z of the solver's adjoint
-  const T *R, *mu, *lo, *hi;  // of compliance, friction and bounds; read for parameters only
-  const T* w_rate;            // w; its link twists are in w.bar[].w, those of v+ in w.bar[].y
+  const T *lam, *z;       // impulses, and z of the solver's adjoint
+  const T *beta, *R;      // of gap terms and compliance
+  const T *rest, *lead;   // of what recovery by positions is asked for
+  const T *mu, *lo, *hi;  // of friction and bounds; read for parameters only
+  const T* w_rate;        // w; its link twists are in w.bar[].w, those of v+ in w.bar[].y
 };
+// impulses and z alone; zero: as many zeros as there are rows
+template <class T>
+FB_INLINE RowBars<T> row_bars(int first, const T* lam, const T* z, const T* zero, const T* w_rate) {
+  return {first, lam, z, zero, zero, zero, zero, zero, zero, zero, w_rate};
+}
 // groups [from, to) of one kind and one source, such as the contacts of a pair
 struct GroupSpan {
   int from, to;

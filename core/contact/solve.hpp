@@ -102,8 +102,14 @@ FB_FN void solve_step(const Layout& s, Work<T>& w) {
       for_world_islands(s, w, k, w.one, [&] {
         open_solution(w, k);
         world_tangent(w.one.rows, w.one.scratch);
-        for (int r = 0; r < w.one.rows.nrow; ++r)
-          set_world_number(w.solution.lam[w.one.row[r]], k, w.one.scratch.best[r]);
+        row_velocities(w.one.rows, w.one.scratch.best, w.one.rows.b, w.one.scratch.y,
+                       w.one.scratch.w);
+        for (int i = 0; i < w.one.rows.nrow; ++i) {
+          const int r = w.one.row[i];
+          set_world_number(w.solution.lam[r], k, w.one.scratch.best[i]);
+          set_world_number(w.solution.D[r], k, w.one.rows.D[i]);
+          set_world_number(w.solution.descent[r], k, -(w.one.scratch.w[i] / w.one.rows.D[i]));
+        }
       });
     }
 }

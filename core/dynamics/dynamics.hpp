@@ -359,6 +359,27 @@ FB_FN void tree_adjoint(const Model<T, P>& m, const TreeRates<T>& x, Work<T>& w,
   }
 }
 
+// -y' dM Y of bodies at rest, link by link: -V(y) . dI V(Y), with V_bar = -I V of the other.  Twists
+// of y in w.twist, of Y in w.twist2
+template <class T, class P>
+FB_FN void still_bars(const Model<T, P>& m, Work<T>& w) {
+  w.bar[0].w = w.bar[0].y = zero_motion<T>();
+  w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
+  for (int l = 1; l < m.s.nlink; ++l) {
+    const LinkWork<T>& link = w.link[l];
+    LinkBar<T>& b = w.bar[l];
+    b.w = w.twist[l];
+    b.y = zero_motion<T>();
+    b.w_bar = -(link.I * w.twist2[l]);
+    b.a_bar = -(link.I * b.w);
+    b.y_bar = b.v_bar = zero_force<T>();
+    b.pose = -(cross(b.w, b.w_bar) + cross(w.twist2[l], b.a_bar));
+    if (!w.derived_bar) continue;
+    InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};
+    add_pairing(I_bar, -b.w, w.twist2[l]);
+    link_inertia_adjoint(m, l, I_bar, w);
+  }
+}
 // (D.13)  the same sweep for bodies at rest without gravity, whose fields are w (rates rate_w) and
 // a (rates a)
 template <class T, class P>

@@ -137,6 +137,31 @@ FB_FN void position_row(const Model<T, P>& m, int d, LinearWork<T>& f) {
   for (int j = 1; j < 3; ++j) add_columns(turn[3 + j], f.dof_row(last - 3 + j), f.line, f.stride);
   for (int j = 0; j < 3; ++j) f.line[last - 3 + j] += turn[j];
 }
+// (J.18)  one row of the Jacobian by the adjoint of the step, in the lanes of `here`; bar.x1 holds the
+// cotangent of that row's number
+template <class T, class P>
+FB_FN void adjoint_row(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                       const StepBars<T>& bar, Mask<T> here, Work<T>& w, T* row) {
+  const Layout& s = m.s;
+  for (int i = 0; i < state_size(s); ++i) bar.x[i] = T(0);
+  for (int a = 0; a < s.nu; ++a) bar.u[a] = T(0);
+  step_adjoint(m, o, x, bar, w);
+  T* tangent = bar.scratch;
+  lower_tangent(s, x.q, bar.x, tangent);
+  const T* v_bar = velocity_of(s, bar.x);
+  for (int d = 0; d < s.nv; ++d) row[d] = select(here, tangent[d], row[d]);
+  for (int d = 0; d < s.nv + s.na; ++d) row[s.nv + d] = select(here, v_bar[d], row[s.nv + d]);
+  T* control = row + 2 * s.nv + s.na;
+  for (int a = 0; a < s.nu; ++a) control[a] = select(here, bar.u[a], control[a]);
+}
+// the cotangent of coordinate d of the next position x1, for such a row
+template <class T>
+FB_FN void unit_position_bar(const Layout& s, const T* x1, int d, LinearWork<T>& f, T* x1_bar) {
+  for (int i = 0; i < state_size(s); ++i) x1_bar[i] = T(0);
+  f.one[d] = T(1);
+  lift_tangent(s, x1, f.one, x1_bar);
+  f.one[d] = T(0);
+}
 // (J.17)  the row of actuator a in d(act+) / d(q, v, act, u) into f.line
 template <class T, class P>
 FB_FN void activation_row(const Model<T, P>& m, int a, const StepPoint<T>& x, Work<T>& w,

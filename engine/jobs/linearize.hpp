@@ -7,20 +7,22 @@ namespace fb::FB_ISA {
 
 // rows of v+ where a solve is differentiated sweep by sweep: one adjoint of the step for each
 template <class T, class P>
-FB_FN void unrolled_velocity_rows(WorldBlock<T, P>& b, LinearWork<T>& f) {
+FB_FN void unrolled_velocity_rows(const StepPoint<T>& at, WorldBlock<T, P>& b, LinearWork<T>& f) {
   const Layout& s = b.m.s;
-  const Mask<T> here = b.w.solution.unrolled;
-  const T* v_bar = velocity_of(s, b.x_bar);
+  const StepBars<T> bars{b.x1_bar, b.x_bar, b.u_bar, b.t};
   for (int i = 0; i < s.nv; ++i) {
     for (int d = 0; d < state_size(s); ++d) b.x1_bar[d] = T(d == s.nq + i ? 1 : 0);
-    adjoint_lanes(b);
-    lower_tangent(s, b.x, b.x_bar, b.x2);
-    T* row = f.dof_row(i);
-    for (int d = 0; d < s.nv; ++d) row[d] = select(here, b.x2[d], row[d]);
-    for (int d = 0; d < s.nv + s.na; ++d) row[s.nv + d] = select(here, v_bar[d], row[s.nv + d]);
-    T* control = row + 2 * s.nv + s.na;
-    for (int a = 0; a < s.nu; ++a) control[a] = select(here, b.u_bar[a], control[a]);
+    adjoint_row(b.m, b.o, at, bars, b.w.solution.unrolled, b.w, f.dof_row(i));
   }
+}
+// row d of q+; where positions were moved, an adjoint of the step
+template <class T, class P>
+FB_FN void next_position_row(const StepPoint<T>& at, int d, WorldBlock<T, P>& b, LinearWork<T>& f) {
+  position_row(b.m, d, f);
+  if (!any(b.w.recovery.moved)) return;
+  unit_position_bar(b.m.s, b.x1, d, f, b.x1_bar);
+  const StepBars<T> bars{b.x1_bar, b.x_bar, b.u_bar, b.t};
+  adjoint_row(b.m, b.o, at, bars, b.w.recovery.moved, b.w, f.line);
 }
 
 // numbers of one lane, a register at a time where they lie side by side; adding zero turns -0 to 0
@@ -55,11 +57,11 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
   velocity_jacobian(b.m, b.o, at, b.w, f);
   // a state may be NaN where no Jacobian looks
   Mask<T> finite = all_finite(b.x1, state_size(s));
-  if (any(b.w.solution.unrolled)) unrolled_velocity_rows(b, f);
+  if (any(b.w.solution.unrolled)) unrolled_velocity_rows(at, b, f);
   T* const scratch[4] = {b.x2, velocity_of(s, b.x_bar), b.x1_bar, b.x_bar};
   turn_blocks(b.m, at, b.x1, scratch, f);
   for (int d = 0; d < s.nv; ++d) {
-    position_row(b.m, d, f);
+    next_position_row(at, d, b, f);
     finite = finite & finite_columns(f.line, f.stride) & finite_columns(f.dof_row(d), f.stride);
     store_line(t, block, d, f.line, from, to);
     store_line(t, block, s.nv + d, f.dof_row(d), from, to);

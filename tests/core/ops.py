@@ -132,6 +132,48 @@ def _rows_at_rest(rng: np.random.Generator) -> Vector:
     return x
 
 
+def _gaps(count: int) -> Sampler:
+    """Return a sampler of (phi, h): open gaps and errors of every size."""
+
+    def draw(rng: np.random.Generator) -> Vector:
+        phi = 10.0 ** rng.uniform(-8, -1) * rng.normal(size=count)
+        return np.r_[phi, rng.uniform(0.001, 0.01)]
+
+    return draw
+
+
+def _gaps_at_edge(count: int) -> Sampler:
+    """Return a sampler of no gap, of errors that velocity just closes, and of large ones."""
+
+    def draw(rng: np.random.Generator) -> Vector:
+        h = rng.uniform(0.001, 0.01)
+        phi = np.zeros(count)
+        phi[-1] = rng.choice([0.0, -h * 2e-4, h * 0.5, -h * 0.5, -1e3, 1e3])
+        return np.r_[phi, h]
+
+    return draw
+
+
+def _gap_row(label: str, count: int) -> OpRow:
+    """Return the row of a gap term of some rows with one error."""
+    reference = references.gap_term(label != "gap_term")
+    return OpRow(label, label, pure, _gaps(count), _gaps_at_edge(count), reference, stencil=1e-10)
+
+
+def _recovery(rng: np.random.Generator) -> Vector:
+    """Draw (B, b, lam, rest, lead): loads on both sides of what is helped, errors of any size."""
+    lam = rng.normal(size=8) * np.where(np.arange(8) < 4, 20, 200)
+    rest = rng.normal(size=8)
+    lam[:4], rest[:4] = np.abs(lam[:4]), -np.abs(rest[:4])
+    return np.r_[rng.normal(size=64), rng.normal(size=8) * 50, lam, rest, rng.uniform(0, 0.1, 8)]
+
+
+def _recovery_of_nothing(rng: np.random.Generator) -> Vector:
+    x = _recovery(rng)
+    x[64:] = 0.0
+    return x
+
+
 def _quat_step(rng: np.random.Generator) -> Vector:
     return np.r_[rng.normal(size=7), rng.uniform(0.001, 0.1)]
 
@@ -392,6 +434,18 @@ ROWS: list[OpRow] = [
     OpRow("axis_frame", "axis_frame", pure, _axis_of_any_length, _axis, references.frame),
     OpRow("rotation_of", "rotation_of", pure, _quat, _quat_at_edge, references.matrix),
     OpRow("tangents", "tangents", pure, _unit, _axis, references.tangents),
+    _gap_row("gap_term", 1),
+    _gap_row("gap_term_coupling", 1),
+    _gap_row("gap_term_connect", 3),
+    OpRow(
+        "recover_rows",
+        "recover_rows",
+        pure,
+        _recovery,
+        _recovery_of_nothing,
+        references.recover_rows,
+        value=1e-12,
+    ),
     *_solver_rows("cone"),
     *_solver_rows("box"),
     _model_row("tree/inverse_dynamics", "inverse_dynamics", tree, "a"),

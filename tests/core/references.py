@@ -113,6 +113,55 @@ def rows(box: bool, sweeps: int) -> Callable[[Vector], Vector]:
     return solve
 
 
+HOLD, SHARE = {False: 2e-4, True: 0.5}, {False: 1e-6, True: 1e-5}
+TOP = 0.5  # v_recover [m/s]
+
+
+def gap_term(equality: bool) -> Callable[[Vector], Vector]:
+    """Return (beta, rest, R) of x = (phi, h) for rows with one error, of the inverse weight 0.7."""
+
+    def term(x: Vector) -> Vector:
+        phi, h = x[:-1], x[-1]
+        u = np.linalg.norm(phi) if equality else -phi[0]
+        delta, jam = h * HOLD[equality], SHARE[equality] * TOP * h
+        s = u if u <= delta else jam + (u - jam) / (1 + (u / delta - 1) ** 3)
+        growth = (s / delta) ** 2 if equality else 0.0
+        part = s / u if u > delta else 1.0
+        compliance = 0.7 * (SHARE[equality] + growth)
+        return np.r_[phi * part / h, phi * (1 - part) / h, compliance]
+
+    return term
+
+
+def _asked(rest: Vector, load: Vector, y0: float) -> Vector:
+    """Return what some rows with one error are asked for, bounded by v_recover."""
+    y = np.linalg.norm(load)
+    a = max(y - y0, 0.0) / y0
+    dead = y0 * (a**3 * (1 - a / 2) if a < 1 else a - 0.5)
+    t = rest - load * (dead / y if y else 0.0)
+    return t / np.sqrt(1 + t @ t / TOP**2)
+
+
+def recover_rows(x: Vector) -> Vector:
+    """Return the push of the eight rows in tests/native/ops_pure.hpp, trying every set of rows."""
+    n, part, one_sided = 8, [0, 1, 2, 4, 5, 6, 7], [0, 1, 2]
+    B, b, lam, rest, lead = x[:64].reshape(n, n), *x[64:].reshape(4, n)
+    A0, share = B @ B.T, np.where(np.arange(n) < 4, 1e-4, 1e-3)
+    c = lead.copy()
+    for rows in ([0], [1], [2], [4, 5, 6], [7]):
+        c[rows] += _asked(rest[rows], 1e-4 * lam[rows], 20 * TOP * share[rows[0]])
+    c[1] += (A0 @ lam + 1e-4 * lam + b)[1]
+    R1 = 0.01 * 1e-4 / share
+    for on in np.ndindex(2, 2, 2):
+        rows = [r for r in part if r not in one_sided or on[r]]
+        push = np.zeros(n)
+        push[rows] = np.linalg.solve((A0 + np.diag(R1))[np.ix_(rows, rows)], -c[rows])
+        off = [r for r in one_sided if not on[r]]
+        if np.all(push[one_sided] >= 0) and np.all((A0 @ push + c)[off] >= 0):
+            return push
+    raise AssertionError("no set of rows fits")
+
+
 def disc(y: Vector, radius: float, box: bool) -> Vector:
     """Return the point of a disc, or a square, nearest to y."""
     if box:

@@ -365,8 +365,14 @@ inline Numbers linearized_step(const Box& box, const Numbers& x) {
   double* const scratch[4] = {t.data(), t.data() + nv, t.data() + 2 * nv, t.data() + 2 * nv + nq};
   core::turn_blocks(m, at, y.data(), scratch, f);
   const auto add = [&](const double* row) { out.insert(out.end(), row, row + columns); };
+  Numbers x1_bar(nx), x_bar(nx), u_bar(s.nu), steps(4 * nv);
+  const core::StepBars<double> bars{x1_bar.data(), x_bar.data(), u_bar.data(), steps.data()};
   for (int d = 0; d < nv; ++d) {
     core::position_row(m, d, f);
+    if (k.w.recovery.moved) {
+      core::unit_position_bar(s, y.data(), d, f, x1_bar.data());
+      core::adjoint_row(m, box->opts<double>(), at, bars, true, k.w, f.line);
+    }
     add(f.line);
   }
   for (int d = 0; d < nv; ++d) add(f.dof_row(d));
@@ -385,12 +391,14 @@ inline OpTable model_table(const Box& box) {
       "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
       "compose";
   const char* step_theta =
-      "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches link_pose "
+      "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
+      "link_pose "
       "link_inertia actuator_force actuator_input control next_activation spring "
       "joint_force_limit collide";
   const char* step =
-      "step solve_step island world velocity motion link_force rows tree axis wrench contact "
-      "contact_point contact_data "
+      "step solve_step island world velocity recover recover_world recover_large motion link_force "
+      "rows tree axis "
+      "wrench contact contact_point contact_data "
       "body_equality "
       "equality_data joint_equality ball_limit log actuation actuator transmission difference "
       "vector twist placement advance_activation integrate inverse_dynamics";

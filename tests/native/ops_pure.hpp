@@ -264,6 +264,114 @@ struct UnrolledRowsOp {
   }
 };
 
+// (phi, h) -> (beta, rest, R) of N rows of a given inverse weight
+template <int N>
+struct GapTermOp {
+  bool equality;
+  static constexpr double weight = 0.7;
+  // that of double precision
+  template <class T>
+  core::GapLaw<core::Real<T>> law() const {
+    using R = core::Real<T>;
+    const auto wide = core::gap_law(Options<double>{}, equality);
+    return {equality, R(wide.share), R(wide.v_hold), R(wide.growth), R(wide.v_jam)};
+  }
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const auto g = core::gap_term<N>(law<T>(), x, T(core::Real<T>(weight)), x[N]);
+    for (int i = 0; i < N; ++i) {
+      y[i] = g.beta[i];
+      y[N + i] = g.rest[i];
+    }
+    y[2 * N] = g.R;
+  }
+  template <class T>
+  void adjoint(const T* x, const T* b, T* x_bar) const {
+    core::GapBars<N, T> bar;
+    for (int i = 0; i < N; ++i) {
+      bar.beta[i] = b[i];
+      bar.rest[i] = b[N + i];
+    }
+    bar.R = b[2 * N];
+    T phi_bar[N];
+    core::gap_term_adjoint<N>(law<T>(), x, T(core::Real<T>(weight)), x[N], bar, phi_bar, x_bar + N);
+    for (int i = 0; i < N; ++i) x_bar[i] += phi_bar[i];
+  }
+};
+
+// eight rows: three one-sided, of which the second is open, one that takes no part, three equalities
+// with one error and one by itself.  (B 8x8, b, lam, rest, lead) -> push, with A = B B' + R
+struct RecoverRowsOp {
+  static constexpr int n = 8, open_row = 1, outside = 3;
+  template <class T>
+  struct Store {
+    int island[2] = {0, n}, cone[n] = {}, together[n] = {1, 1, 1, 1, 3, 0, 0, 1};
+    T A[n * n], lo[n], hi[n], mu[n], R[n], R0[n];
+    const T *b, *lam;
+    std::vector<char> buffer;
+    core::RowProblem<T> p;
+    core::RecoveryRows<T> rows;
+    core::RecoverySolution<T> s;
+    explicit Store(const T* x) : b(x + n * n), lam(b + n) {
+      using R_ = core::Real<T>;
+      for (int i = 0; i < n; ++i) {
+        R[i] = R0[i] = T(R_(1e-4));
+        lo[i] = T(R_(i < 4 ? 0 : -1e30));
+        hi[i] = T(R_(1e30));
+        mu[i] = T(0);
+        for (int j = 0; j < n; ++j) {
+          A[i * n + j] = i == j ? R[i] : T(0);
+          for (int k = 0; k < n; ++k) A[i * n + j] += x[i * n + k] * x[j * n + k];
+        }
+      }
+      R0[outside] = T(0);
+      p = {n, 1, island, cone, A, b, lo, hi, mu, {}};
+      rows = {R, R0, lam + n, lam + 2 * n, together, R_(1e-4), R_(1e-3)};
+      core::Carver count{nullptr, 0};
+      core::carve_recovery(count, n, n, s);
+      buffer.assign(count.at + 64, char(0xff));
+      char* base = buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64;
+      core::Carver carver{base, 0};
+      core::carve_recovery(carver, n, n, s);
+      const auto open = [](int r) { return core::Mask<T>(r == open_row); };
+      const core::Mask<T> all(true);
+      core::recovery_targets(p, rows, lam, all, all, open, [](int) { return T(0); }, s);
+      core::recover_rows(p, rows, all, s);
+    }
+  };
+  template <class T>
+  void forward(const T* x, T* y) const {
+    Store<T> store(x);
+    for (int i = 0; i < n; ++i) y[i] = store.s.push[i];
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    Store<T> k(x);
+    core::recover_rows_adjoint(k.p, k.rows, y_bar, k.s);
+    T *b_bar = x_bar + n * n, *lam_bar = b_bar + n, *rest_bar = lam_bar + n;
+    T *lead_bar = rest_bar + n, A_bar[n * n], c_bar[n], asked_rest[n], asked_lam[n];
+    for (int i = 0; i < n; ++i) c_bar[i] = -k.s.z[i];
+    core::recovery_targets_adjoint(k.p, k.rows, k.lam, c_bar, asked_rest, asked_lam);
+    for (int i = 0; i < n; ++i) {
+      const T w_bar = i == open_row ? c_bar[i] : T(0);
+      for (int j = 0; j < n; ++j) {
+        A_bar[i * n + j] = w_bar * k.lam[j] + c_bar[i] * k.s.push[j];
+        lam_bar[j] += k.A[i * n + j] * w_bar;
+      }
+      b_bar[i] += w_bar;
+      rest_bar[i] += asked_rest[i];
+      lam_bar[i] += asked_lam[i];
+      lead_bar[i] += c_bar[i];
+    }
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j)
+        for (int c = 0; c < n; ++c) {
+          x_bar[i * n + c] += A_bar[i * n + j] * x[j * n + c];
+          x_bar[j * n + c] += A_bar[i * n + j] * x[i * n + c];
+        }
+  }
+};
+
 inline const OpTable& table() {
   const char* unrolled = "solve_rows_unrolled sweep_rows row_step tangent_step prepare_rows";
   static const OpTable ops = {
@@ -281,6 +389,10 @@ inline const OpTable& table() {
       {"solve_rows_cone", make_op(SolveRowsOp{0}, "solve_rows tangent_rows", 75, 8)},
       {"unrolled_rows_cone", make_op(UnrolledRowsOp{0}, unrolled, 75, 8)},
       {"unrolled_rows_box", make_op(UnrolledRowsOp{1}, unrolled, 75, 8)},
+      {"gap_term", make_op(GapTermOp<1>{false}, "gap_term", 2, 3)},
+      {"gap_term_coupling", make_op(GapTermOp<1>{true}, "gap_term", 2, 3)},
+      {"gap_term_connect", make_op(GapTermOp<3>{true}, "gap_term", 4, 7)},
+      {"recover_rows", make_op(RecoverRowsOp{}, "recover_rows recovery_targets asked", 96, 8)},
       {"solve_rows_box", make_op(SolveRowsOp{1}, "solve_rows tangent_rows", 75, 8)},
   };
   return ops;

