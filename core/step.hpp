@@ -33,10 +33,16 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
                          Mask<T> alive, T* v_next, Work<T>& w) {
   // v* = v + h a
   free_motion(m, x, u, w);
-  for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
-  // J, b = J v* + beta and A = J Mh^-1 J' + R
   FB_STAGE(collision);
   collect_rows(m, o, x, alive, w);
+  impulses(m, o, x, alive, v_next, w);
+}
+// the rows that were collected act on v*: v+ = v* + Mh^-1 J' lam
+template <class T, class P>
+FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, Mask<T> alive,
+                    T* v_next, Work<T>& w) {
+  for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
+  // J, b = J v* + beta and A = J Mh^-1 J' + R
   FB_STAGE(rows);
   order_rows(m.s, w);
   fill_rows(m, o, x, w);
@@ -53,16 +59,25 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
 }
+// q+ = q (+) h v+ and act+, given v+ in x_next
+template <class T, class P>
+FB_FN void advance(const Model<T, P>& m, const T* x, const T* u, T* x_next) {
+  FB_STAGE(integration);
+  integrate(m.s, x, velocity_of(m.s, x_next), m.theta.dt[0], x_next);
+  if (m.s.na > 0)
+    advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
+}
 // (x, u) -> x+
 template <class T, class P>
 FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
                 Mask<T> alive, T* x_next, Work<T>& w) {
   T* v_next = velocity_of(m.s, x_next);
   step_velocity(m, o, x, u, alive, v_next, w);
-  FB_STAGE(integration);
-  integrate(m.s, x, v_next, m.theta.dt[0], x_next);
-  if (m.s.na > 0)
-    advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
+  advance(m, x, u, x_next);
+  // worlds that are hit within the step
+  const Mask<T> hit = step_through_hits(m, o, step_point(m.s, x, u, v_next), alive, w);
+  if (w.hit.count == 0) return;
+  for (int i = 0; i < state_size(m.s); ++i) x_next[i] = select(hit, w.hit.x_next[i], x_next[i]);
 }
 
 // the cotangents of a step's results, and those it adds to
@@ -73,10 +88,17 @@ struct StepBars {
   T* scratch;  // 4 nv numbers
 };
 
-// (P.2)  the adjoint of a step that was just run in w: given bars of x+, add to those of (x, u) and,
-// where w carries them, of the parameters
+// the adjoint of a step that was just run in w: given bars of x+, add to those of (x, u) and, where
+// w carries them, of the parameters
 template <class T, class P>
 FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                        const StepBars<T>& bar, Work<T>& w) {
+  if (w.hit.count == 0) return part_adjoint(m, o, x, bar, w);
+  hits_adjoint(m, o, x, bar, w);
+}
+// (P.2)  of an ordinary step, or of a part of one
+template <class T, class P>
+FB_FN void part_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                         const StepBars<T>& bar, Work<T>& w) {
   const Layout& s = m.s;
   const T h = T(m.theta.dt[0]);
@@ -101,6 +123,7 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   const RowProblemBar<T>& row = w.row_bar;
   const RowBars<T> bars{0, w.solution.lam, row.z, w.R_bar, row.mu, row.lo, row.hi, w.w_rate};
   rows_adjoint(m, o, x, bars, w, q_tan);
+  if (w.hit.pulled) approach_adjoint(m, w);
   FB_STAGE(adjoint_sweep);
   tree_adjoint<T, P>(m, {x.v, w.a_eff, w.w_rate, x.v1}, w, q_tan, v_bar);
   if (w.derived_bar)
@@ -174,3 +197,5 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work
 }
 
 }  // namespace fb::FB_ISA
+
+#include "core/hit.hpp"
