@@ -262,16 +262,16 @@ def output(model: fb.Model, name: str, x: Vector) -> Vector:
 
 
 def step(sim: fb.Simulator, x: Vector) -> Vector:
-    """Return the simulator's step at x = (q, v, u) or (q, v, u, theta).
+    """Return the simulator's step at x = (q, v, act, u), theta behind it or not.
 
     The simulator refuses a range with its ends exchanged; of a ball only the larger end counts.
     """
     m = sim.model
-    q, v, u, theta = np.split(x, np.cumsum([m.nq, m.nv, m.nu]))
+    q, v, act, u, theta = np.split(x, np.cumsum([m.nq, m.nv, m.na, m.nu]))
     params = split(theta, sim.params) if theta.size else None
     if params:
         params["jnt_range"] = np.sort(params["jnt_range"], axis=1)
-    return np.concatenate(sim.step(q, v, u, params=params))
+    return np.concatenate(sim.step(q, v, u, act=act if m.na else None, params=params))
 
 
 def split(flat: Vector, parameters: dict[str, Vector]) -> dict[str, Vector]:

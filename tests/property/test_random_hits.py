@@ -60,9 +60,9 @@ def test_forward_mode_pairs_with_reverse_mode(chunk: int) -> None:
         sim, (q, v, u), rng = bouncing(seed)
         params = {k: np.array(a) for k, a in sim.params.items() if k not in NO_GRADIENT and a.size}
         roll = sim.rollout(q, v, u, params=params)
-        if not roll.ok:
-            continue
         hit = is_hit(sim, roll, u)
+        if not roll.ok or not hit.any():
+            continue
         hits += int(hit.sum())
         several += int(hit[0])
         bars = [rng.normal(size=a.shape) for a in (roll.q, roll.v)]
