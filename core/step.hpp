@@ -1,8 +1,6 @@
 // One step on one page, and its adjoint on the next.  Proof: docs/derivations/step.md.
 #pragma once
-#include "core/dynamics/actuation.hpp"
-#include "core/dynamics/integrate.hpp"
-#include "core/step_unrolled.hpp"
+#include "core/step_hits.hpp"
 
 namespace fb::FB_ISA {
 
@@ -59,25 +57,15 @@ FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x,
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
 }
-// q+ = q (+) h v+ and act+, given v+ in x_next
+// an ordinary step, or a part of one: v+ is set, then q+ = q (+) h v+ and act+
 template <class T, class P>
-FB_FN void advance(const Model<T, P>& m, const T* x, const T* u, T* x_next) {
+FB_FN void step_part(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
+                     Mask<T> alive, T* x_next, Work<T>& w) {
+  step_velocity(m, o, x, u, alive, velocity_of(m.s, x_next), w);
   FB_STAGE(integration);
   integrate(m.s, x, velocity_of(m.s, x_next), m.theta.dt[0], x_next);
   if (m.s.na > 0)
     advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
-}
-// (x, u) -> x+
-template <class T, class P>
-FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
-                Mask<T> alive, T* x_next, Work<T>& w) {
-  T* v_next = velocity_of(m.s, x_next);
-  step_velocity(m, o, x, u, alive, v_next, w);
-  advance(m, x, u, x_next);
-  // worlds that are hit within the step
-  const Mask<T> hit = step_through_hits(m, o, step_point(m.s, x, u, v_next), alive, w);
-  if (w.hit.count == 0) return;
-  for (int i = 0; i < state_size(m.s); ++i) x_next[i] = select(hit, w.hit.x_next[i], x_next[i]);
 }
 
 // the cotangents of a step's results, and those it adds to
@@ -88,18 +76,11 @@ struct StepBars {
   T* scratch;  // 4 nv numbers
 };
 
-// the adjoint of a step that was just run in w: given bars of x+, add to those of (x, u) and, where
-// w carries them, of the parameters
+// (P.2)  the adjoint of one that was just run in w: given bars of x+, add to those of (x, u) and,
+// where w carries them, of the parameters
 template <class T, class P>
-FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                        const StepBars<T>& bar, Work<T>& w) {
-  if (w.hit.count == 0) return part_adjoint(m, o, x, bar, w);
-  hits_adjoint(m, o, x, bar, w);
-}
-// (P.2)  of an ordinary step, or of a part of one
-template <class T, class P>
-FB_FN void part_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                        const StepBars<T>& bar, Work<T>& w) {
+FB_FN void step_part_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                             const StepBars<T>& bar, Work<T>& w) {
   const Layout& s = m.s;
   const T h = T(m.theta.dt[0]);
   T *v1_bar = bar.scratch, *q_tan = v1_bar + s.nv, *tau_bar = q_tan + s.nv,
@@ -123,7 +104,7 @@ FB_FN void part_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   const RowProblemBar<T>& row = w.row_bar;
   const RowBars<T> bars{0, w.solution.lam, row.z, w.R_bar, row.mu, row.lo, row.hi, w.w_rate};
   rows_adjoint(m, o, x, bars, w, q_tan);
-  if (w.hit.pulled) approach_adjoint(m, w);
+  if (w.hit.pulled) coming_approach_adjoint(m, w);
   FB_STAGE(adjoint_sweep);
   tree_adjoint<T, P>(m, {x.v, w.a_eff, w.w_rate, x.v1}, w, q_tan, v_bar);
   if (w.derived_bar)
@@ -196,6 +177,22 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work
   if (m.applied) applied_wrenches_adjoint(m, h, w);
 }
 
-}  // namespace fb::FB_ISA
+// (x, u) -> x+: an ordinary step, but in worlds that are hit within it
+template <class T, class P>
+FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
+                Mask<T> alive, T* x_next, Work<T>& w) {
+  step_part(m, o, x, u, alive, x_next, w);
+  const StepPoint<T> at = step_point<T>(m.s, x, u, velocity_of(m.s, x_next));
+  const Mask<T> hit = step_through_hits(m, o, at, alive, w);
+  if (w.hit.count == 0) return;
+  for (int i = 0; i < state_size(m.s); ++i) x_next[i] = select(hit, w.hit.x_next[i], x_next[i]);
+}
+// the adjoint of a step that was just run in w
+template <class T, class P>
+FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                        const StepBars<T>& bar, Work<T>& w) {
+  if (w.hit.count == 0) return step_part_adjoint(m, o, x, bar, w);
+  step_through_hits_adjoint(m, o, x, bar, w);
+}
 
-#include "core/hit.hpp"
+}  // namespace fb::FB_ISA

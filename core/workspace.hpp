@@ -38,7 +38,7 @@ struct LinkBar {
 };
 
 // a step that is hit is cut into parts, each an ordinary step; the first begins where the step does,
-// every other where a hit ended the part before it (core/hit.hpp)
+// every other where a hit ended the part before it (core/step_hits.hpp)
 inline constexpr int kMaxHits = 8;
 // no part of a step is shorter than this share of the step: what would be hit later than that is
 // hit in the next step, at a moment that may lie that far before its beginning
@@ -56,11 +56,11 @@ struct HitWork {
   bool cuts;      // whether rows of coming hits are left out, so that the step is cut
   bool pulled;    // whether the moment of the first hit has cotangents
   int ncoming;    // groups left out
-  int *group;     // which
+  int* group;     // which
   Mask<T>* mask;  // and in which lanes
   int count;      // hits one after the other; the step has count + 1 parts
   StepPart<T> part[kMaxHits + 1];
-  T* x_next;        // where the last part ends
+  T* x_next;         // where the last part ends
   T ties, contacts;  // of the hits
   // the model's parameters in every lane's own numbers, since lanes cut their steps differently
   T *theta, *derived, *param_bar;

@@ -149,8 +149,10 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
     w.geometry[w.ngroup - 1] = x;
     w.geometry[w.ngroup - 1].active = on;
     if (w.hit.cuts && any(T(m.derived.pair_restitution[pair]) > T(0)))
-      leave_out_hit(m, o, pair, dot(w.link[lb].v, point_force(x.p + (Oref - OB), x.n)) -
-                    dot(w.link[la].v, point_force(x.p + (Oref - OA), x.n)), rate, w);
+      leave_out_hit(m, o, pair,
+                    dot(w.link[lb].v, point_force(x.p + (Oref - OB), x.n)) -
+                        dot(w.link[la].v, point_force(x.p + (Oref - OA), x.n)),
+                    rate, w);
     b.linkA = la;
     b.linkB = lb;
     b.side = k;
@@ -179,7 +181,7 @@ FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>
 }
 
 // a hit with restitution that the free motion brings, or that the step before has just missed: the
-// row of the last group is left out in those lanes, and the step is cut there (core/hit.hpp)
+// row of the last group is left out in those lanes, and the step is cut there (core/step_hits.hpp)
 template <class T, class P>
 FB_FN void leave_out_hit(const Model<T, P>& m, const Options<Real<T>>& o, int pair, T before,
                          T after, Work<T>& w) {

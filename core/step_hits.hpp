@@ -2,9 +2,14 @@
 // at that pose with the velocities of that moment, and an ordinary step of what is left follows.
 // Proof: docs/derivations/hit.md.
 #pragma once
-#include "core/step.hpp"
+#include "core/dynamics/actuation.hpp"
+#include "core/dynamics/integrate.hpp"
+#include "core/step_unrolled.hpp"
 
 namespace fb::FB_ISA {
+
+template <class T>
+struct StepBars;
 
 // ---- the moment of the first hit
 
@@ -18,7 +23,7 @@ struct Approach {
 // (H.2)  the moment at which phi + tau (rate + change / 2) + tau^2 change / (2 h) vanishes; it lies
 // at least `least` before the end of the part
 template <class T>
-FB_INLINE Approach<T> approach(T phi, T rate, T change, T h, T least) {
+FB_INLINE Approach<T> hit_moment(T phi, T rate, T change, T h, T least) {
   const Real<T> half(0.5), two(2);
   const T b = rate + change * half, square = b * b - phi * change * two / h;
   const Mask<T> real = square > T(0);
@@ -35,7 +40,7 @@ struct ApproachBars {
   T phi, rate, rate1, h;
 };
 template <class T>
-FB_INLINE ApproachBars<T> approach_moment_adjoint(const Approach<T>& a, T h, T tau_bar) {
+FB_INLINE ApproachBars<T> hit_moment_adjoint(const Approach<T>& a, T h, T tau_bar) {
   const Real<T> half(0.5);
   const T share = a.tau / h;
   const T slope = a.rate + a.change * (share + half);
@@ -74,8 +79,43 @@ FB_INLINE Approach<T> coming_approach(const Layout& s, const Work<T>& w, int c, 
     rate += dot(w.link[k.linkB].v, F.B);
     rate1 += dot(w.twist[k.linkB], F.B);
   }
-  return approach(w.geometry[index].phi, rate, rate1 - rate, h, least);
+  return hit_moment(w.geometry[index].phi, rate, rate1 - rate, h, least);
 }
+// within the adjoint of a part: the place of the contact whose approach set the moment, and the
+// velocity before
+template <class T, class P>
+FB_FN void coming_approach_adjoint(const Model<T, P>& m, Work<T>& w) {
+  HitWork<T>& k = w.hit;
+  for (int c = 0; c < k.ncoming; ++c) {
+    const Mask<T> here = k.first == T(c);
+    const T zero = T(0), phi_bar = select(here, k.phi_bar, zero),
+            rate_bar = select(here, k.rate_bar, zero), rate1_bar = select(here, k.rate1_bar, zero);
+    if (all(is_nothing(phi_bar))) continue;
+    const int index = k.group[c];
+    const RowGroup& g = w.group[index];
+    const RowGeometry<T>& x = w.geometry[index];
+    const NormalWrench<T> F = normal_wrench(m.s, w, index);
+    const Vec3<T> O = origin_of(m.s, w, reference_link(g.linkA, g.linkB));
+    ContactPointBar<T> point{phi_bar, zero3<T>(), zero3<T>()};
+    for (int side = 0; side < 2; ++side) {
+      const int l = side == 0 ? g.linkA : g.linkB;
+      if (l == 0) continue;
+      const Force<T>& f = side == 0 ? F.A : F.B;
+      LinkBar<T>& b = w.bar[l];
+      b.v_bar = mul_add(f, rate_bar, b.v_bar);
+      b.y_bar = mul_add(f, rate1_bar, b.y_bar);
+      const Motion<T> F_bar =
+          (w.link[l].v * rate_bar + b.y * rate1_bar) * T(Real<T>(side == 0 ? -1 : 1));
+      point.p += cross(x.n, F_bar.ang);
+      point.n += cross(F_bar.ang, x.p + (O - origin_of(m.s, w, l))) + F_bar.lin;
+    }
+    SlotBars<T> slots;
+    slots.count = 0;
+    add_slot(slots, g.side, x.feature, point);
+    contact_point_adjoint(m, g, slots, w);
+  }
+}
+
 // (H.1)  lanes of the part in w that are hit before it ends; sets when and by what
 template <class T>
 FB_FN void first_hit(const Layout& s, T least, StepPart<T>& part, Work<T>& w) {
@@ -149,8 +189,8 @@ FB_FN void keep_touching(const Options<Real<T>>& o, const StepPart<T>& part, Wor
       gap = select(w.geometry[i].active & (part.pair == T(w.group[i].source)),
                    min(gap, w.geometry[i].phi), gap);
   const Real<T> slack(kIsDouble<T> ? 1e-6 : 1e-3);
-  const T reach = select(gap < far, max(gap, T(0)), T(0)) + T(o.margin * Real<T>(1e-3)) +
-                  part.travel * slack;
+  const T reach =
+      select(gap < far, max(gap, T(0)), T(0)) + T(o.margin * Real<T>(1e-3)) + part.travel * slack;
   for (int i = 0; i < w.ngroup; ++i) {
     const int kind = w.group[i].kind;
     RowGeometry<T>& x = w.geometry[i];
@@ -184,124 +224,6 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
   const T endless = T(Real<T>(1e30));
   impulses(with_step(m, endless), o, x, part.hit, v_leave, w);
 }
-
-// (H.6)  where a part is hit: q_hit = q (+) tau (v + (1 + s) d / 2), v_hit = v + (s + 1/2) d with
-// d = v1 - v and s = tau / h; velocities of a step stand for the middle of it
-template <class T>
-FB_FN void hit_state(const Model<T, T>& m, const StepPart<T>& part, const T* u, Work<T>& w) {
-  const Layout& s = m.s;
-  const Real<T> half(0.5);
-  const T share = part.tau / part.h, mean = (share + Real<T>(1)) * half;
-  const T* v = velocity_of(s, part.x);
-  for (int d = 0; d < s.nv; ++d) {
-    const T change = part.v1[d] - v[d];
-    w.hit.mean[d] = mul_add(change, mean, v[d]);
-    velocity_of(s, part.x_hit)[d] = mul_add(change, share + half, v[d]);
-  }
-  integrate(s, part.x, w.hit.mean, part.tau, part.x_hit);
-  if (s.na > 0)
-    advance_activation(with_step(m, part.tau), step_point<T>(s, part.x, u, nullptr),
-                       activation_of(s, part.x_hit));
-}
-// (H.7)  the part after a hit: it begins at the hit's place, half a part's change before the velocity
-// that leaves
-template <class T>
-FB_FN void next_part(const Layout& s, const StepPart<T>& part, StepPart<T>& next) {
-  const Real<T> half(0.5);
-  for (int i = 0; i < state_size(s); ++i) next.x[i] = part.x_hit[i];
-  for (int d = 0; d < s.nv; ++d) {
-    const T change = part.v1[d] - velocity_of(s, part.x)[d];
-    velocity_of(s, next.x)[d] = part.v_leave[d] - change * half;
-  }
-  next.h = part.h - part.tau;
-  next.on = part.hit;
-}
-
-// what the solves of all parts say together
-template <class T>
-struct PartNotes {
-  Mask<T> overflow, unconverged, unrolled;
-  T residual, sweeps;
-};
-template <class T>
-FB_INLINE PartNotes<T> part_notes(const Work<T>& w) {
-  return {w.overflow, w.solution.unconverged, w.solution.unrolled, w.solution.residual,
-          w.solution.sweeps};
-}
-template <class T>
-FB_INLINE void join_notes(PartNotes<T>& n, Mask<T> on, const Work<T>& w) {
-  n.overflow = n.overflow | (on & w.overflow);
-  n.unconverged = n.unconverged | (on & w.solution.unconverged);
-  n.unrolled = n.unrolled | (on & w.solution.unrolled);
-  n.residual = select(on, max(n.residual, w.solution.residual), n.residual);
-  n.sweeps = select(on, n.sweeps + w.solution.sweeps, n.sweeps);
-}
-template <class T>
-FB_FN void count_hit(Mask<T> on, Work<T>& w) {
-  if (w.problem.nrow > 0)
-    w.hit.ties += select(on, RowSolver<T>::ties(w.problem, w.solution), T(0));
-  for (int i = 0; i < w.ngroup; ++i)
-    if (w.group[i].kind == kContactRows)
-      w.hit.contacts += one_where<T>(on & w.geometry[i].active &
-                                     (w.solution.lam[w.group[i].row] > T(0)));
-}
-
-// the hits of the step that was just begun in w, x.v1 its velocity: their states in w.hit, and where
-// the step ends in w.hit.x_next.  Returns the lanes that are hit.  Hits beyond kMaxHits happen at the end of their
-// part, as in (T.3)
-template <class T, class P>
-FB_FN Mask<T> step_through_hits(const Model<T, P>& m0, const Options<Real<T>>& o,
-                                const StepPoint<T>& x, Mask<T> alive, Work<T>& w) {
-  HitWork<T>& k = w.hit;
-  k.count = 0;
-  if (k.ncoming == 0) return Mask<T>(false);
-  const Layout& s = m0.s;
-  const T least = T(m0.theta.dt[0]) * Real<T>(kLeastPart);
-  StepPart<T>& begin = k.part[0];
-  begin.h = T(m0.theta.dt[0]);
-  begin.on = alive;
-  for (int d = 0; d < s.nv; ++d) begin.v1[d] = x.v1[d];
-  first_hit(s, least, begin, w);
-  if (!any(begin.hit)) return begin.hit;
-  for (int i = 0; i < state_size(s); ++i) begin.x[i] = x.q[i];
-  const Model<T, T> m = lane_model(m0, k);
-  PartNotes<T> notes = part_notes(w);
-  k.ties = k.contacts = T(0);
-  for (; k.count < kMaxHits && any(k.part[k.count].hit); ++k.count) {
-    StepPart<T>&part = k.part[k.count], &next = k.part[k.count + 1];
-    hit_state(m, part, x.u, w);
-    hit_velocity(m, o, part, part.v_leave, w);
-    join_notes(notes, part.hit, w);
-    count_hit(part.hit, w);
-    next_part(s, part, next);
-    const Model<T, T> rest = with_step(m, next.h);
-    k.cuts = k.count + 1 < kMaxHits;
-    step_velocity(rest, o, next.x, x.u, next.on, next.v1, w);
-    k.cuts = true;
-    join_notes(notes, next.on, w);
-    first_hit(s, least, next, w);
-    // where this part is the last
-    end_part(rest, next, x.u, w);
-  }
-  w.overflow = notes.overflow;
-  w.solution.unconverged = notes.unconverged;
-  w.solution.unrolled = notes.unrolled;
-  w.solution.residual = notes.residual;
-  w.solution.sweeps = notes.sweeps;
-  return begin.hit;
-}
-// the end of an ordinary part, in its lanes
-template <class T>
-FB_FN void end_part(const Model<T, T>& m, const StepPart<T>& part, const T* u, Work<T>& w) {
-  const Layout& s = m.s;
-  T* end = w.hit.x1_bar;
-  for (int d = 0; d < s.nv; ++d) velocity_of(s, end)[d] = part.v1[d];
-  advance(m, part.x, u, end);
-  for (int i = 0; i < state_size(s); ++i)
-    w.hit.x_next[i] = select(part.on, end[i], w.hit.x_next[i]);
-}
-
-// ---- the way back
 
 // (H.8)  adjoint of (H.5): given v_bar of the velocity that leaves, add to q_tan and to that of v_hit
 template <class T>
@@ -342,14 +264,13 @@ FB_FN void hit_velocity_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
     LinkBar<T>& b = w.bar[l];
     const int first = s.link_dof[l], last = first + s.link_ndof[l], parent = s.link_parent[l];
     for (int d = first + world_axes(s.link_type[l]); d < last; ++d)
-      b.pose += cross(w.dof[d].S, mul_add(b.w_bar, w.w_rate[d],
-                                          mul_add(b.y_bar, x.v1[d], b.v_bar * x.v[d])));
+      b.pose += cross(w.dof[d].S,
+                      mul_add(b.w_bar, w.w_rate[d], mul_add(b.y_bar, x.v1[d], b.v_bar * x.v[d])));
     for (int d = first; d < last; ++d) {
       q_tan[d] += dot(w.dof[d].S, b.pose);
       v_bar[d] += mul_add(w.hD[d], w.w_rate[d], dot(w.dof[d].S, b.v_bar));
       if (w.theta_bar)
-        w.theta_bar->dof_armature[d] +=
-            w.hD_bar_extra[d] - w.w_rate[d] * (x.v1[d] - x.v[d]);
+        w.theta_bar->dof_armature[d] += w.hD_bar_extra[d] - w.w_rate[d] * (x.v1[d] - x.v[d]);
     }
     if (w.derived_bar) link_pose_adjoint(m, l, x.q, w);
     if (parent == 0) continue;
@@ -360,77 +281,29 @@ FB_FN void hit_velocity_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
   }
 }
 
-// (H.9)  the moment's cotangents of the part that was just run, found again: the gap's and the
-// velocities' wait in w.hit for the part's adjoint, v1_bar and h_bar are added to
+// (H.6)  where a part is hit: q_hit = q (+) tau (v + (1 + s) d / 2), v_hit = v + (s + 1/2) d with
+// d = v1 - v and s = tau / h; velocities of a step stand for the middle of it
 template <class T>
-FB_FN void pull_moment(const Layout& s, T least, StepPart<T>& part, T* v1_bar, Work<T>& w) {
-  HitWork<T>& k = w.hit;
-  first_hit(s, least, part, w);
-  k.pulled = true;
-  k.phi_bar = k.rate_bar = k.rate1_bar = T(0);
-  for (int l = 0; l < s.nlink; ++l) w.wrench[l] = zero_force<T>();
-  for (int c = 0; c < k.ncoming; ++c) {
-    const Mask<T> here = part.hit & (k.first == T(c));
-    if (!any(here)) continue;
-    const ApproachBars<T> bar =
-        approach_moment_adjoint(coming_approach(s, w, c, part.h, least), part.h, k.tau_bar);
-    const RowGroup& g = w.group[k.group[c]];
-    const T rate1_bar = select(here, bar.rate1, T(0));
-    k.phi_bar = select(here, bar.phi, k.phi_bar);
-    k.rate_bar = select(here, bar.rate, k.rate_bar);
-    k.rate1_bar = select(here, rate1_bar, k.rate1_bar);
-    k.h_bar += select(here, bar.h, T(0));
-    const NormalWrench<T> F = normal_wrench(s, w, k.group[c]);
-    if (g.linkA > 0) w.wrench[g.linkA] += F.A * rate1_bar;
-    if (g.linkB > 0) w.wrench[g.linkB] += F.B * rate1_bar;
+FB_FN void hit_state(const Model<T, T>& m, const StepPart<T>& part, const T* u, Work<T>& w) {
+  const Layout& s = m.s;
+  const Real<T> half(0.5);
+  const T share = part.tau / part.h, mean = (share + Real<T>(1)) * half;
+  const T* v = velocity_of(s, part.x);
+  for (int d = 0; d < s.nv; ++d) {
+    const T change = part.v1[d] - v[d];
+    w.hit.mean[d] = mul_add(change, mean, v[d]);
+    velocity_of(s, part.x_hit)[d] = mul_add(change, share + half, v[d]);
   }
-  // v1_bar += J' rate1_bar
-  for (int l = s.nlink - 1; l > 0; --l) {
-    for (int d = s.link_dof[l]; d < s.link_dof[l] + s.link_ndof[l]; ++d)
-      v1_bar[d] += dot(w.dof[d].S, w.wrench[l]);
-    if (s.link_parent[l] > 0) w.wrench[s.link_parent[l]] += w.wrench[l];
-  }
+  integrate(s, part.x, w.hit.mean, part.tau, part.x_hit);
+  if (s.na > 0)
+    advance_activation(with_step(m, part.tau), step_point<T>(s, part.x, u, nullptr),
+                       activation_of(s, part.x_hit));
 }
-// within the adjoint of a part: the place of the contact whose approach set the moment, and the
-// velocity before
-template <class T, class P>
-FB_FN void approach_adjoint(const Model<T, P>& m, Work<T>& w) {
-  HitWork<T>& k = w.hit;
-  for (int c = 0; c < k.ncoming; ++c) {
-    const Mask<T> here = k.first == T(c);
-    const T zero = T(0), phi_bar = select(here, k.phi_bar, zero),
-            rate_bar = select(here, k.rate_bar, zero), rate1_bar = select(here, k.rate1_bar, zero);
-    if (all(is_nothing(phi_bar))) continue;
-    const int index = k.group[c];
-    const RowGroup& g = w.group[index];
-    const RowGeometry<T>& x = w.geometry[index];
-    const NormalWrench<T> F = normal_wrench(m.s, w, index);
-    const Vec3<T> O = origin_of(m.s, w, reference_link(g.linkA, g.linkB));
-    ContactPointBar<T> point{phi_bar, zero3<T>(), zero3<T>()};
-    for (int side = 0; side < 2; ++side) {
-      const int l = side == 0 ? g.linkA : g.linkB;
-      if (l == 0) continue;
-      const Force<T>& f = side == 0 ? F.A : F.B;
-      LinkBar<T>& b = w.bar[l];
-      b.v_bar = mul_add(f, rate_bar, b.v_bar);
-      b.y_bar = mul_add(f, rate1_bar, b.y_bar);
-      const Motion<T> F_bar =
-          (w.link[l].v * rate_bar + b.y * rate1_bar) * T(Real<T>(side == 0 ? -1 : 1));
-      point.p += cross(x.n, F_bar.ang);
-      point.n += cross(F_bar.ang, x.p + (O - origin_of(m.s, w, l))) + F_bar.lin;
-    }
-    SlotBars<T> slots;
-    slots.count = 0;
-    add_slot(slots, g.side, x.feature, point);
-    contact_point_adjoint(m, g, slots, w);
-  }
-}
-
 // (H.10)  from the bars of where a part begins, x_bar, through the hit before it to the part that the
 // hit ended: x_bar becomes what that part's state gets directly, v1_bar is set; moments in w.hit
 template <class T>
-FB_FN void hit_adjoint(const Model<T, T>& m, const Options<Real<T>>& o, const StepPart<T>& part,
-                       const T* u, T* x_bar, T* v1_bar, Work<T>& w) {
+FB_FN void hit_state_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
+                             const StepPart<T>& part, const T* u, T* x_bar, T* v1_bar, Work<T>& w) {
   HitWork<T>& k = w.hit;
   const Layout& s = m.s;
   const Real<T> half(0.5);
@@ -463,8 +336,7 @@ FB_FN void hit_adjoint(const Model<T, T>& m, const Options<Real<T>>& o, const St
   for (int d = 0; d < s.nv; ++d) {
     const T change = part.v1[d] - v[d];
     share_bar += (v_bar[d] + mean_bar[d] * half) * change;
-    const T change_bar =
-        k.change_bar[d] + v_bar[d] * (share + half) + mean_bar[d] * mean;
+    const T change_bar = k.change_bar[d] + v_bar[d] * (share + half) + mean_bar[d] * mean;
     v1_bar[d] = change_bar;
     mean_bar[d] += v_bar[d] - change_bar;
   }
@@ -473,6 +345,79 @@ FB_FN void hit_adjoint(const Model<T, T>& m, const Options<Real<T>>& o, const St
   for (int i = 0; i < state_size(s); ++i) x_bar[i] = state_bar[i];
 }
 
+// (H.7)  the part after a hit: it begins at the hit's place, half a part's change before the velocity
+// that leaves
+template <class T>
+FB_FN void next_part(const Layout& s, const StepPart<T>& part, StepPart<T>& next) {
+  const Real<T> half(0.5);
+  for (int i = 0; i < state_size(s); ++i) next.x[i] = part.x_hit[i];
+  for (int d = 0; d < s.nv; ++d) {
+    const T change = part.v1[d] - velocity_of(s, part.x)[d];
+    velocity_of(s, next.x)[d] = part.v_leave[d] - change * half;
+  }
+  next.h = part.h - part.tau;
+  next.on = part.hit;
+}
+
+// what the solves of all parts say together
+template <class T>
+struct PartNotes {
+  Mask<T> overflow, unconverged, unrolled;
+  T residual, sweeps;
+};
+template <class T>
+FB_INLINE PartNotes<T> part_notes(const Work<T>& w) {
+  return {w.overflow, w.solution.unconverged, w.solution.unrolled, w.solution.residual,
+          w.solution.sweeps};
+}
+template <class T>
+FB_INLINE void join_notes(PartNotes<T>& n, Mask<T> on, const Work<T>& w) {
+  n.overflow = n.overflow | (on & w.overflow);
+  n.unconverged = n.unconverged | (on & w.solution.unconverged);
+  n.unrolled = n.unrolled | (on & w.solution.unrolled);
+  n.residual = select(on, max(n.residual, w.solution.residual), n.residual);
+  n.sweeps = select(on, n.sweeps + w.solution.sweeps, n.sweeps);
+}
+template <class T>
+FB_FN void count_hit(Mask<T> on, Work<T>& w) {
+  if (w.problem.nrow > 0) w.hit.ties += select(on, RowSolver<T>::ties(w.problem, w.solution), T(0));
+  for (int i = 0; i < w.ngroup; ++i)
+    if (w.group[i].kind == kContactRows)
+      w.hit.contacts +=
+          one_where<T>(on & w.geometry[i].active & (w.solution.lam[w.group[i].row] > T(0)));
+}
+
+// (H.9)  the moment's cotangents of the part that was just run, found again: the gap's and the
+// velocities' wait in w.hit for the part's adjoint, v1_bar and h_bar are added to
+template <class T>
+FB_FN void pull_moment(const Layout& s, T least, StepPart<T>& part, T* v1_bar, Work<T>& w) {
+  HitWork<T>& k = w.hit;
+  first_hit(s, least, part, w);
+  k.pulled = true;
+  k.phi_bar = k.rate_bar = k.rate1_bar = T(0);
+  for (int l = 0; l < s.nlink; ++l) w.wrench[l] = zero_force<T>();
+  for (int c = 0; c < k.ncoming; ++c) {
+    const Mask<T> here = part.hit & (k.first == T(c));
+    if (!any(here)) continue;
+    const ApproachBars<T> bar =
+        hit_moment_adjoint(coming_approach(s, w, c, part.h, least), part.h, k.tau_bar);
+    const RowGroup& g = w.group[k.group[c]];
+    const T rate1_bar = select(here, bar.rate1, T(0));
+    k.phi_bar = select(here, bar.phi, k.phi_bar);
+    k.rate_bar = select(here, bar.rate, k.rate_bar);
+    k.rate1_bar = select(here, rate1_bar, k.rate1_bar);
+    k.h_bar += select(here, bar.h, T(0));
+    const NormalWrench<T> F = normal_wrench(s, w, k.group[c]);
+    if (g.linkA > 0) w.wrench[g.linkA] += F.A * rate1_bar;
+    if (g.linkB > 0) w.wrench[g.linkB] += F.B * rate1_bar;
+  }
+  // v1_bar += J' rate1_bar
+  for (int l = s.nlink - 1; l > 0; --l) {
+    for (int d = s.link_dof[l]; d < s.link_dof[l] + s.link_ndof[l]; ++d)
+      v1_bar[d] += dot(w.dof[d].S, w.wrench[l]);
+    if (s.link_parent[l] > 0) w.wrench[s.link_parent[l]] += w.wrench[l];
+  }
+}
 // parameters' cotangents of one part go to a place of their own, and from there to the lanes' sums
 template <class T>
 FB_FN void open_part_bars(const Layout& s, HitWork<T>& k) {
@@ -484,23 +429,67 @@ template <class T>
 FB_FN void add_part_bars(const Layout& s, Mask<T> on, Theta<T>* theta, Derived<T>* derived,
                          const HitWork<T>& k) {
   const T zero = T(0);
-#define FB_X(name, rows, columns, ...)          \
+#define FB_X(name, rows, columns, ...)         \
   for (int i = 0; i < (rows) * (columns); ++i) \
     theta->name[i] += select(on, k.theta_bar.name[i], zero);
   FB_PARAMETERS(FB_X)
 #undef FB_X
-#define FB_X(name, count)         \
-  for (int i = 0; i < count; ++i) \
-    derived->name[i] += select(on, k.derived_bar.name[i], zero);
+#define FB_X(name, count) \
+  for (int i = 0; i < count; ++i) derived->name[i] += select(on, k.derived_bar.name[i], zero);
   FB_DERIVED(FB_X)
 #undef FB_X
 }
 
+// the hits of the step that was just begun in w, x.v1 its velocity: their states in w.hit, and where
+// the step ends in w.hit.x_next.  Returns the lanes that are hit.  Hits beyond kMaxHits happen at the
+// end of their part
+template <class T, class P>
+FB_FN Mask<T> step_through_hits(const Model<T, P>& m0, const Options<Real<T>>& o,
+                                const StepPoint<T>& x, Mask<T> alive, Work<T>& w) {
+  HitWork<T>& k = w.hit;
+  k.count = 0;
+  if (k.ncoming == 0) return Mask<T>(false);
+  const Layout& s = m0.s;
+  const T least = T(m0.theta.dt[0]) * Real<T>(kLeastPart);
+  StepPart<T>& begin = k.part[0];
+  begin.h = T(m0.theta.dt[0]);
+  begin.on = alive;
+  for (int d = 0; d < s.nv; ++d) begin.v1[d] = x.v1[d];
+  first_hit(s, least, begin, w);
+  if (!any(begin.hit)) return begin.hit;
+  for (int i = 0; i < state_size(s); ++i) begin.x[i] = x.q[i];
+  const Model<T, T> m = lane_model(m0, k);
+  PartNotes<T> notes = part_notes(w);
+  k.ties = k.contacts = T(0);
+  T* end = k.x1_bar;
+  for (; k.count < kMaxHits && any(k.part[k.count].hit); ++k.count) {
+    StepPart<T>&part = k.part[k.count], &next = k.part[k.count + 1];
+    hit_state(m, part, x.u, w);
+    hit_velocity(m, o, part, part.v_leave, w);
+    join_notes(notes, part.hit, w);
+    count_hit(part.hit, w);
+    next_part(s, part, next);
+    const Model<T, T> rest = with_step(m, next.h);
+    k.cuts = k.count + 1 < kMaxHits;
+    step_part(rest, o, next.x, x.u, next.on, end, w);
+    k.cuts = true;
+    for (int d = 0; d < s.nv; ++d) next.v1[d] = velocity_of(s, end)[d];
+    for (int i = 0; i < state_size(s); ++i) k.x_next[i] = select(next.on, end[i], k.x_next[i]);
+    join_notes(notes, next.on, w);
+    first_hit(s, least, next, w);
+  }
+  w.overflow = notes.overflow;
+  w.solution.unconverged = notes.unconverged;
+  w.solution.unrolled = notes.unrolled;
+  w.solution.residual = notes.residual;
+  w.solution.sweeps = notes.sweeps;
+  return begin.hit;
+}
 // (H.11)  the adjoint of a step that was cut, part by part from the last; lanes that were not hit
 // have the first part alone
 template <class T, class P>
-FB_FN void hits_adjoint(const Model<T, P>& m0, const Options<Real<T>>& o, const StepPoint<T>& x,
-                        const StepBars<T>& bar, Work<T>& w) {
+FB_FN void step_through_hits_adjoint(const Model<T, P>& m0, const Options<Real<T>>& o,
+                                     const StepPoint<T>& x, const StepBars<T>& bar, Work<T>& w) {
   HitWork<T>& k = w.hit;
   const Layout& s = m0.s;
   const int nx = state_size(s), hits = k.count;
@@ -525,16 +514,16 @@ FB_FN void hits_adjoint(const Model<T, P>& m0, const Options<Real<T>>& o, const 
     k.cuts = true;
     if (n < hits) pull_moment(s, least, part, velocity_of(s, k.x1_bar), w);
     const StepBars<T> bars{k.x1_bar, k.x_bar, k.u_bar, k.scratch};
-    part_adjoint(own, o, step_point<T>(s, part.x, x.u, part.v1), bars, w);
+    step_part_adjoint(own, o, step_point<T>(s, part.x, x.u, part.v1), bars, w);
     k.pulled = false;
     // h = that of the part before less its tau
-    const T h_bar = n < hits ? k.theta_bar.dt[0] + select(part.hit, k.h_bar, zero)
-                             : k.theta_bar.dt[0];
+    const T h_bar =
+        n < hits ? k.theta_bar.dt[0] + select(part.hit, k.h_bar, zero) : k.theta_bar.dt[0];
     k.tau_bar = -h_bar;
     k.h_bar = h_bar;
     k.theta_bar.dt[0] = zero;
     // the hit before it
-    hit_adjoint(m, o, before, x.u, k.x_bar, velocity_of(s, k.x1_bar), w);
+    hit_state_adjoint(m, o, before, x.u, k.x_bar, velocity_of(s, k.x1_bar), w);
     k.theta_bar.dt[0] = zero;
     for (int a = 0; a < s.nu; ++a) bar.u[a] += select(before.hit, k.u_bar[a], zero);
     if (theta_bar) add_part_bars(s, before.hit, theta_bar, derived_bar, k);
@@ -554,8 +543,8 @@ FB_FN void hits_adjoint(const Model<T, P>& m0, const Options<Real<T>>& o, const 
   pull_moment(s, least, begin, velocity_of(s, k.x1_bar), w);
   for (int i = 0; i < nx; ++i) bar.x[i] += k.x_bar[i];
   if (theta_bar) theta_bar->dt[0] += k.h_bar;
-  part_adjoint(m0, o, step_point<T>(s, x.q, x.u, begin.v1),
-               {k.x1_bar, bar.x, bar.u, bar.scratch}, w);
+  step_part_adjoint(m0, o, step_point<T>(s, x.q, x.u, begin.v1),
+                    {k.x1_bar, bar.x, bar.u, bar.scratch}, w);
   k.pulled = false;
 }
 
