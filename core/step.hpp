@@ -12,6 +12,7 @@ FB_FN void free_motion(const Model<T, P>& m, const T* x, const T* u, Work<T>& w)
   kinematics(m, x, v, w);
   FB_STAGE(actuation);
   actuation(m, step_point<T>(m.s, x, u, nullptr), w);
+  spin_forces(m, w.tau, w);
   FB_STAGE(articulated_body);
   articulated_body(m, w.tau, w);
   FB_STAGE(free_velocity);
@@ -99,7 +100,7 @@ FB_FN void step_part_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, co
   if (any(w.solution.unrolled)) delassus_adjoint(m, o, x, w, q_tan);
   FB_STAGE(adjoint_fields);
   // -h d<w, RNEA(q, v, a_eff)>, rows lam' dJ w - z' dJ v+ - z' dbeta, both through the tree
-  motion_adjoint(m, x, h, w);
+  motion_adjoint(m, x, h, h_bar, w);
   FB_STAGE(adjoint_contacts);
   const RowProblemBar<T>& row = w.row_bar;
   const RowBars<T> bars{0, w.solution.lam, row.z, w.R_bar, row.mu, row.lo, row.hi, w.w_rate};
@@ -153,7 +154,7 @@ FB_FN void velocity_adjoint(const Model<T, P>& m, const T* v1_bar, Work<T>& w) {
 // twists of the paired rates w and of the new velocity y, accelerations at a_eff = (v+ - v) / h, and
 // the cotangents of -h <w, RNEA> that are each link's own
 template <class T, class P>
-FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>& w) {
+FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, T& h_bar, Work<T>& w) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) w.a_eff[d] = (x.v1[d] - x.v[d]) / h;
   w.bar[0].w = w.bar[0].y = zero_motion<T>();
@@ -173,6 +174,7 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work
       k.a = mul_add(S, w.a_eff[d], k.a);
     }
     link_force_adjoint(m, l, -h, w);
+    if (joint_turns(s.link_type[l])) spin_forces_adjoint(m, l, -h, h_bar, w);
   }
   if (m.applied) applied_wrenches_adjoint(m, h, w);
 }

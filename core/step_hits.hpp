@@ -4,6 +4,7 @@
 #pragma once
 #include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
+#include "core/dynamics/spin.hpp"
 #include "core/step_unrolled.hpp"
 
 namespace fb::FB_ISA {

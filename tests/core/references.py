@@ -209,8 +209,22 @@ def free_step(model: fb.Model, x: Vector) -> Vector:
     data.qpos, data.qvel, data.act, data.ctrl = q, v, act, u
     data.xfrc_applied = theta["xfrc_applied"]
     mujoco.mj_normalizeQuat(m, data.qpos)
+    mujoco.mj_forward(m, data)
+    for j in np.flatnonzero(m.jnt_type <= int(mujoco.mjtJoint.mjJNT_BALL)):
+        body = int(m.jnt_bodyid[j])
+        R = data.ximat[body].reshape(3, 3)
+        inertia = R @ np.diag(m.body_inertia[body]) @ R.T
+        data.xfrc_applied[body, 3:] -= spin(inertia, data.cvel[body, :3], m.opt.timestep)
     mujoco.mj_step(m, data)
     return np.r_[data.qpos, data.qvel, data.act]
+
+
+def spin(inertia: Vector, w: Vector, h: float) -> Vector:
+    """Return what the middle of the step adds to the gyroscopic torque of a body."""
+    turn = np.cross(np.eye(3), -w)
+    slope = turn @ inertia - np.cross(np.eye(3), -inertia @ w)
+    torque = np.cross(w, inertia @ w)
+    return inertia @ np.linalg.solve(inertia + h / 2 * slope, torque) - torque
 
 
 def with_parameters(model: fb.Model, theta: dict[str, Vector]) -> Any:
