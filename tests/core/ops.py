@@ -186,7 +186,7 @@ def _falling(case: Case, rng: np.random.Generator, rest: bool = False) -> Vector
     model = case.model
     x = state(model, rng, model.na + model.nu, rest)
     v = x[model.nq : model.nq + model.nv]
-    v[2], v[6] = -4.0, 6.0
+    v[2], v[6] = -6.0, 8.0
     return x
 
 

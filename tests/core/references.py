@@ -221,8 +221,8 @@ def free_step(model: fb.Model, x: Vector) -> Vector:
 
 def spin(inertia: Vector, w: Vector, h: float) -> Vector:
     """Return what the middle of the step adds to the gyroscopic torque of a body."""
-    turn = np.cross(np.eye(3), -w)
-    slope = turn @ inertia - np.cross(np.eye(3), -inertia @ w)
+    turn = np.cross(np.eye(3), w)
+    slope = turn @ inertia - np.cross(np.eye(3), inertia @ w)
     torque = np.cross(w, inertia @ w)
     return inertia @ np.linalg.solve(inertia + h / 2 * slope, torque) - torque
 

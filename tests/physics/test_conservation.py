@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from tests.physics.helpers import Vector, kinetic, potential, slope
+from tests.physics.helpers import Vector, kinetic, potential, scene, slope
 from tests.property import random_models
 from tests.property.random_models import random_inertial, random_state, text, unit
 
