@@ -296,7 +296,11 @@ def bounces(e: float, count: int, seconds: float) -> Motion:
     exact = {
         "dz/dz0": ("q", 2, by_s * G / s),
         "dz/dv0": ("v", 2, by_s * v / s - by_t / G),
-        "dz/de": ("geom_restitution", 1, count * e ** (count - 1) * s * t - by_t * 2 * s * slope / G),
+        "dz/de": (
+            "geom_restitution",
+            1,
+            count * e ** (count - 1) * s * t - by_t * 2 * s * slope / G,
+        ),
     }
     params = {"geom_restitution": np.array([0.0, e])}
     up = np.array([0, 0, v, 0, 0, 0.0])

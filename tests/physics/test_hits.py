@@ -9,9 +9,7 @@ import featherback as fb
 from tests.physics.events import Events, Vector
 
 HEAD = '<geom type="plane" size="0 0 1" contype="1" conaffinity="0" friction="{mu} 0 0"/>'
-PLANAR = (
-    '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/><joint axis="0 1 0"/>'
-)
+PLANAR = '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/><joint axis="0 1 0"/>'
 
 
 def ball(position: str) -> str:
