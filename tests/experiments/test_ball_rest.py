@@ -86,7 +86,7 @@ def test_other_starts_end_there_too(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_jacobian_includes_the_moments_of_hits() -> None:
-    """Agree with narrow differences and with those over 0.1 m/s, which move every hit, in all columns."""
+    """Agree with narrow differences and with those over 0.1 m/s, which move every hit."""
     print("seed 5")
     x = np.array(ball_rest.FIRST) + np.random.default_rng(5).normal(size=6)
     task = ball_rest.make_task()

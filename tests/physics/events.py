@@ -100,7 +100,7 @@ class Events:
         return high
 
     def run(self, q: Vector, v: Vector, seconds: float) -> Vector:
-        """Return the final state; no hit may be nearer than a few steps to the next of its sphere."""
+        """Return the final state; hits of one sphere must lie some steps apart."""
         t, self.hits = 0.0, []
         while seconds - t > 1e-15:
             h = min(STEP, seconds - t)

@@ -279,9 +279,10 @@ def bounce(e: float) -> Motion:
 
 
 def bounces(e: float, count: int, seconds: float) -> Motion:
-    """Fall and bounce `count` times: with the speed s of the first hit and its moment t1,
+    """Fall and bounce `count` times.
 
-    z = r + e^n s t - g t^2 / 2, t = T - t1 - 2 s (e + ... + e^(n-1)) / g.
+    With the speed s of the first hit and its moment t1, z = r + e^n s t - g t^2 / 2 with
+    t = T - t1 - 2 s (e + ... + e^(n-1)) / g.
     """
     v = 0.3
     q = np.array([0, 0, 0.6003, 1, 0, 0, 0])

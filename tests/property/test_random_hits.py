@@ -1,4 +1,4 @@
-"""Steps that are cut by hits, on random models: all derivatives against each other and differences."""
+"""Steps that are cut by hits on random models: derivatives of every kind, and differences."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_hessian_products_agree_with_differences() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_worlds_keep_their_bits(dtype: Any) -> None:
-    """Give a world the bits it has alone where some lanes are hit, once or twice, and others not."""
+    """Give a world the bits it has alone where some lanes are hit and others are not."""
     print("seed 5")
     rng = np.random.default_rng(5)
     model = fb.load(
