@@ -209,14 +209,30 @@ def free_step(model: fb.Model, x: Vector) -> Vector:
     data.qpos, data.qvel, data.act, data.ctrl = q, v, act, u
     data.xfrc_applied = theta["xfrc_applied"]
     mujoco.mj_normalizeQuat(m, data.qpos)
+    apply_spin(m, data)
+    mujoco.mj_step(m, data)
+    return np.r_[data.qpos, data.qvel, data.act]
+
+
+def apply_spin(m: Any, data: Any) -> None:
+    """Apply to MuJoCo's bodies what the middle of the step takes off their gyroscopic torque."""
     mujoco.mj_forward(m, data)
     for j in np.flatnonzero(m.jnt_type <= int(mujoco.mjtJoint.mjJNT_BALL)):
         body = int(m.jnt_bodyid[j])
-        R = data.ximat[body].reshape(3, 3)
-        inertia = R @ np.diag(m.body_inertia[body]) @ R.T
+        # what moves with the last joint of a body: it, and what is fixed to it
+        if j != m.body_jntadr[body] + m.body_jntnum[body] - 1:
+            continue
+        parts = np.flatnonzero(m.body_weldid == body)
+        mass, places = m.body_mass[parts], data.xipos[parts]
+        if mass.sum() == 0.0:
+            continue
+        centre = mass @ places / mass.sum()
+        inertia = np.zeros((3, 3))
+        for part, weight, place in zip(parts, mass, places, strict=True):
+            R, d = data.ximat[part].reshape(3, 3), place - centre
+            inertia += R @ np.diag(m.body_inertia[part]) @ R.T
+            inertia += weight * (d @ d * np.eye(3) - np.outer(d, d))
         data.xfrc_applied[body, 3:] -= spin(inertia, data.cvel[body, :3], m.opt.timestep)
-    mujoco.mj_step(m, data)
-    return np.r_[data.qpos, data.qvel, data.act]
 
 
 def spin(inertia: Vector, w: Vector, h: float) -> Vector:
