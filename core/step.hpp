@@ -1,10 +1,6 @@
 // One step on one page, and its adjoint on the next.  Proof: docs/derivations/step.md.
 #pragma once
-#include "core/contact/solve.hpp"
-#include "core/dynamics/actuation.hpp"
-#include "core/dynamics/integrate.hpp"
-#include "core/step_recovery.hpp"
-#include "core/step_unrolled.hpp"
+#include "core/step_hits.hpp"
 
 namespace fb::FB_ISA {
 
@@ -16,6 +12,7 @@ FB_FN void free_motion(const Model<T, P>& m, const T* x, const T* u, Work<T>& w)
   kinematics(m, x, v, w);
   FB_STAGE(actuation);
   actuation(m, step_point<T>(m.s, x, u, nullptr), w);
+  spin_forces(m, w.tau, w);
   FB_STAGE(articulated_body);
   articulated_body(m, w.tau, w);
   FB_STAGE(free_velocity);
@@ -35,17 +32,25 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
                          Mask<T> alive, T* v_next, Work<T>& w) {
   // v* = v + h a
   free_motion(m, x, u, w);
-  for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
-  // J, b = J v* + beta and A = J Mh^-1 J' + R
   FB_STAGE(collision);
   collect_rows(m, o, x, alive, w);
+  impulses(m, o, x, alive, v_next, w);
+  // p, where the velocity leaves something to positions
+  if (w.problem.nrow > 0) recover(m, o, alive, w);
+}
+// the rows that were collected act on v*: v+ = v* + Mh^-1 J' lam
+template <class T, class P>
+FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, Mask<T> alive,
+                    T* v_next, Work<T>& w) {
+  for (int d = 0; d < m.s.nv; ++d) v_next[d] = w.v_free[d];
+  // J, b = J v* + beta and A = J Mh^-1 J' + R
   FB_STAGE(rows);
   order_rows(m.s, w);
   fill_rows(m, o, x, w);
   // too many rows in lanes that are small by themselves: as if there was no room for them
   if (sort_lanes(m.s, alive, w)) {
     w.overflow = Mask<T>(true);
-    w.ngroup = w.problem.nrow = 0;
+    w.ngroup = w.problem.nrow = w.hit.ncoming = 0;
   }
   FB_STAGE(assembly);
   if (any(w.few)) assemble_rows(m.s, w);
@@ -59,17 +64,14 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   FB_STAGE(impulses);
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);
   for (int d = 0; d < m.s.nv; ++d) v_next[d] += w.dv[d];
-  // p, where the velocity leaves something to positions
-  recover(m, o, alive, w);
 }
-// (x, u) -> x+
+// an ordinary step, or a part of one: v+ is set, then q+ = q (+) h v+ and act+
 template <class T, class P>
-FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
-                Mask<T> alive, T* x_next, Work<T>& w) {
-  T* v_next = velocity_of(m.s, x_next);
-  step_velocity(m, o, x, u, alive, v_next, w);
+FB_FN void step_part(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
+                     Mask<T> alive, T* x_next, Work<T>& w) {
+  step_velocity(m, o, x, u, alive, velocity_of(m.s, x_next), w);
   FB_STAGE(integration);
-  integrate(m.s, x, moved_velocity(m.s, v_next, w), m.theta.dt[0], x_next);
+  integrate(m.s, x, moved_velocity(m.s, velocity_of(m.s, x_next), w), m.theta.dt[0], x_next);
   if (m.s.na > 0)
     advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
 }
@@ -82,11 +84,11 @@ struct StepBars {
   T* scratch;  // 4 nv numbers
 };
 
-// (P.2)  the adjoint of a step that was just run in w: given bars of x+, add to those of (x, u) and,
+// (P.2)  the adjoint of one that was just run in w: given bars of x+, add to those of (x, u) and,
 // where w carries them, of the parameters
 template <class T, class P>
-FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
-                        const StepBars<T>& bar, Work<T>& w) {
+FB_FN void step_part_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                             const StepBars<T>& bar, Work<T>& w) {
   const Layout& s = m.s;
   const T h = T(m.theta.dt[0]);
   T *v1_bar = bar.scratch, *q_tan = v1_bar + s.nv, *tau_bar = q_tan + s.nv,
@@ -107,13 +109,14 @@ FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const S
   if (any(w.solution.unrolled)) delassus_adjoint(m, o, x, w, q_tan);
   FB_STAGE(adjoint_fields);
   // -h d<w, RNEA(q, v, a_eff)>, rows lam' dJ w - z' dJ v+ - z' dbeta, both through the tree
-  motion_adjoint(m, x, h, w);
+  motion_adjoint(m, x, h, h_bar, w);
   FB_STAGE(adjoint_contacts);
   const RowProblemBar<T>& row = w.row_bar;
   RowBars<T> bars{0,          w.solution.lam, row.z,  w.neg_z, w.R_bar, w.zero_row,
                   w.zero_row, row.mu,         row.lo, row.hi,  w.w_rate};
   if (any(w.recovery.moved)) add_open_rows(w, bars);
   rows_adjoint(m, o, x, bars, w, q_tan);
+  if (w.hit.pulled) coming_approach_adjoint(m, w);
   FB_STAGE(adjoint_sweep);
   tree_adjoint<T, P>(m, {x.v, w.a_eff, w.w_rate, x.v1}, w, q_tan, v_bar);
   if (w.derived_bar)
@@ -166,7 +169,7 @@ FB_FN void velocity_adjoint(const Model<T, P>& m, const T* v1_bar, Work<T>& w) {
 // twists of the paired rates w and of the new velocity y, accelerations at a_eff = (v+ - v) / h, and
 // the cotangents of -h <w, RNEA> that are each link's own
 template <class T, class P>
-FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work<T>& w) {
+FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, T& h_bar, Work<T>& w) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) w.a_eff[d] = (x.v1[d] - x.v[d]) / h;
   w.bar[0].w = w.bar[0].y = zero_motion<T>();
@@ -186,8 +189,27 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, Work
       k.a = mul_add(S, w.a_eff[d], k.a);
     }
     link_force_adjoint(m, l, -h, w);
+    if (joint_turns(s.link_type[l])) spin_forces_adjoint(m, l, -h, h_bar, w);
   }
   if (m.applied) applied_wrenches_adjoint(m, h, w);
+}
+
+// (x, u) -> x+: an ordinary step, but in worlds that are hit within it
+template <class T, class P>
+FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
+                Mask<T> alive, T* x_next, Work<T>& w) {
+  step_part(m, o, x, u, alive, x_next, w);
+  const StepPoint<T> at = step_point<T>(m.s, x, u, velocity_of(m.s, x_next));
+  const Mask<T> hit = step_through_hits(m, o, at, alive, w);
+  if (w.hit.count == 0) return;
+  for (int i = 0; i < state_size(m.s); ++i) x_next[i] = select(hit, w.hit.x_next[i], x_next[i]);
+}
+// the adjoint of a step that was just run in w
+template <class T, class P>
+FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                        const StepBars<T>& bar, Work<T>& w) {
+  if (w.hit.count == 0) return step_part_adjoint(m, o, x, bar, w);
+  step_through_hits_adjoint(m, o, x, bar, w);
 }
 
 }  // namespace fb::FB_ISA

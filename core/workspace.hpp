@@ -8,6 +8,7 @@
 #include "core/solver/interior.hpp"
 #include "core/solver/solver.hpp"
 #include "core/solver/world_recovery.hpp"
+#include "core/state.hpp"
 
 namespace fb::FB_ISA {
 
@@ -69,6 +70,41 @@ struct WorldNumberOf<Dual<S>> {
 };
 template <class T>
 using WorldNumber = typename WorldNumberOf<T>::type;
+// a step that is hit is cut into parts, each an ordinary step; the first begins where the step does,
+// every other where a hit ended the part before it (core/step_hits.hpp)
+inline constexpr int kMaxHits = 8;
+// no part of a step is shorter than this share of the step: what would be hit later than that is
+// hit in the next step, at a moment that may lie that far before its beginning
+inline constexpr double kLeastPart = 1.0 / 16;
+template <class T>
+struct StepPart {
+  T *x, *v1;           // where it begins, and the velocity that its rows gave
+  T *x_hit, *v_leave;  // state at the hit that ends it, and the velocity after that hit
+  T h, tau;            // its length unless it is hit, and when it is hit
+  T pair, travel;      // whose contact is hit first, and how far that would travel in h
+  Mask<T> on, hit;     // lanes that have this part, and those in which a hit ends it
+};
+template <class T>
+struct HitWork {
+  bool cuts;      // whether rows of coming hits are left out, so that the step is cut
+  bool pulled;    // whether the moment of the first hit has cotangents
+  int ncoming;    // groups left out
+  int* group;     // which
+  Mask<T>* mask;  // and in which lanes
+  int count;      // hits one after the other; the step has count + 1 parts
+  StepPart<T> part[kMaxHits + 1];
+  T* x_next;         // where the last part ends
+  T ties, contacts;  // of the hits
+  // the model's parameters in every lane's own numbers, since lanes cut their steps differently
+  T *theta, *derived, *param_bar;
+  bool lifted;
+  Theta<T> theta_bar;
+  Derived<T> derived_bar;
+  // cotangents on the way back through the parts
+  T *x1_bar, *x_bar, *u_bar, *x_hit_bar, *change_bar, *mean, *mean_bar, *scratch;
+  T tau_bar, h_bar;
+  T first, phi_bar, rate_bar, rate1_bar;  // of the group whose hit comes first
+};
 
 template <class T>
 struct Work {
@@ -119,6 +155,7 @@ struct Work {
   T *p_bar, *p_rate;
   // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
   T *unit_row, *row_weights, *unit_rate, *weighted_rate;
+  HitWork<T> hit;
 };
 
 // hand out consecutive, aligned pieces of a buffer; with a null base it only counts
@@ -200,6 +237,29 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   w.problem.mu = w.mu;
 }
 
+// states and cotangents of a step that is cut
+template <class T>
+FB_FN void carve_hits(const Layout& s, Carver& c, Work<T>& w) {
+  HitWork<T>& k = w.hit;
+  const int nx = state_size(s);
+  k.cuts = true;
+  k.lifted = k.pulled = false;
+  k.ncoming = k.count = 0;
+  k.group = c.take<int>(w.max_group);
+  k.mask = c.take<Mask<T>>(w.max_group);
+  for (StepPart<T>& part : k.part) {
+    for (T** x : {&part.x, &part.x_hit}) *x = c.take<T>(nx);
+    for (T** x : {&part.v1, &part.v_leave}) *x = c.take<T>(s.nv);
+  }
+  for (T** x : {&k.x_next, &k.x1_bar, &k.x_bar, &k.x_hit_bar}) *x = c.take<T>(nx);
+  for (T** x : {&k.change_bar, &k.mean, &k.mean_bar}) *x = c.take<T>(s.nv);
+  k.u_bar = c.take<T>(s.nu);
+  k.scratch = c.take<T>(4 * s.nv);
+  k.theta = c.take<T>(theta_size(s));
+  k.derived = c.take<T>(derived_size(s));
+  k.param_bar = c.take<T>(theta_size(s) + derived_size(s));
+}
+
 template <class T>
 FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   Carver c{base, 0};
@@ -233,6 +293,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
     carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.one);
   else
     w.one = w.world;
+  carve_hits(s, c, w);
   return c.at;
 }
 

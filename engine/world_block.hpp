@@ -138,18 +138,24 @@ FB_FN S pushing_contacts(const Work<S>& w) {
       count += one_where<S>(w.geometry[i].active & (w.solution.lam[w.group[i].row] > S(0)));
   return count;
 }
+// a step again, as its adjoint needs it: its velocity in x1, its hits in w
 template <class S, class P>
-FB_FN BackwardNotes<S> noted_adjoint(WorldBlock<S, P>& b) {
+FB_FN BackwardNotes<S> step_again(WorldBlock<S, P>& b, Mask<S> alive) {
   const Layout& s = b.m.s;
   const StepPoint<S> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
+  step_velocity(b.m, b.o, b.x, b.u, alive, velocity_of(s, b.x1), b.w);
   BackwardNotes<S> n;
   FB_STAGE(ties);
   n.ties = step_ties(b.m, b.o, at, b.w);
   n.contacts = pushing_contacts(b.w);
+  const Mask<S> hit = step_through_hits(b.m, b.o, at, alive, b.w);
+  if (b.w.hit.count > 0) {
+    n.ties += select(hit, b.w.hit.ties, S(0));
+    n.contacts += select(hit, b.w.hit.contacts, S(0));
+  }
   n.residual = b.w.solution.residual;
   n.unrolled = b.w.solution.unrolled;
   n.missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
-  adjoint_lanes(b);
   return n;
 }
 // one step of the backward pass: recompute the step, then its adjoint
@@ -157,9 +163,11 @@ template <class S, class P>
 FB_FN BackwardNotes<S> adjoint_block(WorldBlock<S, P>& b) {
   const Layout& s = b.m.s;
   const int nx = state_size(s);
-  S* v1 = velocity_of(s, b.x1);
-  step_velocity(b.m, b.o, b.x, b.u, Mask<S>(true), v1, b.w);
-  if (kLanes<S> == 1 || !any(b.w.overflow)) return noted_adjoint(b);
+  const BackwardNotes<S> together = step_again(b, Mask<S>(true));
+  if (kLanes<S> == 1 || !any(b.w.overflow)) {
+    adjoint_lanes(b);
+    return together;
+  }
   // as in the forward pass: too many rows together, so each lane by itself
   const int n = b.w.theta_bar ? theta_size(s) + derived_size(s) : 0;
   S *x = b.x2, *u = b.u2, *sum = b.lifted;
@@ -167,8 +175,8 @@ FB_FN BackwardNotes<S> adjoint_block(WorldBlock<S, P>& b) {
   for (int k = 0; k < kLanes<S>; ++k) {
     const Mask<S> only = only_lane<S>(k);
     for (int i = 0; i < n; ++i) sum[i] = b.param_bar[i];
-    step_velocity(b.m, b.o, b.x, b.u, only, v1, b.w);
-    const BackwardNotes<S> one = noted_adjoint(b);
+    const BackwardNotes<S> one = step_again(b, only);
+    adjoint_lanes(b);
     all.missing = all.missing | (only & one.missing);
     all.unrolled = all.unrolled | (only & one.unrolled);
     all.ties = select(only, one.ties, all.ties);

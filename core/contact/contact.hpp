@@ -148,6 +148,11 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
     RowGroup& b = push_group(w, kContactRows, s.pair_condim[pair] == 1 ? 1 : 3, pair);
     w.geometry[w.ngroup - 1] = x;
     w.geometry[w.ngroup - 1].active = on;
+    if (w.hit.cuts && any(T(m.derived.pair_restitution[pair]) > T(0)))
+      leave_out_hit(m, o, pair,
+                    dot(w.link[lb].v, point_force(x.p + (Oref - OB), x.n)) -
+                        dot(w.link[la].v, point_force(x.p + (Oref - OA), x.n)),
+                    rate, w);
     b.linkA = la;
     b.linkB = lb;
     b.side = k;
@@ -193,6 +198,25 @@ FB_INLINE T normal_gap_bar(const Model<T, P>& m, const Options<Real<T>>& o, cons
                       &h_bar);
   if (w.theta_bar) w.theta_bar->dt[0] += select(soft, -(bar.beta[0] * phi / (h * h)), h_bar);
   return select(soft, bar.beta[0] / h, phi_bar);
+}
+
+// a hit with restitution that the free motion brings, or that the step before has just missed: the
+// row of the last group is left out in those lanes, and the step is cut there (core/step_hits.hpp)
+template <class T, class P>
+FB_FN void leave_out_hit(const Model<T, P>& m, const Options<Real<T>>& o, int pair, T before,
+                         T after, Work<T>& w) {
+  RowGeometry<T>& x = w.geometry[w.ngroup - 1];
+  const P h = m.theta.dt[0];
+  const Mask<T> closes = (before < T(-o.v_rest)) & (x.phi + after * h < T(0)) &
+                         (T(m.derived.pair_restitution[pair]) > T(0));
+  const Mask<T> missed = x.phi > before * (h * Real<T>(2 * kLeastPart));
+  const Mask<T> coming =
+      x.active & closes &
+      (missed | normal_term(m, o, w.group[w.ngroup - 1], x.phi, before, after).bounces);
+  if (!any(coming)) return;
+  x.active = x.active & !coming;
+  w.hit.mask[w.hit.ncoming] = coming;
+  w.hit.group[w.hit.ncoming++] = w.ngroup - 1;
 }
 
 // (T.3)  b_n = J v* + beta, beta of the gap term; a hit with restitution replaces the gap:
@@ -443,6 +467,7 @@ struct ContactRows {
   FB_FN static void collect(const Model<T, P>& m, const Options<Real<T>>& o, const T*,
                             Mask<T> alive, Work<T>& w) {
     int contacts = 0;
+    w.hit.ncoming = 0;
     for (int pair = 0; pair < m.s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
   }
 

@@ -147,6 +147,7 @@ FB_FN void open_fields(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, 
       f.move[d] = {psi, cross(ap, S) - cross(psi, vp), psi - cross(S, k.v), cross(yp, S)};
     }
     open_subtree(k, f.body[l]);
+    if (joint_turns(s.link_type[l])) add_spin(m, l, w, f.body[l].F.ang, f.body[l].D);
   }
 }
 

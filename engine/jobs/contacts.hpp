@@ -32,6 +32,15 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long
   t.overflow[world] = mask_lane(b.w.overflow, k);
 }
 
+// a step that is hit shows the contacts of its first hit
+template <class T, class P>
+FB_FN void show_hit(WorldBlock<T, P>& b) {
+  const Mask<T> overflow = b.w.overflow;
+  const StepPart<T>& part = b.w.hit.part[0];
+  hit_velocity(lane_model(b.m, b.w.hit), b.o, part, part.v_leave, b.w);
+  b.w.overflow = overflow;
+}
+
 template <class T, class P>
 FB_FN void run_contacts(const ContactsTask& t, long index, char* workspace) {
   WorldBlock<T, P> b;
@@ -42,6 +51,7 @@ FB_FN void run_contacts(const ContactsTask& t, long index, char* workspace) {
   if (s.nu > 0) load(block, t.u, s.nu, b.u);
   for (int k = 0; k < block.count(); ++k) {
     step(b.m, b.o, b.x, b.u, only_lane<T>(k), b.x1, b.w);
+    if (b.w.hit.count > 0) show_hit(b);
     write_contacts(t, b, block.first + k, k);
   }
 }

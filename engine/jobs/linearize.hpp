@@ -47,6 +47,27 @@ FB_FN void store_line(const LinearizeTask& t, const WorldsOf<T>& block, int row,
   }
 }
 
+// rows of a step that was cut by hits: one adjoint of it for each
+template <class T, class P>
+FB_FN void hit_rows(const LinearizeTask& t, const WorldsOf<T>& block, WorldBlock<T, P>& b,
+                    LinearWork<T>& f, Mask<T> here, Mask<T>& finite) {
+  const Layout& s = b.m.s;
+  const int nv = s.nv, n = 2 * nv + s.na;
+  finite = finite | here;
+  for (int i = 0; i < n; ++i) {
+    for (int d = 0; d < nv; ++d) b.x2[d] = T(d == i ? 1 : 0);
+    for (int d = 0; d < state_size(s); ++d) b.x1_bar[d] = T(i >= nv && d == s.nq + i - nv ? 1 : 0);
+    if (i < nv) lift_tangent(s, b.x1, b.x2, b.x1_bar);
+    adjoint_lanes(b);
+    lower_tangent(s, b.x, b.x_bar, f.line);
+    for (int d = 0; d < nv + s.na; ++d) f.line[nv + d] = b.x_bar[s.nq + d];
+    for (int a = 0; a < s.nu; ++a) f.line[n + a] = b.u_bar[a];
+    finite = finite & ((!here) | all_finite(f.line, n + s.nu));
+    for (int k = 0; k < block.count(); ++k)
+      if (mask_lane(here, k)) store_line(t, block, i, f.line, k, k + 1);
+  }
+}
+
 // Jacobians of the step that was just run, for lanes [from, to)
 template <class T, class P>
 FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, WorldBlock<T, P>& b,
@@ -54,6 +75,9 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
   const Layout& s = b.m.s;
   const StepPoint<T> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
   const Mask<T> missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
+  StepPart<T>& first = b.w.hit.part[0];
+  // lanes that were not hit need the rows of the whole step
+  if (b.w.hit.count > 0) step_velocity(b.m, b.o, b.x, b.u, first.on, first.v1, b.w);
   velocity_jacobian(b.m, b.o, at, b.w, f);
   // a state may be NaN where no Jacobian looks
   Mask<T> finite = all_finite(b.x1, state_size(s));
@@ -72,6 +96,7 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
     finite = finite & finite_columns(f.line, f.stride);
     store_line(t, block, 2 * s.nv + s.act_adr[a], f.line, from, to);
   }
+  if (b.w.hit.count > 0) hit_rows(t, block, b, f, first.hit, finite);
   for (int k = from; k < to && k < block.count(); ++k) {
     const long world = block.first + k;
     const bool good = mask_lane(finite, k);

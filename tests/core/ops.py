@@ -16,6 +16,8 @@ from tests.core.ops_models import (
     activation,
     crowd,
     crowd_box,
+    hits,
+    hits_unfinished,
     limits,
     limits_unfinished,
     loop,
@@ -221,6 +223,49 @@ def state(model: fb.Model, rng: np.random.Generator, extra: int, rest: bool = Fa
     mujoco.mj_integratePos(model.mujoco, q, dq, 1.0)
     v = rng.normal(size=model.nv) * (0.0 if rest else 10 * wide)
     return np.r_[q, v, rng.normal(size=extra) * 0.3]
+
+
+def _falling(case: Case, rng: np.random.Generator, rest: bool = False) -> Vector:
+    """Draw (q, v, act, u) of bodies that come down; at rest they all come down alike."""
+    model = case.model
+    x = state(model, rng, model.na + model.nu, rest)
+    v = x[model.nq : model.nq + model.nv]
+    v[2], v[6] = -6.0, 8.0
+    return x
+
+
+def _hit_rows(label: str, case: Case) -> list[OpRow]:
+    """Return the rows of steps with hits, over states and over all parameters."""
+
+    def has_gradient() -> Vector:
+        m = case.model
+        return _differentiable(case, m.nq + m.nv + m.na + m.nu)
+
+    def with_parameters(rng: np.random.Generator, rest: bool = False) -> Vector:
+        return np.r_[_falling(case, rng, rest), _parameters(case, rng)]
+
+    precision = {"value": 1e-9, "float_tolerance": 2e-3, "pairing": 1e-11}
+    return [
+        OpRow(
+            f"{label}/step",
+            "step",
+            lambda: case.ops,
+            lambda rng: _falling(case, rng),
+            lambda rng: _falling(case, rng, rest=True),
+            lambda x: references.step(case.sim, x),
+            **precision,
+        ),
+        OpRow(
+            f"{label}/step_theta",
+            "step_theta",
+            lambda: case.ops,
+            with_parameters,
+            lambda rng: with_parameters(rng, rest=True),
+            lambda x: references.step(case.sim, x),
+            differentiable=has_gradient,
+            **precision,
+        ),
+    ]
 
 
 def _precision(label: str, name: str) -> dict[str, float]:
@@ -475,6 +520,8 @@ ROWS: list[OpRow] = [
     _model_row("pile/step", "step", pile, ""),
     _model_row("pile/step/bounce", "step", pile_bounce, ""),
     _theta_rows("pile/bounce", pile_bounce)[1],
+    *_hit_rows("hits", hits),
+    *_hit_rows("hits/unfinished", hits_unfinished),
     _model_row("tree/step/mixed", "step", tree_mixed, "u"),
     _theta_rows("tree/mixed", tree_mixed)[1],
     *_theta_rows("mesh", mesh),

@@ -378,6 +378,44 @@ def crowd_model() -> fb.Model:
     return fb.load(_crowd(), name="crowd")
 
 
+HITS = """
+<mujoco>
+  <option timestep="0.004"/>
+  <default><geom contype="0" conaffinity="1" friction="0.4 0 0"/></default>
+  <worldbody>
+    <geom type="plane" size="5 5 1" contype="1" conaffinity="0" friction="0.3 0 0"/>
+    <body pos="0 0 0.063"><freejoint/>
+      <geom type="capsule" size="0.05" fromto="-0.1 0 0 0.1 0.02 0" mass="0.8"/>
+    </body>
+    <body pos="0.5 0 0.3">
+      <joint name="a" axis="0.1 1 0" damping="0.1" armature="0.01" frictionloss="0.05"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0 0" mass="0.6" conaffinity="0"/>
+      <body pos="0.3 0 0">
+        <joint name="b" axis="0 1 0" range="-40 1" stiffness="2" damping="0.05"/>
+        <geom size="0.04" pos="0.01 0 -0.25" mass="0.4"/>
+      </body>
+    </body>
+    <body pos="2 0 1">
+      <joint name="c" type="slide" axis="0 0 1" armature="0.1"/>
+      <geom size="0.05" mass="0.3" conaffinity="0"/>
+    </body>
+  </worldbody>
+  <equality><joint joint1="c" joint2="a" polycoef="0 0.5 0.1 0 0"/></equality>
+  <actuator>
+    <motor joint="a" gear="2"/>
+    <position joint="b" kp="4" kv="0.3" timeconst="0.02"/>
+    <general joint="c" dyntype="integrator" gainprm="2" actearly="true"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@cache
+def hits_model() -> fb.Model:
+    """Return a falling capsule, and an arm with all that joints have, both about to hit."""
+    return fb.load(HITS, name="hits")
+
+
 @cache
 def laikago() -> fb.Model:
     """Return the Laikago."""
@@ -399,6 +437,10 @@ limits = Case(limits_model)
 limits_unfinished = Case(limits_model, solver="pgs", max_sweeps=4)
 pile = Case(pile_model)
 pile_bounce = Case(pile_model, params={"geom_restitution": np.full(9, 0.5)})
+hits = Case(hits_model, params={"geom_restitution": np.array([0.3, 0.6, 0.0, 0.5, 0.0])})
+hits_unfinished = Case(
+    hits_model, params={"geom_restitution": np.full(5, 0.5)}, solver="pgs", max_sweeps=4
+)
 pile_unfinished = Case(pile_model, solver="pgs", max_sweeps=5)
 mesh = Case(mesh_model)
 activation = Case(activation_model)

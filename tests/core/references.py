@@ -258,8 +258,38 @@ def free_step(model: fb.Model, x: Vector) -> Vector:
     data.qpos, data.qvel, data.act, data.ctrl = q, v, act, u
     data.xfrc_applied = theta["xfrc_applied"]
     mujoco.mj_normalizeQuat(m, data.qpos)
+    apply_spin(m, data)
     mujoco.mj_step(m, data)
     return np.r_[data.qpos, data.qvel, data.act]
+
+
+def apply_spin(m: Any, data: Any) -> None:
+    """Apply to MuJoCo's bodies what the middle of the step takes off their gyroscopic torque."""
+    mujoco.mj_forward(m, data)
+    for j in np.flatnonzero(m.jnt_type <= int(mujoco.mjtJoint.mjJNT_BALL)):
+        body = int(m.jnt_bodyid[j])
+        # what moves with the last joint of a body: it, and what is fixed to it
+        if j != m.body_jntadr[body] + m.body_jntnum[body] - 1:
+            continue
+        parts = np.flatnonzero(m.body_weldid == body)
+        mass, places = m.body_mass[parts], data.xipos[parts]
+        if mass.sum() == 0.0:
+            continue
+        centre = mass @ places / mass.sum()
+        inertia = np.zeros((3, 3))
+        for part, weight, place in zip(parts, mass, places, strict=True):
+            R, d = data.ximat[part].reshape(3, 3), place - centre
+            inertia += R @ np.diag(m.body_inertia[part]) @ R.T
+            inertia += weight * (d @ d * np.eye(3) - np.outer(d, d))
+        data.xfrc_applied[body, 3:] -= spin(inertia, data.cvel[body, :3], m.opt.timestep)
+
+
+def spin(inertia: Vector, w: Vector, h: float) -> Vector:
+    """Return what the middle of the step adds to the gyroscopic torque of a body."""
+    turn = np.cross(np.eye(3), w)
+    slope = turn @ inertia - np.cross(np.eye(3), inertia @ w)
+    torque = np.cross(w, inertia @ w)
+    return inertia @ np.linalg.solve(inertia + h / 2 * slope, torque) - torque
 
 
 def with_parameters(model: fb.Model, theta: dict[str, Vector]) -> Any:
@@ -311,16 +341,16 @@ def output(model: fb.Model, name: str, x: Vector) -> Vector:
 
 
 def step(sim: fb.Simulator, x: Vector) -> Vector:
-    """Return the simulator's step at x = (q, v, u) or (q, v, u, theta).
+    """Return the simulator's step at x = (q, v, act, u), theta behind it or not.
 
     The simulator refuses a range with its ends exchanged; of a ball only the larger end counts.
     """
     m = sim.model
-    q, v, u, theta = np.split(x, np.cumsum([m.nq, m.nv, m.nu]))
+    q, v, act, u, theta = np.split(x, np.cumsum([m.nq, m.nv, m.na, m.nu]))
     params = split(theta, sim.params) if theta.size else None
     if params:
         params["jnt_range"] = np.sort(params["jnt_range"], axis=1)
-    return np.concatenate(sim.step(q, v, u, params=params))
+    return np.concatenate(sim.step(q, v, u, act=act if m.na else None, params=params))
 
 
 def split(flat: Vector, parameters: dict[str, Vector]) -> dict[str, Vector]:

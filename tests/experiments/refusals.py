@@ -13,9 +13,9 @@ import pytest
 
 from featherback.errors import FeatherbackError, OptimizationError, ParameterError, ShapeError
 from featherback.experiments import Context, Recording, Trace, registry, run, runner
-from featherback.experiments.event_least_squares import run_least_squares
 from featherback.experiments.files import load_arrays, save_arrays, write_bytes
 from featherback.experiments.film import make_film
+from featherback.experiments.least_squares import run_least_squares
 from featherback.experiments.named import ant_identify
 from tests.experiments.problems import Stairs, bowl_experiment
 from tests.golden.sentences import module_as, raises, returns

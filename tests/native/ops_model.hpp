@@ -401,7 +401,9 @@ inline OpTable model_table(const Box& box) {
       "wrench contact contact_point contact_data "
       "body_equality "
       "equality_data joint_equality ball_limit log actuation actuator transmission difference "
-      "vector twist placement advance_activation integrate inverse_dynamics";
+      "vector twist placement advance_activation integrate inverse_dynamics "
+      "spin_torque spin_forces step_part step_through_hits hit_state hit_velocity hit_moment "
+      "coming_approach";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));

@@ -74,7 +74,8 @@ def compared(sim: fb.Simulator, inputs: dict[str, Vector], label: str) -> tuple[
 def acting(pair: str, mode: int, tilt: str) -> set[str]:
     """Return the inputs that must act where two shapes touch."""
     names = CONTACT | ({"geom_friction"} if mode == SLIDES else set[str]())
-    names |= {"geom_restitution"} if tilt == "tilted" else set()
+    # a hit has no time for a spring
+    names = names - {"contact_compliance"} | {"geom_restitution"} if tilt == "tilted" else names
     names |= {"mesh_scale"} if pair == "plane-mesh" else {"geom_size"}
     return names | (set() if pair == "sphere-sphere" else {"geom_quat"})
 
@@ -145,7 +146,8 @@ def test_nothing_is_left_out() -> None:
     assert set(JOINTS) == {"free", "ball", "hinge", "slide"}
     assert set(EQUALITIES) == {"connect", "weld", "joint"}
     assert len(PAIRS) == 12
-    names = set().union(*ACTING.values(), *(acting(pair, SLIDES, "tilted") for pair in PAIRS))
+    pairs = (acting(pair, SLIDES, tilt) for pair in PAIRS for tilt in TILTS)
+    names = set().union(*ACTING.values(), *pairs)
     known = set(fb.load(JOINTS["hinge"]).params) - set(NO_GRADIENT)
     # tested in test_equalities, test_random_gradients, on longer chains there, and in the op table
     elsewhere = "eq_data pair_friction body_pos actuator_dynprm actuator_actrange"
@@ -196,5 +198,7 @@ def test_float32(friction: Friction, monkeypatch: pytest.MonkeyPatch) -> None:
         }
         errors[kind] = float32_error(model, inputs, friction=friction)
     print(errors)
-    # rows of equalities are stiff: what is left of the gap weighs 1 / dt
-    assert all(error <= (1e-3 if kind in EQUALITIES else 1e-4) for kind, error in errors.items())
+    # rows of equalities are stiff: what is left of the gap weighs 1 / dt; the moment of a hit is a
+    # gap over a speed, and a gap is a small difference of places
+    bounds = dict.fromkeys(EQUALITIES, 1e-3) | dict.fromkeys(PAIRS, 5e-3)
+    assert all(error <= bounds.get(kind, 1e-4) for kind, error in errors.items())

@@ -8,8 +8,10 @@ here on both sides. What is left is the same equation, so the two agree to round
   in joint damping as ours is (its flag eulerdamp);
 * one step with actuators against MuJoCo's implicitfast, which is implicit in the damping of servos
   too, as ours is. Two cases are left out: an actuator that pushes along with its velocity, which
-  our step leaves explicit, and free joints, whose gyroscopic force only MuJoCo takes implicitly.
+  our step leaves explicit, and free joints, whose gyroscopic force MuJoCo takes implicitly there.
 
+The gyroscopic torque of free and ball joints is that of the middle of our step; MuJoCo's bodies are
+given the difference as an applied torque.
 Against Euler, which is explicit in servos, a step differs by O(h^2) in the velocity.
 """
 
@@ -25,6 +27,7 @@ import pytest
 from numpy.typing import NDArray
 
 import featherback as fb
+from tests.core.references import apply_spin
 from tests.property.random_models import random_state, random_tree
 from tools import corpus
 
@@ -64,6 +67,7 @@ def their_step(
     compiled.opt.timestep = h or compiled.opt.timestep
     data = mujoco.MjData(compiled)
     data.qpos[:], data.qvel[:], data.ctrl[:] = q, v, u
+    apply_spin(compiled, data)
     mujoco.mj_step(compiled, data)
     return np.array(data.qpos), np.array(data.qvel)
 
