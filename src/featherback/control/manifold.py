@@ -10,17 +10,9 @@ from featherback.model.joints import BALL, FREE
 
 
 def difference(model: Model, start: Array, end: Array) -> Array:
-    """Return the tangent that leads from one configuration to another in unit time.
+    """Return the tangent float64[..., nv] that leads from `start` to `end` in unit time.
 
     It is the inverse of the integration of a velocity, as MuJoCo's `mj_differentiatePos`.
-
-    Args:
-        model: says which numbers are quaternions.
-        start: float64[..., nq].
-        end: float64[..., nq].
-
-    Returns:
-        float64[..., nv].
     """
     shape = np.broadcast_shapes(start.shape, end.shape)[:-1]
     tangent = np.empty((*shape, model.nv))

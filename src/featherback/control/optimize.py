@@ -125,7 +125,7 @@ def _lbfgs(evaluator: Evaluator, x: Array, step: float) -> str:
 
 
 def _lbfgs_once(minimize: Any, evaluator: Evaluator, x: Array, step: float) -> tuple[str, bool]:
-    """Run it once, in units in which its first step has the wanted length.
+    """Run it in units in which its first step has the wanted length.
 
     Returns:
         Why it stopped, and whether its line search gave up.

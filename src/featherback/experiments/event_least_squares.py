@@ -66,22 +66,9 @@ def run_least_squares(
     differences: bool = True,
     which: str = "ours",
 ) -> tuple[Solution, Trace]:
-    """Bring errors to zero; the trace shows their norm, and counts every simulation.
+    """Bring errors below a tolerance; the trace shows their norm, and counts every simulation.
 
-    Args:
-        context: the run.
-        problem: the errors and their derivative.
-        start: float64[size].
-        max_iterations: maximum number of iterations.
-        tolerance: norm of the errors at which to stop.
-        differences: whether exact columns are compared with differences; if not, all are taken.
-        which: name of the trace.
-
-    Returns:
-        The solution, and the trace.
-
-    Raises:
-        FeatherbackError: if the start has another shape, holds a NaN, or has no errors.
+    With `differences`, exact columns are compared with differences; otherwise all are taken.
     """
     first = real_array("run_least_squares()", "start", start, (problem.size,))
     method = "damped Gauss-Newton, exact Jacobian"
@@ -129,16 +116,7 @@ def _check_finite(norm: float) -> None:
 def linear_models(
     problem: Residuals, x: Array, differences: bool = True
 ) -> tuple[list[Array], Array]:
-    """Return the linear models at x, and how much the columns of both kinds differ.
-
-    Args:
-        problem: the errors and their derivative.
-        x: float64[size], where.
-        differences: whether exact columns are compared with differences.
-
-    Returns:
-        Models, float64[errors, size] each, and the relative differences of the columns.
-    """
+    """Return linear models at x[size], and by how much columns of both kinds differ, relatively."""
     exact = problem.jacobian(x)
     if not differences:
         return [exact], np.zeros(problem.size)

@@ -108,20 +108,7 @@ def run_gradients(
     rate: float | None = None,
     which: str = "ours",
 ) -> tuple[Outcome, Trace]:
-    """Minimize with our gradients, from zero.
-
-    Args:
-        context: the run.
-        objective: what is minimized.
-        max_evaluations: maximum number of gradient evaluations, line searches counted.
-        measure: maps the cost to what the trace shows.
-        method: of `featherback.control.optimize`.
-        rate: of `featherback.control.optimize`.
-        which: name of the trace.
-
-    Returns:
-        Where it ended, and the trace.
-    """
+    """Minimize with our gradients, from zero; `measure` maps the cost to what the trace shows."""
     trace = context.trace(which, METHODS[method])
     if method == "l-bfgs":
         # a clock that runs while scipy is imported would not measure the method
@@ -174,16 +161,9 @@ def run_cma(
         measure: maps the cost to what the trace shows.
         start: initial mean; zero, clipped to the bounds, when None.
         population: points of one iteration; the package's default, 4 + 3 ln(size), when None.
-        diagonal: keep only the diagonal of the covariance: better where there are hundreds of
-            unknowns and only hundreds of iterations, and without the cubic cost of the full one.
+        diagonal: keep only the diagonal of the covariance: better for hundreds of unknowns.
         stop: measure at which to stop; None to use all iterations.
         which: name of the trace.
-
-    Returns:
-        The best unknowns found, and the trace.
-
-    Raises:
-        FeatherbackError: if the package is not installed.
     """
     cma = import_optional("run", "cma", "opt")
     first = np.clip(0.0 if start is None else start, objective.lower, objective.upper)

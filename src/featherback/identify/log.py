@@ -86,20 +86,9 @@ class _Checked:
 def cut(
     where: str, model: Model, dt: float, logs: Sequence[Log], window: int | None, free: bool
 ) -> Windows:
-    """Check logs and cut them into windows of the same length.
+    """Check logs and cut them into windows of `window` steps, or of the length of the shortest log.
 
-    Args:
-        where: the call, for messages.
-        model: the model that was logged.
-        dt: step of the simulator [s].
-        logs: at least one.
-        window: steps between rows in one window; None for the length of the shortest log.
-        free: whether the first state of a window is an unknown. If so, windows share no row;
-            otherwise the last row of one is the first of the next.
-
-    Raises:
-        ParameterError: for no logs, a NaN, a noise that is not above 0, or data that is too short.
-        ShapeError: for arrays that do not fit the model or each other.
+    With free starts windows share no row; else the last row of one is the first of the next.
     """
     if not logs:
         raise ParameterError(f"{where}: there are no logs; give at least one.")

@@ -64,14 +64,7 @@ class Point:
 
 
 class PredictionProblem:
-    """Weighted prediction errors of windows.
-
-    Args:
-        sim: the simulator.
-        windows: what was measured.
-        unknowns: what is identified.
-        free: whether the initial states of the windows are unknowns.
-    """
+    """Weighted prediction errors of windows, whose starts are unknowns too where they are free."""
 
     def __init__(
         self, sim: Simulator, windows: Windows, unknowns: Sequence[Unknowns], free: bool

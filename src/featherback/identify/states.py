@@ -40,12 +40,7 @@ def same_side(model: Model, q: Array, like: Array) -> Array:
 
 
 def tangent_basis(model: Model, q: Array) -> Array:
-    """Return the change of q with each coordinate of the tangent space, float64[..., nv, nq].
-
-    Args:
-        model: says which numbers are quaternions.
-        q: float64[..., nq], quaternions of unit length.
-    """
+    """Return the change of q, its quaternions of unit length, with each tangent coordinate."""
     basis = np.zeros((*q.shape[:-1], model.nv, model.nq))
     tables = model.mujoco
     for joint in range(model.njnt):

@@ -157,14 +157,7 @@ def controls(call: Call, u: Any, steps: int | None) -> jax.Array:
 def flat_params(
     call: Call, params: Any, worlds: int | None, without_gradient: dict[str, str] = NO_GRADIENT
 ) -> jax.Array:
-    """Return the flat parameters with some replaced, (ntheta,) or (worlds, ntheta), or none.
-
-    Args:
-        call: what the caller asked for.
-        params: parameters by name.
-        worlds: number of worlds; None where there is no world axis.
-        without_gradient: parameters whose gradient is refused, with the reason.
-    """
+    """Return the flat parameters with some replaced, (ntheta,) or (worlds, ntheta), or none."""
     base, dtype = call.sim.params, call.engines.dtype
     values = named_arrays(call.where, params)
     given = {name: _parameter(call, name, value, worlds) for name, value in values.items()}

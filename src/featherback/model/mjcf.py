@@ -39,16 +39,7 @@ _FILE_ATTRIBUTES = "file fileright fileleft fileup filedown filefront fileback".
 
 
 def prepare(root: Element, folder: Path, findings: Findings) -> None:
-    """Check an MJCF tree against the tables and make it fit for MuJoCo, in place.
-
-    Args:
-        root: the tree, with includes expanded.
-        folder: folder of the main file.
-        findings: receives what is not supported and what has no meaning.
-
-    Raises:
-        ModelError: if a file is out of reach or a size absurd.
-    """
+    """Check an MJCF tree, includes expanded, and make it fit for MuJoCo, in place."""
     note_meanings(root, findings)
     _check_sizes(root)
     _remove_unsupported(root, findings)
@@ -174,11 +165,7 @@ def _resolve_files(root: Element, folder: Path, findings: Findings) -> None:
 
 
 def _asset_path(element: Element, name: str, subfolder: str, folder: Path, strip: bool) -> Path:
-    """Return the absolute path of the file of an asset.
-
-    Raises:
-        ModelError: if the name is not a path or leads out of the model's folders.
-    """
+    """Return the absolute path of the file of an asset; it must lie in the model's folders."""
     if "\0" in name or len(name) > 1000:
         raise ModelError(f"{element.where}: this is not a file name; name a file.")
     if strip:

@@ -234,13 +234,9 @@ SECTIONS = frozenset("asset contact tendon equality actuator keyframe worldbody 
 
 
 def element_key(path: tuple[str, ...]) -> str:
-    """Return the key of an element in the tables.
+    """Return the key "body/geom" of a path of tags ("worldbody", "body", "geom") below the root.
 
-    Args:
-        path: tags from below the root down to the element, such as ("worldbody", "body", "geom").
-
-    Returns:
-        The key, such as "body/geom"; elements of <default> have the key of what they set.
+    Elements of <default> have the key of what they set.
     """
     if not path:
         return "mujoco"

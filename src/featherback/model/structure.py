@@ -62,11 +62,7 @@ class Structure:
     touches: int
 
     def packed(self, **limits: int) -> tuple[Ints, Ints]:
-        """Return int32 sizes and tables, one after another, in the core's order.
-
-        Args:
-            limits: sizes that replace the model's own, such as max_contacts.
-        """
+        """Return int32 sizes, some replaced by `limits`, and tables, in the core's order."""
         sizes = {**self.sizes, **limits}
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)

@@ -150,11 +150,7 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 def check_mjcf(root: Element) -> None:
-    """Check every element of an MJCF tree.
-
-    Raises:
-        ModelError: at the first value without meaning, with file, line, element and units.
-    """
+    """Raise ModelError at the first value of an MJCF tree without meaning."""
     balance = any(e.get("balanceinertia") == "true" for e in root.findall("compiler"))
     taken: dict[tuple[str, str], Element] = {}
     for element, key in schema.keyed(root):
@@ -273,15 +269,7 @@ _BOUNDED_FIELDS = (
 
 
 def check_compiled(model: mujoco.MjModel, shown_name: str) -> None:
-    """Raise ModelError for a compiled model in which a number overflowed or became NaN.
-
-    Args:
-        model: the compiled model.
-        shown_name: its file in messages.
-
-    Raises:
-        ModelError: naming the first field with a non-finite number.
-    """
+    """Raise ModelError for a compiled model in which a number overflowed or became NaN."""
     for name in _FINITE_FIELDS:
         values = getattr(model, name)
         bounded = name not in _BOUNDED_FIELDS or np.all(np.abs(values) <= MAX_NUMBER)

@@ -179,19 +179,10 @@ class _Reader:
 
 
 def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Element:
-    """Read XML.
+    """Return the root element of XML, within the limits above.
 
-    Args:
-        data: the content of the file.
-        shown: its name in messages.
-        mended: receives a message if a misplaced declaration or bytes after the end had to be
-            left out; None forbids it.
-
-    Returns:
-        The root element.
-
-    Raises:
-        ModelError: if the XML is malformed, too large, too deep, or declares entities.
+    Where `mended` is a list, a misplaced declaration or bytes after the end are left out, and it
+    receives a message.
     """
     if len(data) > MAX_BYTES:
         raise ModelError(
@@ -213,11 +204,7 @@ def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Ele
 
 
 def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
-    """Return the content of a file.
-
-    Raises:
-        ModelError: if it is not a readable file or longer than the limit.
-    """
+    """Return the content of a file."""
     try:
         if not path.is_file():
             raise ModelError(f"{shown}: there is no such file; check the path.")
@@ -259,15 +246,7 @@ def is_confined(path: Path, folder: Path, rise: int = MAX_RISE) -> bool:
 
 
 def expand_includes(root: Element, folder: Path) -> None:
-    """Replace every <include> by the content of its file, as MuJoCo does.
-
-    Args:
-        root: root of the main file; changed in place.
-        folder: folder of the main file.
-
-    Raises:
-        ModelError: if a file is missing, out of reach, included twice, or too much.
-    """
+    """Replace every <include> by the content of its file, as MuJoCo does, in place."""
     seen: set[Path] = set()
     pending = [(element, folder) for element in root.walk() if element.tag == "include"]
     while pending:

@@ -133,14 +133,7 @@ class Signature(NamedTuple):
 
 
 class Bridge:
-    """One model compiled with options and parameters.
-
-    Args:
-        model: the model.
-        options: numerical options.
-        dtype: number type of all arrays.
-        threads: worker threads.
-        theta: float64[ntheta], the parameters in force, flat.
+    """One model compiled with options and parameters, `theta` float64[ntheta].
 
     Attributes:
         layout: of flat states.
@@ -200,10 +193,7 @@ class Bridge:
     ) -> tuple[Real | None, dict[str, tuple[int, ...]]]:
         """Check parameters; return them flat, None for the simulator's own, and their shapes.
 
-        Args:
-            where: what the sentence of an error starts with.
-            params: parameters by name, in their own shape or with a leading world axis.
-            worlds: number of worlds; None where there is no world axis.
+        Each has its own shape or a leading axis of `worlds`, which is None where nothing has one.
         """
         given = named_arrays(where, params)
         if not given:
@@ -263,14 +253,8 @@ class Bridge:
     ) -> WorldStatus:
         """Run the adjoint over the states x, real[worlds, steps + 1, nx], of steps from `first`.
 
-        Args:
-            path: the rollout they are of.
-            x: the states.
-            x_cot: real[worlds, rows, nx], cotangents of the last `rows` of them.
-            bars: read and written; the controls' from `first` on.
-            theta_bar: read and written; completed where `first` is zero.
-            first: number of the first step.
-            trace: real[worlds, steps, TRACE_NUMBERS], written.
+        x_cot, real[worlds, rows, nx], belongs to the last rows of x. Bars are read and written: the
+        controls' from `first` on; theta_bar is completed where `first` is zero.
         """
         found = WorldStatus.ok(len(x))
         self.engine.vjp(
@@ -311,13 +295,13 @@ class Bridge:
         bars: tuple[Bars, Bars],
         theta_bars: tuple[Real | None, Real | None],
     ) -> WorldStatus:
-        """Run the adjoint and its tangent over all states.
+        """Run the adjoint and its tangent over all states; bars are read and written.
 
         Args:
             path: the rollout.
             directions: x_dot of all states as `jvp` leaves it, du and dtheta.
             cotangents: x_cot and its tangent, real[worlds, rows, nx].
-            bars: the adjoint and its tangent, read and written.
+            bars: the adjoint and its tangent.
             theta_bars: of the parameters, likewise.
         """
         found = WorldStatus.ok(path.worlds)
@@ -349,29 +333,14 @@ class Bridge:
     def contacts(
         self, point: Point, numbers: Real, pair: Ints, count: Ints, overflow: NDArray[np.uint8]
     ) -> None:
-        """Write the contacts that a step sees.
-
-        Args:
-            point: where the step starts.
-            numbers: real[worlds, max_contacts, CONTACT_NUMBERS].
-            pair: int32[worlds, max_contacts].
-            count: int32[worlds].
-            overflow: uint8[worlds].
-        """
+        """Write the contacts that a step sees, numbers[worlds, n, CONTACT_NUMBERS]."""
         if point.worlds:
             own = (point.x, point.u, point.theta)
             self.engine.contacts(*own, numbers, pair, count, overflow)
 
     @_job
     def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:
-        """Write an output of each world to y.
-
-        Args:
-            name: of the output, as the core knows it.
-            inputs: q, and v and a third one where the output reads them, real[worlds, n].
-            theta: parameters.
-            y: real[worlds, ...].
-        """
+        """Write an output of each world to y from inputs, real[worlds, n] each."""
         if len(y):
             self.engine.output(name, *_three(inputs), theta, y)
 
@@ -395,13 +364,10 @@ class Bridge:
     def states(
         self, x: Real, u: Real | None, steps: int, theta: Real | None
     ) -> tuple[Real, WorldStatus]:
-        """Roll out; return every state, real[worlds, steps + 1, nx], and what went wrong.
+        """Roll out from x[worlds, nx]; return states[worlds, steps + 1, nx] and what went wrong.
 
-        Args:
-            x: real[worlds, nx].
-            u: real[(worlds,) steps, nu]; None where the model has no controls.
-            steps: number of steps.
-            theta: what `read_params` returned.
+        u is real[(worlds,) steps, nu], None where the model has no controls; theta is what
+        `read_params` returned.
         """
         rows = np.empty((len(x), steps + 1, x.shape[1]), self.layout.dtype)
         rows[:, 0] = x

@@ -484,11 +484,7 @@ def sizes(name: str, inputs: Mapping[str, Any]) -> Vector:
     """Return by how much the entries of an input are moved along a line, flat.
 
     What must keep its sign is moved by a share of itself, a product of inertia by a share of the
-    least moment of its body.
-
-    Args:
-        name: the input.
-        inputs: inputs by name; "body_inertia" among them where a product of inertia is asked for.
+    least moment of its body, which is then among the inputs.
     """
     x = np.asarray(inputs[name])
     flat = np.abs(x.reshape(-1))

@@ -22,15 +22,7 @@ State = Mapping[str, Any]
 def step_jvp(
     bridge: Bridge, state: State, along: Mapping[str, Any], params: Params | None, dparams: Any
 ) -> tuple[Real, ...]:
-    """Return the derivatives of the next q and v, and act, along a direction.
-
-    Args:
-        bridge: of the simulator.
-        state: where the step starts.
-        along: dq, dv, dact and du; None where there is none.
-        params: parameters that the caller gave.
-        dparams: directions in parameters.
-    """
+    """Return the derivatives of the next q and v, and act, along dq, dv, dact and du."""
     where = "jvp()"
     point, dots = read_point(where, bridge, state, params, along)
     dtheta = bridge.read_direction(where, dparams, point.worlds if point.batched else None)
@@ -44,14 +36,7 @@ def step_jvp(
 def step_vjp(
     bridge: Bridge, state: State, cotangents: Mapping[str, Any], params: Params | None
 ) -> Gradient:
-    """Return the gradient of a loss on the next state.
-
-    Args:
-        bridge: of the simulator.
-        state: where the step starts.
-        cotangents: q_bar, v_bar and act_bar; None where there is none.
-        params: parameters that the caller gave, whose gradients come too.
-    """
+    """Return the gradient of a loss on the next state, from q_bar, v_bar and act_bar."""
     where = "vjp()"
     require_cotangent(where, cotangents.values(), "q_bar, v_bar or act_bar")
     point, bars = read_point(where, bridge, state, params, cotangents)

@@ -55,14 +55,7 @@ def _check_framework(where: str, name: str, value: Any) -> None:
 
 
 def require_finite(where: str, name: str, array: Real, hint: str = "give finite numbers") -> None:
-    """Refuse an array with a NaN or infinity, and name its first entry that is one.
-
-    Args:
-        where: the call, for messages.
-        name: of the array, as the caller knows it.
-        array: in the shape in which the caller gave it.
-        hint: what to do.
-    """
+    """Refuse an array with a NaN or infinity, and name its first entry that is one."""
     if np.isfinite(array).all():
         return
     index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -191,14 +184,7 @@ _checkers: WeakKeyDictionary[Model, ParameterChecker] = WeakKeyDictionary()
 
 
 def check_values(where: str, model: Model, theta: Real, given: Mapping[str, Any]) -> None:
-    """Refuse values that have no physical meaning.
-
-    Args:
-        where: the call, for messages.
-        model: the model, whose bodies are named.
-        theta: real[(worlds,) ntheta], all parameters.
-        given: those that the caller gave, in the number type in which they were rounded.
-    """
+    """Refuse parameters without physical meaning; those given are rounded as their type is."""
     if not given:
         return
     if model not in _checkers:

@@ -62,12 +62,7 @@ class Bars:
 
 
 class Replay:
-    """A rollout that can be differentiated.
-
-    Args:
-        bridge: the engine that made it.
-        path: its states, controls and parameters.
-    """
+    """A rollout, with the bridge that made it, that can be differentiated."""
 
     def __init__(self, bridge: Bridge, path: Trajectory) -> None:
         """Hold both."""
@@ -76,10 +71,7 @@ class Replay:
     def vjp(self, where: str, cotangents: Cotangents, trace: bool = False) -> Bars:
         """Run the adjoint backwards over all steps.
 
-        Args:
-            where: the call, for messages.
-            cotangents: of the states.
-            trace: note figures of each step; a gradient that overflows is not refused then.
+        A trace holds figures of each step; a gradient that overflows is not refused then.
         """
         path = self.path
         refuse_without_gradient(where, path.given)
@@ -169,14 +161,7 @@ class Replay:
         found.require_ok(where, first + self.path.first_step)
 
     def jvp(self, where: str, start: Real | None, du: Real | None, dtheta: Real | None) -> Real:
-        """Return tangents of all states, real[worlds, steps + 1, nx].
-
-        Args:
-            where: the call, for messages.
-            start: real[worlds, nx], direction in the first state.
-            du: real[(worlds,) steps, nu], direction in the controls.
-            dtheta: real[(worlds,) ntheta], direction in the flat parameters.
-        """
+        """Return tangents of all states, real[worlds, steps + 1, nx], along a direction."""
         self._need_all(where)
         x_dot = np.zeros_like(self.path.x)
         if start is not None:
@@ -205,15 +190,7 @@ class Replay:
         du: Real | None,
         dtheta: Real | None,
     ) -> Bars:
-        """Return the tangent of the vjp along a direction.
-
-        Args:
-            where: the call, for messages.
-            cotangents: x_cot and its tangent, each real[worlds, rows, nx] or None.
-            x_dot: tangents of all states, from `jvp`.
-            du: direction in the controls.
-            dtheta: direction in the flat parameters.
-        """
+        """Return the tangent of the vjp along a direction; x_dot is what `jvp` returned for it."""
         path = self.path
         refuse_without_gradient(where, path.given)
         bars = Bars.zeros(path), Bars.zeros(path)
@@ -260,13 +237,7 @@ def require_finite_gradient(where: str, bars: Bars) -> None:
 
 
 def require_finite_states(where: str, path: Trajectory, found: WorldStatus) -> None:
-    """Refuse a derivative through a state that is not finite, by world and step.
-
-    Args:
-        where: the call, for messages.
-        path: the rollout.
-        found: what its worlds said.
-    """
+    """Refuse a derivative through a state that is not finite, by world and step."""
     bad = found.status & np.uint32(Status.NONFINITE)
     if not bad.any():
         return

@@ -24,15 +24,7 @@ Report = Callable[[int], None]
 def roll_out(
     bridge: Bridge, point: Point, u: Real | None, schedule: Schedule, report: Report | None = None
 ) -> Rollout:
-    """Roll out.
-
-    Args:
-        bridge: of the simulator.
-        point: where the rollout starts; its own control is not read.
-        u: real[(worlds,) steps, nu]; None for a model without controls.
-        schedule: which states are kept.
-        report: is told the number of steps done.
-    """
+    """Roll out from a point under u, real[(worlds,) steps, nu]; report is told the steps done."""
     kept, worlds, dtype = schedule.kept, point.worlds, bridge.layout.dtype
     x = np.empty((worlds, len(kept), bridge.layout.nx), dtype)
     x[:, 0] = point.x

@@ -108,12 +108,8 @@ def read_rows(
 ) -> Arguments:
     """Check named inputs, each (n,) or (worlds, n), and give all of them the same worlds.
 
-    Args:
-        where: the call, for messages.
-        layout: says how long each of them is.
-        given: inputs by name. None for u or act is zero; directions and cotangents may be None.
-        finite: refuse a state or control that is not finite, and quaternions without a length;
-            directions and cotangents must always be finite.
+    None is zero for u and act; a direction or cotangent that is None is left out, others must be
+    finite. With `finite`, states and controls must be too, and quaternions must have a length.
     """
     named: dict[str, tuple[Real, bool]] = {}
     for name, value in given.items():
@@ -205,16 +201,7 @@ def read_point(
     *,
     finite: bool = False,
 ) -> tuple[Point, dict[str, Real]]:
-    """Check the inputs of a step; return where it starts, and directions or cotangents.
-
-    Args:
-        where: the call, for messages.
-        bridge: of the simulator.
-        state: q, v, act and u, each as the caller gave it.
-        params: parameters that the caller gave.
-        more: directions (dq, ...) or cotangents (q_bar, ...); None where there is none.
-        finite: refuse a state that is not finite.
-    """
+    """Check a step; return where it starts, and the directions or cotangents in `more`."""
     layout = bridge.layout
     named, batched = read_rows(where, layout, {**state, **(more or {})}, finite=finite)
     worlds = len(named["q"])
@@ -241,15 +228,7 @@ def read_start(
     controls: tuple[Any, int | None],
     params: Params | None,
 ) -> tuple[Point, Real]:
-    """Check the inputs of a rollout; return where it starts, and its controls.
-
-    Args:
-        where: the call, for messages.
-        bridge: of the simulator.
-        state: q, v and act, each as the caller gave it.
-        controls: u and the number of steps, likewise.
-        params: parameters that the caller gave.
-    """
+    """Check the inputs of a rollout; return where it starts, and its controls."""
     layout = bridge.layout
     named, batched = read_rows(where, layout, state)
     u = _read_controls(where, layout, *controls, len(named["q"]) if batched else None)
@@ -264,15 +243,7 @@ def read_start(
 def _read_controls(
     where: str, layout: StateLayout, u: Any, steps: int | None, worlds: int | None
 ) -> Real:
-    """Check the controls of a rollout; return real[(worlds,) steps, nu].
-
-    Args:
-        where: the call, for messages.
-        layout: of the states.
-        u: controls of all steps, one that is held, or None for zero.
-        steps: number of steps; None where the controls say it.
-        worlds: worlds of the state; None where it has no world axis.
-    """
+    """Check the controls of a rollout; return real[(worlds,) steps, nu]."""
     nu = layout.nu
     steps = check_steps(where, steps, u is not None)
     if steps is not None:

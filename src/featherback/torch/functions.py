@@ -27,16 +27,7 @@ NO_THIRD = (
 def roll(
     sim: Simulator, names: str, kind: int, x: Tensor, u: Tensor, *packs: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return states and flags, as nodes of the graph that is being recorded.
-
-    Args:
-        sim: the simulator; the graph keeps it alive.
-        names: names of the parameters, as in `featherback.torch.ops`.
-        kind: of the rollout, as in `featherback.torch.ops`.
-        x: real[(worlds,) nx].
-        u: real[(worlds,) (steps,) nu].
-        packs: parameters, shared and own.
-    """
+    """Return states and flags, as nodes of the graph that is being recorded."""
     if torch.compiler.is_compiling():
         return ops.rollout_traced(bridge_of(sim).signature.handle, names, kind, x, u, *packs)
     # torch has no public way to ask this

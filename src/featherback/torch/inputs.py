@@ -65,15 +65,7 @@ def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
 def pack_params(
     where: str, params: Any, sim: Simulator, worlds: int | None, moves: bool = True
 ) -> tuple[str, Tensor | None, Tensor | None]:
-    """Return parameters flat, with their names, as the operators take them.
-
-    Args:
-        where: what the sentence of an error starts with.
-        params: tensors by name, or None.
-        sim: the simulator.
-        worlds: number of worlds; None where there is no world axis.
-        moves: refuse parameters that do not act on the motion.
-    """
+    """Return parameters flat, with their names; with `moves`, they must act on the motion."""
     if params is None:
         return "", None, None
     if not isinstance(params, Mapping):

@@ -18,13 +18,7 @@ StatePolicy = Callable[[Tensor, int], Tensor]
 
 
 class Loop:
-    """Steps with a policy.
-
-    Args:
-        sim: the simulator.
-        policy: the policy on flat states, its answers checked.
-        names: names of the parameters, as in `featherback.torch.ops`.
-    """
+    """Steps with a policy on flat states; names as in `featherback.torch.ops`."""
 
     def __init__(self, sim: Simulator, policy: StatePolicy, names: str) -> None:
         """Note what the loop runs; see the class."""

@@ -136,11 +136,6 @@ def _forward(
 class _Backward:
     """The backward pass of a closed loop.
 
-    Args:
-        ctx: the node.
-        packs: parameters, shared and own.
-        weights: tensors that the policy depends on.
-
     Attributes:
         pack_bars: derivatives with respect to the parameters, so far; None where there is none.
         weight_bars: those with respect to the weights.

@@ -92,11 +92,7 @@ class Part:
 
 
 def ant_file() -> Path:
-    """Return the path of the ant's file in the installed gymnasium package.
-
-    Raises:
-        FeatherbackError: if the package or the file is not there.
-    """
+    """Return the path of the ant's file in the installed gymnasium package."""
     spec = importlib.util.find_spec("gymnasium")
     if spec is None or spec.origin is None:
         raise FeatherbackError(

@@ -66,12 +66,7 @@ class Reach:
         return torch.from_numpy(self.points[rng.choice(POSES, count, p=self.chances)])
 
     def move(self, weights: Tensor, targets: Tensor) -> ReachBatch:
-        """Move from the upright arm at rest towards each target.
-
-        Args:
-            weights: real[size], or real[networks, size].
-            targets: real[n, 3], the same for every network [m].
-        """
+        """Move from the upright arm to targets[n, 3] by weights of one network, or of several."""
         networks = weights.shape[:-1]
         goal = targets.expand(*networks, *targets.shape).reshape(-1, 3)
         q = goal.new_zeros(len(goal), len(JOINTS))
