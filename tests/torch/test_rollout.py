@@ -294,9 +294,9 @@ def test_simulators_have_different_handles() -> None:
     from featherback.sim.bridge import bridge_of, bridge_of_handle
 
     one, two = (fb.Simulator(fb.models.cartpole()) for _ in range(2))
-    assert bridge_of(one).signature.handle != bridge_of(two).signature.handle
-    assert bridge_of_handle(bridge_of(one).signature.handle) is bridge_of(one)
+    assert bridge_of(one).handle != bridge_of(two).handle
+    assert bridge_of_handle(bridge_of(one).handle) is bridge_of(one)
     assert simulator("cartpole") is not one
-    handle = bridge_of(one).signature.handle
+    handle = bridge_of(one).handle
     del one
     refused(lambda: bridge_of_handle(handle), fb.ParameterError, handle)

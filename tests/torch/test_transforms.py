@@ -262,7 +262,7 @@ def test_operators_are_described_rightly() -> None:
     u = torch.tensor(case.u)
     x = torch.tensor(np.concatenate([case.q, case.v], axis=-1))
     mass = torch.tensor(case.params["body_mass"])
-    head = (bridge_of(case.sim).signature.handle, ";body_mass", ops.ROLLOUT)
+    head = (bridge_of(case.sim).handle, ";body_mass", ops.ROLLOUT)
     states, flags = ops.rollout(*head, x, u, None, mass)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     torch.library.opcheck(ops.rollout, (*head, x, u, None, mass), test_utils=tests)

@@ -20,9 +20,9 @@ from featherback._checks import check_integer
 from featherback._optional import import_optional
 from featherback._typing import Array
 from featherback.control.controls import check_bounds, control_range, real_array, real_numbers
-from featherback.control.manifold import difference
 from featherback.control.quadratic_cost import Expansion, StageCost
 from featherback.errors import OptimizationError, WorldError
+from featherback.model.manifold import difference
 from featherback.sim import Simulator, Status
 
 Report = Callable[[int, float], None]  # iteration, cost

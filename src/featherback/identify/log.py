@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from featherback._checks import check_integer, is_integer
 from featherback._typing import Array
 from featherback.errors import ParameterError, ShapeError
-from featherback.identify.states import normalized, quaternion_columns
 from featherback.model import Model
+from featherback.model.manifold import normalized, quaternions
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ def cut(
 def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked:
     """Return one log with its arrays checked and in full shape."""
     q = _numbers(here, "q", log.q, model.nq, None)
-    for at in quaternion_columns(model):
+    for at, _ in quaternions(model):
         short = np.linalg.norm(q[:, at : at + 4], axis=1) == 0.0
         if np.any(short):
             raise ParameterError(

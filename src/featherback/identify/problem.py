@@ -15,13 +15,8 @@ import numpy as np
 
 from featherback._typing import Array, Bools, Real
 from featherback.identify.log import Windows
-from featherback.identify.states import (
-    normalized,
-    quaternion_columns,
-    same_side,
-    tangent_basis,
-)
 from featherback.identify.unknowns import Unknowns
+from featherback.model.manifold import normalized, quaternions, same_side, tangent_basis
 from featherback.sim import Rollout, Simulator, Status
 from featherback.sim.bridge import bridge_of
 
@@ -97,8 +92,8 @@ class PredictionProblem:
     def independent(self) -> int:
         """Number of independent measurements: a quaternion has four numbers that count as three."""
         weight = self.windows.q_weight
-        columns = quaternion_columns(self.sim.model)
-        return self.windows.measured - sum(int(np.count_nonzero(weight[..., c])) for c in columns)
+        columns = [at for at, _ in quaternions(self.sim.model)]
+        return self.windows.measured - int(np.count_nonzero(weight[..., columns]))
 
     def params(self, x: Array) -> dict[str, Array]:
         """Return the parameters that x stands for, by name."""

@@ -21,9 +21,8 @@ from featherback.sim.bridge import (
     INERTIAS,
     as_real,
     bridge_of,
-    check_steps,
+    check_controls,
     named_arrays,
-    refuse_too_large,
     refuse_unknown,
     same_worlds,
 )
@@ -117,13 +116,8 @@ def split_state(call: Call, x: jax.Array) -> list[jax.Array]:
 
 def count_worlds(where: str, arrays: dict[str, jax.Array], ranks: dict[str, int]) -> int | None:
     """Return the number of worlds, or None where no array has a world axis; ranks without it."""
-    counts = {k: len(x) for k, x in arrays.items() if x.ndim > ranks.get(k, 1)}
-    if not counts:
-        return None
-    first, worlds = next(iter(counts.items()))
-    for name, count in counts.items():
-        same_worlds(where, first, worlds, name, count)
-    return worlds
+    counts = {k: len(x) if x.ndim > ranks.get(k, 1) else None for k, x in arrays.items()}
+    return same_worlds(where, counts)
 
 
 def give_worlds(x: jax.Array, worlds: int | None, rank: int) -> jax.Array:
@@ -133,24 +127,14 @@ def give_worlds(x: jax.Array, worlds: int | None, rank: int) -> jax.Array:
 
 def controls(call: Call, u: Any, steps: int | None) -> jax.Array:
     """Check the controls of a rollout."""
-    where, engines = call.where, call.engines
-    nu = engines.layout.nu
-    steps = check_steps(where, steps, u is not None)
-    if steps is not None:
-        refuse_too_large(where, "controls", steps * nu * engines.dtype.itemsize, advice="")
-    if u is None:
-        assert steps is not None
-        return jnp.zeros((steps, nu), engines.dtype)
-    array = real(call, "u", u)
-    if array.shape == (nu,) and steps is not None:
-        array = jnp.broadcast_to(array, (steps, nu))
-    if array.ndim not in (2, 3) or array.shape[-1] != nu:
-        raise ShapeError(
-            f"{where}: u has shape {array.shape}; expected (steps, {nu}), (worlds, steps, {nu}) "
-            f'or, with steps=, ({nu},) for model "{call.sim.model.name}".'
-        )
-    if steps is not None and array.shape[-2] != steps:
-        raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
+    layout, dtype = call.engines.layout, call.engines.dtype
+    array = None if u is None else real(call, "u", u)
+    shape = None if array is None else array.shape
+    held = check_controls(call.where, layout, shape, steps, dtype.itemsize, advice="")
+    if held is not None:
+        zero = jnp.zeros(layout.nu, dtype)
+        array = jnp.broadcast_to(zero if array is None else array, (held, layout.nu))
+    assert array is not None
     return array
 
 

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +26,19 @@ from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
-from featherback.model.joints import BALL, FREE
+from featherback.model.manifold import quaternions
 from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
-from featherback.sim.directions import theta_direction
 from featherback.sim.inputs import (
     INERTIAS,
     as_real,
-    check_steps,
     named_arrays,
     pack_theta,
     refuse_unknown,
     refuse_without_gradient,
     require_finite,
     same_worlds,
+    theta_direction,
 )
 from featherback.sim.memory import (
     WORKSPACE,
@@ -51,7 +50,7 @@ from featherback.sim.memory import (
 from featherback.sim.options import Options
 from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
 from featherback.sim.replay import Bars, Replay, require_finite_states
-from featherback.sim.state import Point, StateLayout, Trajectory
+from featherback.sim.state import Point, StateLayout, Trajectory, check_controls
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ __all__ = [
     "Point",
     "Replay",
     "Schedule",
-    "Signature",
     "StateLayout",
     "Status",
     "Trajectory",
@@ -75,7 +73,7 @@ __all__ = [
     "as_real",
     "bridge_of",
     "bridge_of_handle",
-    "check_steps",
+    "check_controls",
     "describe",
     "evaluate",
     "evaluate_vjp",
@@ -110,28 +108,6 @@ def _job(method: Job) -> Job:
     return cast("Job", told)
 
 
-class Signature(NamedTuple):
-    """What a bridge to a framework knows of a simulator before it calls it.
-
-    Attributes:
-        handle: name of the simulator, never used again in this process.
-        model: name of the model.
-        dtype: "float64" or "float32".
-        nq: length of a configuration.
-        nv: length of a velocity.
-        na: length of an activation.
-        nu: length of a control.
-    """
-
-    handle: str
-    model: str
-    dtype: str
-    nq: int
-    nv: int
-    na: int
-    nu: int
-
-
 class Bridge:
     """One model compiled with options and parameters, `theta` float64[ntheta].
 
@@ -139,7 +115,8 @@ class Bridge:
         layout: of flat states.
         params: the parameters in force, by name, read-only.
         shapes: shapes of the parameters, by name.
-        signature: what a bridge to a framework asks for.
+        handle: name of the simulator, never used again in this process.
+        real: name of the number type.
         step_one: (q, v, act, u) -> q1, v1, act1 where the model has activations, and status; None
             where the arrays do not fit as they are.
         linearize_one: (q, v, act, u) -> A, B and status; None likewise.
@@ -155,13 +132,12 @@ class Bridge:
         self.step_one, self.linearize_one = self.engine.step_one, self.engine.linearize_one
         check_workspace("Simulator()", self.workspace_bytes * threads)
         lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
-        self.layout = StateLayout(model.name, *lengths, dtype, _quaternions(model))
+        starts = tuple(at for at, _ in quaternions(model))
+        self.layout = StateLayout(model.name, *lengths, dtype, starts)
         self.params = MappingProxyType(_split(theta, structure.params))
         self.shapes = {name: a.shape for name, a in self.params.items()}
-        handle = f"{model.name}#{next(_handles)}"
-        own = self.layout
-        self.signature = Signature(handle, model.name, dtype.name, own.nq, own.nv, own.na, own.nu)
-        _bridges[handle] = self
+        self.handle, self.real = f"{model.name}#{next(_handles)}", dtype.name
+        _bridges[self.handle] = self
 
     @property
     def workspace_bytes(self) -> int:
@@ -397,15 +373,6 @@ def _build(structure: Structure, theta: Real, options: Options, threads: int) ->
             f"Simulator(): threads is {threads}, and the system starts no more of them ({error}); "
             "pass fewer threads, or raise its limit."
         ) from error
-
-
-def _quaternions(model: Model) -> tuple[int, ...]:
-    """Return the entries of q at which a quaternion starts."""
-    tables = model.structure.tables
-    joints = zip(tables["jnt_type"], tables["jnt_qadr"], strict=True)
-    return tuple(
-        int(at) + (3 if kind == FREE else 0) for kind, at in joints if kind in (FREE, BALL)
-    )
 
 
 def bridge_of(sim: Simulator) -> Bridge:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from featherback._checks import check_integer
 from featherback._core import parameter_table
 from featherback.errors import ParameterError, WorldError
-from featherback.model.joints import BALL, FREE
+from featherback.model.manifold import quaternions
 from featherback.sim.bridge import bridge_of
 from featherback.sim.contacts import find_contacts
 from featherback.sim.differences import Slopes, slopes, stencil
@@ -245,10 +245,8 @@ def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
     model, out = sim.model, dict(base)
     q = base["q"] + SPREAD["q"] * rng.normal(size=model.nq)
     tables = model.mujoco
-    for kind, at in zip(tables.jnt_type, tables.jnt_qposadr, strict=True):
-        if kind in (FREE, BALL):
-            first = int(at) + (3 if kind == FREE else 0)
-            q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
+    for first, _ in quaternions(model):
+        q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
     out["q"] = q
     out["v"] = base["v"] + SPREAD["v"] * rng.normal(size=model.nv)
     out["act"] = base["act"] + SPREAD["act"] * rng.normal(size=model.na)

@@ -18,7 +18,7 @@ from featherback.sim.cotangents import (
     require_cotangent,
 )
 from featherback.sim.diagnosis import Diagnosis, diagnose
-from featherback.sim.directions import array_direction
+from featherback.sim.inputs import array_direction
 from featherback.sim.replay import Bars, Cotangents, Replay, require_finite_states
 from featherback.sim.state import StateLayout
 from featherback.sim.status import WorldStatus, describe, world_error

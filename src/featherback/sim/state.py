@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,11 +23,13 @@ from featherback.sim.inputs import (
     rows,
     same_worlds,
 )
-from featherback.sim.memory import refuse_too_large
+from featherback.sim.memory import CHECKPOINT, refuse_too_large
 
 if TYPE_CHECKING:
     from featherback.sim.bridge import Bridge
 
+# arrays of NumPy or of a framework
+A = TypeVar("A", bound=Any)
 # without these there is nothing to compute; what else is None is zero
 REQUIRED = ("q", "v", "a", "tau")
 # what may be zero but must not be missing
@@ -61,19 +63,19 @@ class StateLayout:
         """Length of a state."""
         return self.nq + self.nv + self.na
 
-    def q(self, x: Real) -> Real:
+    def q(self, x: A) -> A:
         """Return the configurations of states, a view."""
         return x[..., : self.nq]
 
-    def v(self, x: Real) -> Real:
+    def v(self, x: A) -> A:
         """Return the velocities of states, a view."""
         return x[..., self.nq : self.nq + self.nv]
 
-    def act(self, x: Real) -> Real:
+    def act(self, x: A) -> A:
         """Return the activations of states, a view."""
         return x[..., self.nq + self.nv :]
 
-    def parts(self, x: Real) -> tuple[Real, ...]:
+    def parts(self, x: A) -> tuple[A, ...]:
         """Return q and v, and act where the model has activations; views."""
         return (self.q(x), self.v(x), self.act(x)) if self.na else (self.q(x), self.v(x))
 
@@ -244,27 +246,40 @@ def _read_controls(
     where: str, layout: StateLayout, u: Any, steps: int | None, worlds: int | None
 ) -> Real:
     """Check the controls of a rollout; return real[(worlds,) steps, nu]."""
+    given = None if u is None else as_real(where, "u", u, layout.dtype)
+    shape = None if given is None else given.shape
+    held = check_controls(where, layout, shape, steps, layout.dtype.itemsize)
+    same_worlds(where, {"q": worlds, "u": shape[0] if shape and len(shape) == 3 else None})
+    if held is None:
+        # a copy, since the rollout keeps it
+        return np.array(given, order="C")
+    zero = np.zeros(layout.nu, layout.dtype)
+    return np.array(np.broadcast_to(zero if given is None else given, (held, layout.nu)))
+
+
+def check_controls(
+    where: str,
+    layout: StateLayout,
+    shape: tuple[int, ...] | None,
+    steps: Any,
+    itemsize: int,
+    advice: str = CHECKPOINT,
+) -> int | None:
+    """Check steps and the shape of controls; return for how many steps one, or zero, is held."""
     nu = layout.nu
-    steps = check_steps(where, steps, u is not None)
+    steps = check_steps(where, steps, shape is not None)
     if steps is not None:
-        refuse_too_large(where, "controls", steps * nu * layout.dtype.itemsize)
-    if u is None:
-        assert steps is not None
-        return np.zeros((steps, nu), layout.dtype)
-    # a copy, since the rollout keeps it
-    array = np.array(as_real(where, "u", u, layout.dtype), order="C")
-    if array.shape == (nu,) and steps is not None:
-        array = np.ascontiguousarray(np.broadcast_to(array, (steps, nu)))
-    if array.ndim not in (2, 3) or array.shape[-1] != nu:
+        refuse_too_large(where, "controls", steps * nu * itemsize, advice)
+    if shape is None or (shape == (nu,) and steps is not None):
+        return steps
+    if len(shape) not in (2, 3) or shape[-1] != nu:
         raise ShapeError(
-            f"{where}: u has shape {array.shape}; expected (steps, {nu}), (worlds, steps, {nu}) "
-            f'or, with steps=, ({nu},) for model "{layout.model}".'
+            f"{where}: u has shape {shape}; expected (steps, {nu}), (worlds, steps, {nu}) or, with "
+            f'steps=, ({nu},) for model "{layout.model}".'
         )
-    if steps is not None and array.shape[-2] != steps:
-        raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
-    if array.ndim == 3 and worlds is not None:
-        same_worlds(where, "q", worlds, "u", len(array))
-    return array
+    if steps is not None and shape[-2] != steps:
+        raise ShapeError(f"{where}: u has {shape[-2]} steps and steps is {steps}.")
+    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from featherback.errors import FeatherbackError
 from featherback.sim import Simulator
 from featherback.sim.bridge import bridge_of
 from featherback.torch import ops
+from featherback.torch.operators import library
 
 NO_THIRD = (
     "featherback.torch: derivatives of a rollout above the second order, and two in forward mode, "
@@ -29,20 +30,19 @@ def roll(
 ) -> tuple[Tensor, Tensor]:
     """Return states and flags, as nodes of the graph that is being recorded."""
     if torch.compiler.is_compiling():
-        return ops.rollout_traced(bridge_of(sim).signature.handle, names, kind, x, u, *packs)
+        return ops.rollout_traced(bridge_of(sim).handle, names, kind, x, u, *packs)
     # torch has no public way to ask this
     if torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
         return _FeatherbackTransformed.apply(sim, names, kind, x, u, *packs)
     if not _recorded(x, u, *packs):
-        return ops.rollout(bridge_of(sim).signature.handle, names, kind, x, u, *packs)
+        return ops.rollout(bridge_of(sim).handle, names, kind, x, u, *packs)
     return _FeatherbackRollout.apply(sim, names, kind, x, u, *packs)
 
 
 def _recorded(*tensors: Tensor | None) -> bool:
     """Return whether torch follows any of these tensors, backwards or forwards."""
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
-        return True
-    return _dual_level()
+    backwards = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    return backwards or _dual_level()
 
 
 def _dual_level() -> bool:
@@ -84,7 +84,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Kept
 
 def _head(ctx: Any) -> tuple[str, str, int]:
     """Return what an operator takes before its tensors."""
-    handle = ctx.sim if isinstance(ctx.sim, str) else bridge_of(ctx.sim).signature.handle
+    handle = ctx.sim if isinstance(ctx.sim, str) else bridge_of(ctx.sim).handle
     return handle, ctx.names, ctx.kind
 
 
@@ -126,48 +126,44 @@ def _push(ctx: Any, *dots: Any) -> tuple[Any, ...]:
     return _Pushed.apply(*_head(ctx), *kept, *along), None
 
 
-class _FeatherbackRollout(Function):
+class _Node(Function):
+    """A rollout, and its derivatives in both modes."""
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        return _pull(ctx, *grad_outputs)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        return _push(ctx, *grad_inputs)
+
+
+class _FeatherbackRollout(_Node):
     """A rollout, outside of transformations."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
-        output = ops.rollout(bridge_of(inputs[0]).signature.handle, *inputs[1:])
+        output = ops.rollout(bridge_of(inputs[0]).handle, *inputs[1:])
         ctx.mark_non_differentiable(output[1])
         kept = _keep(ctx, inputs, output)
         if _dual_level():
             ctx.save_for_forward(*kept)
         return output
 
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        return _pull(ctx, *grad_outputs)
 
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        return _push(ctx, *grad_inputs)
-
-
-class _FeatherbackTransformed(Function):
+class _FeatherbackTransformed(_Node):
     """A rollout inside of the transformations of `torch.func`."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(*inputs: Any) -> Any:
-        return ops.rollout(bridge_of(inputs[0]).signature.handle, *inputs[1:])
+        return ops.rollout(bridge_of(inputs[0]).handle, *inputs[1:])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_forward(*_keep(ctx, inputs, output))
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        return _pull(ctx, *grad_outputs)
-
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        return _push(ctx, *grad_inputs)
 
 
 class _Derivative(Function):
@@ -204,8 +200,9 @@ class _Pulled(_Derivative):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         kept, (x_bar,) = _parted(ctx.saved_tensors)
         w = _dots(kept.inputs, grad_outputs)
-        bars = _Last.apply("hvp", *ctx.head, *kept.taken, x_bar, *w, torch.zeros_like(x_bar))
-        pushed = _Last.apply("jvp", *ctx.head, *kept.taken, *w)
+        none = torch.zeros_like(x_bar)
+        bars = last(NO_THIRD, ops.rollout_hvp, *ctx.head, *kept.taken, x_bar, *w, none)
+        pushed = last(NO_THIRD, ops.rollout_jvp, *ctx.head, *kept.taken, *w)
         return *_of_kept(bars, kept), pushed
 
     @staticmethod
@@ -214,7 +211,7 @@ class _Pulled(_Derivative):
         dots, (dx_bar,) = _parted(grad_inputs[3:])
         along = _dots(kept.inputs, dots.inputs)
         (bar,) = _dots((x_bar,), (dx_bar,))
-        return _Last.apply("hvp", *ctx.head, *kept.taken, x_bar, *along, bar)
+        return last(NO_THIRD, ops.rollout_hvp, *ctx.head, *kept.taken, x_bar, *along, bar)
 
 
 class _Pushed(_Derivative):
@@ -230,8 +227,8 @@ class _Pushed(_Derivative):
         kept, w = _parted(ctx.saved_tensors)
         (bar,) = _dots((kept.states,), grad_outputs)
         none = torch.zeros_like(kept.states)
-        curved = _Last.apply("hvp", *ctx.head, *kept.taken, bar, *w, none)
-        pulled = _Last.apply("vjp", *ctx.head, *kept.taken, bar)
+        curved = last(NO_THIRD, ops.rollout_hvp, *ctx.head, *kept.taken, bar, *w, none)
+        pulled = last(NO_THIRD, ops.rollout_vjp, *ctx.head, *kept.taken, bar)
         return *_of_kept(curved, kept), *_where_given(pulled, kept)
 
     @staticmethod
@@ -240,26 +237,28 @@ class _Pushed(_Derivative):
 
 
 class _Last(Function):
-    """The last derivative there is, which refuses to be differentiated."""
+    """The last derivative there is: it runs an operator, and refuses to be differentiated."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(*inputs: Any) -> Any:
-        run = {"vjp": ops.rollout_vjp, "jvp": ops.rollout_jvp, "hvp": ops.rollout_hvp}
-        return run[inputs[0]](*inputs[1:])
+    def forward(sentence: str, operator: Any, *inputs: Any) -> Any:
+        return operator(*inputs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
+        ctx.sentence = inputs[0]
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        raise FeatherbackError(NO_THIRD)
+        raise FeatherbackError(ctx.sentence)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise FeatherbackError(NO_THIRD)
+        raise FeatherbackError(ctx.sentence)
+
+
+last: Any = _Last.apply
 
 
 def _keep_traced(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -268,5 +267,5 @@ def _keep_traced(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) 
 
 
 torch.library.register_autograd(
-    "featherback::rollout_traced", _pull, setup_context=_keep_traced, lib=ops.library
+    "featherback::rollout_traced", _pull, setup_context=_keep_traced, lib=library
 )
