@@ -70,12 +70,10 @@ def test_changes_between_forward_and_backward_are_refused(which: str) -> None:
     refused(loss.backward, RuntimeError, "modified by an inplace operation", shape)
 
 
-def test_changes_of_a_state_leave_the_gradient_of_its_step() -> None:
-    """A step keeps a copy of its state, so the gradient is that of the old one."""
-    start = torch.tensor([0.3, 0.1], dtype=torch.float64)
-    q, u = start.clone(), zeros(1).requires_grad_()
+def test_changes_of_a_state_are_refused() -> None:
+    """Let torch refuse the backward pass of a step whose state was changed in place."""
+    q, u = zeros(2), zeros(1).requires_grad_()
     found = fbt.step(SIM, q, zeros(2), u)
     q.add_(1)
-    (found[1].sum()).backward()
-    exact = SIM.vjp(start.numpy(), np.zeros(2), np.zeros(1), v_bar=np.ones(2))
-    np.testing.assert_array_equal(u.grad, exact.u)
+    loss = found[1].sum()
+    refused(loss.backward, RuntimeError, "modified by an inplace operation", "[2]")

@@ -259,13 +259,16 @@ def test_operators_are_described_rightly() -> None:
     from featherback.torch import ops
 
     case = scene("cartpole", worlds=2)
-    u = torch.tensor(case.u)
-    x = torch.tensor(np.concatenate([case.q, case.v], axis=-1))
+    q, v, u = (torch.tensor(a) for a in (case.q, case.v, case.u))
+    x = torch.cat([q, v], -1)
     mass = torch.tensor(case.params["body_mass"])
     head = (bridge_of(case.sim).handle, ";body_mass", ops.ROLLOUT)
-    states, flags = ops.rollout(*head, x, u, None, mass)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
-    torch.library.opcheck(ops.rollout, (*head, x, u, None, mass), test_utils=tests)
+    for state in ((q, v, None), (x, None, None)):
+        torch.library.opcheck(ops.rollout, (*head, *state, u, None, mass), test_utils=tests)
+    *parts, flags = ops.rollout(*head, q, v, None, u, None, mass)
+    states = torch.cat(parts, -1)
+    assert torch.equal(ops.rollout(*head, x, None, None, u, None, mass)[0], states)
     kept = (states, u, flags, None, mass)
     torch.library.opcheck(ops.rollout_vjp, (*head, *kept, states), test_utils=tests)
     torch.library.opcheck(

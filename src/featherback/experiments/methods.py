@@ -38,36 +38,29 @@ class Remembered:
         objective: what is minimized.
         context: the run.
         name: under which they are kept.
+        size: number of unknowns.
+        lower: their lower bounds.
+        upper: their upper bounds.
     """
 
     objective: Objective
     context: Context
     name: str
+    size: int = field(init=False)
+    lower: Array = field(init=False)
+    upper: Array = field(init=False)
     _at: int = 0
     _x: list[Array] = field(default_factory=list[Array])
     _cost: list[float] = field(default_factory=list[float])
     _gradient: list[Array] = field(default_factory=list[Array])
 
     def __post_init__(self) -> None:
-        """Take over what a stopped run kept."""
+        """Take over bounds, and what a stopped run kept."""
+        self.size, self.lower = self.objective.size, self.objective.lower
+        self.upper = self.objective.upper
         self._x = list(self.context.kept_or_empty(f"{self.name}.x"))
         self._cost = [float(c) for c in self.context.kept_or_empty(f"{self.name}.cost")]
         self._gradient = list(self.context.kept_or_empty(f"{self.name}.gradient"))
-
-    @property
-    def size(self) -> int:
-        """Number of unknowns."""
-        return self.objective.size
-
-    @property
-    def lower(self) -> Array:
-        """Lower bounds of x."""
-        return self.objective.lower
-
-    @property
-    def upper(self) -> Array:
-        """Upper bounds of x."""
-        return self.objective.upper
 
     def value(self, x: Array) -> float:
         """Return the cost at x; never remembered."""

@@ -12,13 +12,13 @@ import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from featherback._core import parameter_table
 from featherback.errors import ParameterError, ShapeError
 from featherback.jax.engine_pool import Engines, engines_of
 from featherback.jax.spread import spread
 from featherback.sim import Simulator
 from featherback.sim.bridge import (
     INERTIAS,
+    NO_GRADIENT,
     as_real,
     bridge_of,
     check_controls,
@@ -32,8 +32,6 @@ Params = dict[str, ArrayLike]
 STATE = ("q", "v", "act")
 # what is zero where it is None
 FILLED = ("act", "u")
-# parameters that have no gradient in the motion, and why; outputs have those of sites
-NO_GRADIENT = {p.name: p.no_gradient for p in parameter_table() if p.no_gradient is not None}
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def rows(call: Call, given: dict[str, Any]) -> dict[str, jax.Array]:
     """Return named inputs, each (n,) or (worlds, n)."""
     arrays: dict[str, jax.Array] = {}
     for name, value in given.items():
-        n = call.engines.layout.length(name)
+        n = call.engines.layout.lengths[name]
         missing = value is None and name in FILLED
         x = real(call, name, np.zeros(n) if missing else value)
         if x.shape[-1:] != (n,) or x.ndim > 2:
@@ -110,7 +108,7 @@ def join_state(arrays: dict[str, jax.Array]) -> jax.Array:
 
 def split_state(call: Call, x: jax.Array) -> list[jax.Array]:
     """Return q, v and act of states; cotangents of them are put together without a sum."""
-    lengths = [call.engines.layout.length(name) for name in STATE]
+    lengths = [call.engines.layout.lengths[name] for name in STATE]
     return list(jax.lax.split(x, lengths, axis=x.ndim - 1))
 
 

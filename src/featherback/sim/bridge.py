@@ -31,6 +31,7 @@ from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
 from featherback.sim.inputs import (
     INERTIAS,
+    NO_GRADIENT,
     as_real,
     named_arrays,
     pack_theta,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTACT_NUMBERS",
     "INERTIAS",
+    "NO_GRADIENT",
     "SENTENCES",
     "TRACE_NUMBERS",
     "Bars",

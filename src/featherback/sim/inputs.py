@@ -27,7 +27,8 @@ def as_real(where: str, name: str, value: Any, dtype: np.dtype[Any]) -> Real:
     """Return `value` as a contiguous real array; refuse what is not numbers."""
     if value is None:
         raise ShapeError(f"{where}: {name} is None; expected real numbers ({dtype.name}).")
-    _check_framework(where, name, value)
+    if type(value) is not np.ndarray:
+        _check_framework(where, name, value)
     try:
         array = np.asarray(value)
     except Exception as error:

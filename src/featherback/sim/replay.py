@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # (first, x) -> cotangents of the last rows of x, the states from step `first` on, or None
 Cotangents = Callable[[int, Real], "Real | None"]
 
+_NONFINITE = np.uint32(Status.NONFINITE)
 GREW = "it overflowed on the way back; take fewer steps, or see where it grows with diagnose()"
 
 OVERFLOWED = "it overflowed on its way; take a shorter direction, or fewer steps"
@@ -174,11 +175,11 @@ class Replay:
     def _require_finite_tangents(self, where: str, found: WorldStatus) -> None:
         """Tell a tangent that overflowed from a state that did."""
         path = self.path
-        worlds = np.flatnonzero(found.status & np.uint32(Status.NONFINITE))
+        worlds = np.flatnonzero(found.status & _NONFINITE)
         if not len(worlds):
             return
         _, states = self.bridge.states(path.x[:, 0], path.u, path.steps, path.theta)
-        worlds = worlds[(states.status[worlds] & np.uint32(Status.NONFINITE)) == 0]
+        worlds = worlds[(states.status[worlds] & _NONFINITE) == 0]
         if len(worlds):
             raise overflow_error(where, "tangent", worlds, OVERFLOWED, found.step[worlds])
 
@@ -226,10 +227,9 @@ class Replay:
 
 def require_finite_gradient(where: str, bars: Bars) -> None:
     """Refuse a gradient that overflowed, by world or by parameter."""
-    parts = (bars.x, bars.u)
-    bad = [~np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in parts]
-    worlds = np.flatnonzero(bad[0] | bad[1])
-    if len(worlds):
+    parts = [np.isfinite(a).reshape(len(a), -1) for a in (bars.x, bars.u)]
+    if not all(part.all() for part in parts):
+        worlds = np.flatnonzero(~np.concatenate(parts, 1).all(axis=1))
         raise overflow_error(where, "gradient", worlds, GREW)
     names = [name for name, a in bars.params.items() if not np.isfinite(a).all()]
     if names:
@@ -238,8 +238,8 @@ def require_finite_gradient(where: str, bars: Bars) -> None:
 
 def require_finite_states(where: str, path: Trajectory, found: WorldStatus) -> None:
     """Refuse a derivative through a state that is not finite, by world and step."""
-    bad = found.status & np.uint32(Status.NONFINITE)
-    if not bad.any():
+    bad = found.status & _NONFINITE
+    if not np.count_nonzero(bad):
         return
     # the word's step may be that of another bit; the first row that is not finite says it
     finite = np.isfinite(path.x).all(axis=-1)

@@ -305,7 +305,7 @@ class Rollout:
         last = {"du": (path.steps, layout.nu)}
         found: dict[str, Real | None] = {}
         for name, value in named.items():
-            shape = last.get(name, (layout.length(name),))
+            shape = last.get(name, (layout.lengths[name],))
             found[name] = array_direction(where, name, value, path.x, (path.lead(*shape), shape))
         start = None
         if any(found[name] is not None for name in ("dq", "dv", "dact")):

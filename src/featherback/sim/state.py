@@ -48,6 +48,7 @@ class StateLayout:
         nu: length of a control.
         dtype: number type of all arrays.
         quaternions: entries of q at which a quaternion starts.
+        lengths: of inputs by their names, such as q, dq, q_bar, u or tau.
     """
 
     model: str
@@ -57,6 +58,14 @@ class StateLayout:
     nu: int
     dtype: np.dtype[Any]
     quaternions: tuple[int, ...] = ()
+    lengths: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Note all lengths."""
+        own = {"q": self.nq, "v": self.nv, "act": self.na, "u": self.nu}
+        own |= {"a": self.nv, "tau": self.nv}
+        lengths = {name: n for k, n in own.items() for name in (k, f"d{k}", f"{k}_bar")}
+        object.__setattr__(self, "lengths", lengths)
 
     @property
     def nx(self) -> int:
@@ -78,11 +87,6 @@ class StateLayout:
     def parts(self, x: A) -> tuple[A, ...]:
         """Return q and v, and act where the model has activations; views."""
         return (self.q(x), self.v(x), self.act(x)) if self.na else (self.q(x), self.v(x))
-
-    def length(self, name: str) -> int:
-        """Return the length of an input by its name, such as q, dq, q_bar, u or tau."""
-        stem = name.removeprefix("d").removesuffix("_dot").removesuffix("_bar")
-        return {"q": self.nq, "act": self.na, "u": self.nu}.get(stem, self.nv)
 
     def join(self, lead: tuple[int, ...], *parts: Real | None) -> Real:
         """Return flat states of this leading shape from q, v and act; None is zero."""
@@ -115,7 +119,7 @@ def read_rows(
     """
     named: dict[str, tuple[Real, bool]] = {}
     for name, value in given.items():
-        n = layout.length(name)
+        n = layout.lengths[name]
         if value is None and name in FILLED:
             value = np.zeros(n)
         if value is None and name not in REQUIRED:

@@ -35,11 +35,13 @@ class WorldStatus(NamedTuple):
     @classmethod
     def ok(cls, worlds: int) -> WorldStatus:
         """Return that of worlds in which nothing went wrong."""
-        return cls(np.zeros(worlds, np.uint32), np.full(worlds, -1, np.int32))
+        step = np.empty(worlds, np.int32)
+        step.fill(-1)
+        return cls(np.zeros(worlds, np.uint32), step)
 
     def require_ok(self, where: str, first: int = 0) -> None:
         """Raise WorldError where a world is not OK; its steps are counted from `first`."""
-        if self.status.any():
+        if np.count_nonzero(self.status):
             raise world_error(where, self.status, self.step + np.int32(first))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -13,14 +13,15 @@ from featherback._checks import is_integer
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
 from featherback.sim.bridge import refuse_too_large
+from featherback.sim.options import check_choice
 from featherback.torch import ops
 from featherback.torch.inputs import (
     check_simulator,
     check_state,
     check_tensor,
-    join_state,
     pack_params,
     same_worlds,
+    spread_state,
 )
 from featherback.torch.recompute import Loop, Policy, run_recomputed
 from featherback.torch.rollout import Params, Trajectory
@@ -104,12 +105,12 @@ def closed_loop(
     refuse_too_large(WHERE, "states", (steps + 1) * state, advice="")
     names, *packs = pack_params(WHERE, params, sim, count)
 
-    def checked(x: Tensor, t: int) -> Tensor:
-        return _check_control(policy(*layout.parts(x), t), layout.nu, bridge.real, count)
+    def checked(state: Sequence[Tensor], t: int) -> Tensor:
+        return _check_control(policy(*state, t), layout.nu, bridge.real, count)
 
     length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
     given = None if memory == "graph" else _list_weights(policy, weights)
-    start = (join_state(parts, count), *packs)
+    start = (torch.cat(spread_state(parts, count), -1), *packs)
     loop = Loop(sim, checked, names)
     if given is None:
         x, u, flags = loop.whole(int(steps), *start)
@@ -148,10 +149,7 @@ def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
         whole = is_integer(value) and value > 0
         if not whole and not (name == "segment" and value is None):
             raise ParameterError(f"{WHERE}: {name} is {value!r}; it must be a whole number >= 1.")
-    if memory not in MEMORY:
-        raise ParameterError(
-            f"{WHERE}: memory is {memory!r}; it must be one of {', '.join(MEMORY)}."
-        )
+    check_choice(WHERE, "memory", memory, MEMORY)
 
 
 def _check_control(u: Any, nu: int, dtype: str, worlds: int | None) -> Tensor:

@@ -7,6 +7,7 @@ its gradient, since it loses that of a node inside of a transformation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -26,17 +27,22 @@ NO_THIRD = (
 
 
 def roll(
-    sim: Simulator, names: str, kind: int, x: Tensor, u: Tensor, *packs: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Return states and flags, as nodes of the graph that is being recorded."""
+    sim: Simulator, names: str, kind: int, state: Sequence[Tensor], u: Tensor, *packs: Tensor | None
+) -> tuple[Tensor, ...]:
+    """Return q, v, act and flags, as nodes of the graph that is being recorded."""
+    bridge = bridge_of(sim)
+    given = (*state, u, *packs) if len(state) == 3 else (*state, None, u, *packs)
     if torch.compiler.is_compiling():
-        return ops.rollout_traced(bridge_of(sim).handle, names, kind, x, u, *packs)
+        return ops.rollout_traced(bridge.handle, names, kind, *given)
     # torch has no public way to ask this
     if torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
-        return _FeatherbackTransformed.apply(sim, names, kind, x, u, *packs)
-    if not _recorded(x, u, *packs):
-        return ops.rollout(bridge_of(sim).handle, names, kind, x, u, *packs)
-    return _FeatherbackRollout.apply(sim, names, kind, x, u, *packs)
+        # derivatives of derivatives need the flat state as it is, not one that is put together
+        whole = (torch.cat(list(state), -1), None, None, u, *packs)
+        x, _, _, flags = _FeatherbackTransformed.apply(sim, names, kind, *whole)
+        return bridge.layout.q(x), bridge.layout.v(x), bridge.layout.act(x), flags
+    if not _recorded(*given):
+        return ops.rollout(bridge.handle, names, kind, *given)
+    return _FeatherbackRollout.apply(sim, names, kind, *given)
 
 
 def _recorded(*tensors: Tensor | None) -> bool:
@@ -51,7 +57,7 @@ def _dual_level() -> bool:
 
 
 class Kept(NamedTuple):
-    """What a node keeps: what a derivative takes, and the state that the rollout started from."""
+    """What derivatives take of a rollout, its states flat, and the state that it started from."""
 
     states: Tensor
     u: Tensor
@@ -71,15 +77,37 @@ class Kept(NamedTuple):
         return self.x, self.u, self.shared, self.own
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Kept:
-    """Keep the states, those of a single step being its inputs; return what was kept."""
-    sim, names, kind, x, u, shared, own = inputs
-    ctx.sim, ctx.names, ctx.kind = sim, names, kind
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    """Keep inputs and states, those of a single step being its inputs; return what was kept."""
+    ctx.sim, ctx.names, ctx.kind, *given = inputs
     ctx.set_materialize_grads(False)
-    states, flags = output
-    kept = Kept(x if kind else states, u, flags, shared, own, x)
+    *states, flags = output
+    kept = (*given, flags, *((None,) * 3 if ctx.kind else states))
     ctx.save_for_backward(*kept)
     return kept
+
+
+def _kept(ctx: Any) -> tuple[Kept, Any, Any]:
+    """Return what a node kept, and the parts of its first state and of its results."""
+    q, v, act, u, shared, own, flags, *states = ctx.saved_tensors
+    start = (q, v, act)
+    x = _joined(start, start)
+    if ctx.kind:
+        return Kept(x, u, flags, shared, own, x), start, start
+    return Kept(_joined(states, start), u, flags, shared, own, x), start, states
+
+
+def _joined(parts: Sequence[Any], like: Sequence[Any]) -> Tensor:
+    """Return flat states of the parts that the first state has."""
+    there = [part for part, first in zip(parts, like, strict=True) if first is not None]
+    return torch.cat(there, -1) if len(there) > 1 else there[0]
+
+
+def _parts(x: Tensor, like: Sequence[Any]) -> list[Any]:
+    """Return the parts of flat states that the first state has, None for the others."""
+    sizes = [0 if part is None else part.shape[-1] for part in like]
+    parts = x.split_with_sizes(sizes, -1)
+    return [None if first is None else part for part, first in zip(parts, like, strict=True)]
 
 
 def _head(ctx: Any) -> tuple[str, str, int]:
@@ -88,15 +116,16 @@ def _head(ctx: Any) -> tuple[str, str, int]:
     return handle, ctx.names, ctx.kind
 
 
-def _pull(ctx: Any, x_bar: Tensor | None, *_: Any) -> tuple[Any, ...]:
+def _pull(ctx: Any, *bars: Any) -> tuple[Any, ...]:
     """Return the derivatives of the loss with respect to the inputs of a node."""
-    kept = Kept(*ctx.saved_tensors)
-    x_bar = torch.zeros_like(kept.states) if x_bar is None else x_bar
+    kept, start, states = _kept(ctx)
+    x_bar = _joined(_dots(states, bars[:3]), start)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         found = _Pulled.apply(*_head(ctx), *kept, x_bar)
     else:
         found = ops.rollout_vjp(*_head(ctx), *kept.taken, x_bar)
-    return None, None, None, *_where_given(found, kept)
+    x, *rest = _where_given(found, kept)
+    return None, None, None, *_parts(x, start), *rest
 
 
 def _where_given(bars: Any, kept: Kept) -> tuple[Any, ...]:
@@ -121,9 +150,12 @@ def _dots(like: Any, dots: Any) -> list[Any]:
 
 def _push(ctx: Any, *dots: Any) -> tuple[Any, ...]:
     """Return the derivatives of the outputs of a node along directions in its inputs."""
-    kept = Kept(*ctx.saved_tensors)
-    along = _dots(kept.inputs, dots[3:])
-    return _Pushed.apply(*_head(ctx), *kept, *along), None
+    kept, start, _ = _kept(ctx)
+    dx = _joined(_dots(start, dots[3:6]), start)
+    along = (dx, *_dots((kept.u, kept.shared, kept.own), dots[6:]))
+    x = _Pushed.apply(*_head(ctx), *kept, *along)
+    none = x.new_empty((*x.shape[:-1], 0))
+    return *(none if part is None else part for part in _parts(x, start)), None
 
 
 class _Node(Function):
@@ -144,7 +176,7 @@ class _FeatherbackRollout(_Node):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = ops.rollout(bridge_of(inputs[0]).handle, *inputs[1:])
-        ctx.mark_non_differentiable(output[1])
+        ctx.mark_non_differentiable(output[3])
         kept = _keep(ctx, inputs, output)
         if _dual_level():
             ctx.save_for_forward(*kept)
@@ -162,7 +194,7 @@ class _FeatherbackTransformed(_Node):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(output[1])
+        ctx.mark_non_differentiable(output[3])
         ctx.save_for_forward(*_keep(ctx, inputs, output))
 
 

@@ -99,7 +99,7 @@ def _joined(parts: dict[str, Tensor]) -> Tensor | None:
 
 def check_rows(where: str, name: str, x: Tensor, layout: StateLayout) -> int | None:
     """Return the number of worlds of (n,) or (worlds, n), None for the former."""
-    n = layout.length(name)
+    n = layout.lengths[name]
     if x.ndim == 1 and x.shape[0] == n:
         return None
     if x.ndim != 2 or x.shape[1] != n:
@@ -122,14 +122,17 @@ def check_state(
     return parts, {name: check_rows(where, name, x, bridge.layout) for name, x in parts.items()}
 
 
-def join_state(parts: dict[str, Tensor], worlds: int | None) -> Tensor:
-    """Return flat states x = (q, v, act), with a world axis where anything has one."""
-    lead = () if worlds is None else (worlds,)
-    return torch.cat([x.expand(*lead, x.shape[-1]) for x in parts.values()], -1)
+def spread_state(parts: dict[str, Tensor], worlds: int | None) -> list[Tensor]:
+    """Return q, v and act, with a world axis where anything has one."""
+    if worlds is None:
+        return list(parts.values())
+    return [x if x.ndim == 2 else x.expand(worlds, x.shape[-1]) for x in parts.values()]
 
 
 def same_worlds(where: str, counts: dict[str, int | None]) -> int | None:
     """Return the number of worlds that all agree on, None where nothing has a world axis."""
+    if set(counts.values()) == {None}:
+        return None
     for name, count in counts.items():
         if count == 0:
             raise ShapeError(f"{where}: {name} has 0 worlds; give at least one.")

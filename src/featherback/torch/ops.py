@@ -1,11 +1,11 @@
 """The operators: tensors and numbers in, tensors out, and what torch must know of each.
 
-An operator sees one rollout, of one world or of many, on flat states x = (q, v, act), with a world
-axis or without one; controls may lack it, and are then shared. The kinds STEP and LOOP have one
-step, and neither their controls nor their states have an axis for it. Parameters come flat, one
-after the other: `shared` real[n], and `own` real[worlds, n] where each world has its own; `names`
-holds their names, with commas between them and a semicolon between the two. A simulator is known by
-its handle.
+An operator sees one rollout, of one world or of many, with a world axis or without one; controls
+may lack it, and are then shared. States are parts q, v and act where it is entered, and flat rows
+x = (q, v, act) in its derivatives. The kinds STEP and LOOP have one step, and neither controls nor
+states have an axis for it. Parameters come flat, one after the other: `shared` real[n], and `own`
+real[worlds, n] where each world has its own; `names` holds their names, with commas between them
+and a semicolon between the two. A simulator is known by its handle.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class Task:
         theta: all parameters, or None for the simulator's own.
     """
 
-    def __init__(self, head: Any, x: Tensor, u: Tensor, packs: Any, axes: int) -> None:
+    def __init__(self, head: Any, states: Real, u: Tensor, packs: Any, axes: int) -> None:
         """Read the first state or all, which has so many axes besides worlds, and the rest."""
         handle, names, self.kind = head
         self.bridge = sim_bridge.bridge_of_handle(handle)
         self.where, self.one = WHERE[self.kind], self.kind != ROLLOUT
-        states, controls = as_array(x), as_array(u)
+        controls = as_array(u)
         self.batched = states.ndim > axes
         self.x = states if self.batched else states[None]
         controls = controls[..., None, :] if self.one else controls
@@ -155,17 +155,22 @@ class Task:
         return self.out(found.x), as_tensor(u), *rest
 
 
-def _rollout(
-    sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Roll out."""
-    task = Task((sim, names, kind), x, u, packs, 1)
+def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> tuple[Tensor, ...]:
+    """Roll out; return q, v, act and flags, or, where only q is given, flat states in its place."""
+    *state, u, shared, own = tensors
+    x = np.concatenate([as_array(part) for part in state if part is not None], -1)
+    task = Task((sim, names, kind), x, u, (shared, own), 1)
     sim_bridge.refuse_too_large(task.where, "states", (task.steps + 1) * task.x.nbytes, advice="")
     states, found = task.bridge.states(task.x, task.u, task.steps, task.theta)
-    flags = np.stack([found.status.astype(np.int32), found.step], -1)
-    if kind != LOOP and found.status.any():
+    flags = np.empty((len(x) if task.batched else 1, 2), np.int32)
+    flags[:, 0], flags[:, 1] = found
+    if kind != LOOP and np.count_nonzero(found.status):
         _refuse_nonfinite_inputs(task)
-    return task.last(states), task.out(flags)
+    rows, (q, v, _) = states[:, 1] if task.one else states, state
+    first = q.shape[-1]
+    second = first + (0 if v is None else v.shape[-1])
+    parts = (rows[..., :first], rows[..., first:second], rows[..., second:])
+    return *(task.out(part) for part in parts), task.out(flags)
 
 
 def _refuse_nonfinite_inputs(task: Task) -> None:
@@ -180,7 +185,7 @@ def _refuse_nonfinite_inputs(task: Task) -> None:
 
 def _started(head: Any, x: Tensor, u: Tensor, flags: Tensor, *packs: Any) -> tuple[Task, Replay]:
     """Return a rollout to be differentiated from its states, controls, flags and parameters."""
-    task = Task(head, x, u, packs, 1 if head[2] else 2)
+    task = Task(head, as_array(x), u, packs, 1 if head[2] else 2)
     replay = task.replay(packs)
     marks: Any = as_array(flags).reshape(-1, 2)
     found = sim_bridge.WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1])
@@ -193,7 +198,8 @@ def _rollout_vjp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     *kept, bar = tensors
     task, replay = _started((sim, names, kind), *kept)
     x_bar = task.rows(bar)
-    for name, part in zip(("q", "v", "act"), task.bridge.layout.parts(x_bar), strict=False):
+    parts = () if np.isfinite(x_bar).all() else task.bridge.layout.parts(x_bar)
+    for name, part in zip(("q", "v", "act"), parts, strict=False):
         if not np.isfinite(part).all():
             raise ParameterError(
                 f"{task.where}: the derivative of the loss with respect to the states {name} holds "
@@ -219,12 +225,13 @@ def _rollout_hvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     return task.bars(replay.hvp(task.where, cotangents, x_dot, du, dtheta))
 
 
-def _rollout_fake(sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Any) -> Any:
+def _rollout_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Return empty results of `_rollout`."""
-    lead = x.shape[:-1]
-    middle = () if kind else (u.shape[-2] + 1,)
-    flags = x.new_empty((*lead, 2), dtype=torch.int32)
-    return x.new_empty((*lead, *middle, x.shape[-1])), flags
+    q, v, act, u, *_ = tensors
+    lead = (*q.shape[:-1], *(() if kind else (u.shape[-2] + 1,)))
+    sizes = (0 if part is None else part.shape[-1] for part in (q, v, act))
+    flags = q.new_empty((*q.shape[:-1], 2), dtype=torch.int32)
+    return *(q.new_empty((*lead, n)) for n in sizes), flags
 
 
 def _rollout_vjp_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
@@ -254,11 +261,11 @@ _BARS = "x u shared own"
 
 def _forward(name: str) -> Any:
     """Return the operator of a rollout."""
-    given = "x u shared? own?"
-    return define(name, _HEAD, given, "states flags", _rollout, _rollout_fake)
+    given = "q v? act? u shared? own?"
+    return define(name, _HEAD, given, "qs vs acts flags", _rollout, _rollout_fake)
 
 
-# states, and flags int32[(worlds,) 2]
+# configurations, velocities, activations, and flags int32[(worlds,) 2]
 rollout = _forward("rollout")
 # the same, with a gradient of its own, for the compiler, which does without nodes of ours
 rollout_traced = _forward("rollout_traced")

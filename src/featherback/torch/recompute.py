@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,15 @@ from featherback.torch.ops import Task
 WHERE = ops.WHERE[ops.LOOP]
 # (q, v, number of the step) -> u; where the model has activations (q, v, act, number of the step)
 Policy = Callable[..., Tensor]
-# the same of flat states
-StatePolicy = Callable[[Tensor, int], Tensor]
+# the same of q, v, and act where the model has activations
+StatePolicy = Callable[[Sequence[Tensor], int], Tensor]
 
 # how far the answers of a policy to the same question may lie apart, as a share of the largest
 SAME = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
 class Loop:
-    """Steps with a policy on flat states; names as in `featherback.torch.ops`."""
+    """Steps with a policy; names as in `featherback.torch.ops`."""
 
     def __init__(self, sim: Simulator, policy: StatePolicy, names: str) -> None:
         """Note what the loop runs."""
@@ -38,20 +38,22 @@ class Loop:
 
     def run(self, first: int, number: int, x: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
         """Return the states after each step, the controls, and the status, as torch records it."""
-        states: list[tuple[Tensor, Tensor]] = []
+        state = bridge_of(self.sim).layout.parts(x)
+        rows: list[tuple[Tensor, ...]] = []
         status = step = None
         for t in range(first, first + number):
-            u = self.policy(x, t)
-            x, flags = roll(self.sim, self.names, ops.LOOP, x, u, *packs)
-            states.append((x, u))
+            u = self.policy(state, t)
+            *found, flags = roll(self.sim, self.names, ops.LOOP, state, u, *packs)
+            state = tuple(found[: len(state)])
+            rows.append((*state, u))
             bits = flags[..., 0]
             if status is None or step is None:
                 status, step = bits, torch.full_like(bits, -1)
             step = torch.where((step < 0) & (bits != 0), t, step)
             status = status | bits
         assert status is not None and step is not None
-        columns = [torch.stack(column, -2) for column in zip(*states, strict=True)]
-        return *columns, torch.stack((status, step), -1)
+        *states, us = (torch.stack(column, -2) for column in zip(*rows, strict=True))
+        return torch.cat(states, -1), us, torch.stack((status, step), -1)
 
     def whole(self, steps: int, x: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
         """Return all states, the controls, and the status."""
@@ -96,7 +98,7 @@ class _FeatherbackClosedLoop(Function):
         loop, steps, segment, x, shared, own, *weights = inputs
         bridge = bridge_of(loop.sim)
         u = x.new_zeros((*x.shape[:-1], bridge.layout.nu))
-        task = Task((bridge.handle, loop.names, ops.LOOP), x, u, (shared, own), 1)
+        task = Task((bridge.handle, loop.names, ops.LOOP), ops.as_array(x), u, (shared, own), 1)
         xs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment, weights)
         ctx.loop, ctx.segment = loop, segment
         ctx.set_materialize_grads(False)
@@ -149,7 +151,7 @@ def _forward(
             random.append(torch.get_rng_state())
         # the first answer is recorded, to see what the policy depends on
         with torch.set_grad_enabled(t == 0):
-            u = policy(task.out(x.copy()), t)
+            u = policy(layout.parts(task.out(x.copy())), t)
         if t == 0:
             _refuse_other_weights(u, weights)
         us[:, t] = u.detach().numpy()
@@ -223,7 +225,7 @@ class _Backward:
     def by_steps(self, xs: Tensor, us: Tensor, x_bar: Tensor, u_bar: Tensor) -> Tensor:
         """Go through one step and one answer of the policy after the other, the last first."""
         head = (bridge_of(self.loop.sim).handle, self.loop.names, ops.LOOP)
-        task = Task(head, xs[..., 0, :], us[..., 0, :], self.given, 1)
+        task = Task(head, ops.as_array(xs[..., 0, :]), us[..., 0, :], self.given, 1)
         bar = x_bar[..., -1, :]
         for t in reversed(range(us.shape[-2])):
             point = xs[..., t, :], us[..., t, :]
@@ -238,7 +240,7 @@ class _Backward:
         x_bar = task.out(found.x)
         with torch.enable_grad():
             x = point[0].detach().clone().requires_grad_()
-            u = self.loop.policy(x, t)
+            u = self.loop.policy(task.bridge.layout.parts(x), t)
         _refuse_other_answer(t, point[1], u, 0)
         if not u.requires_grad:
             return x_bar

@@ -16,9 +16,9 @@ from featherback.torch.inputs import (
     check_simulator,
     check_state,
     check_tensor,
-    join_state,
     pack_params,
     same_worlds,
+    spread_state,
 )
 from featherback.torch.ops import ROLLOUT, STEP, WHERE
 
@@ -98,8 +98,8 @@ def step(
     worlds["u"] = check_rows(where, "u", u, bridge.layout)
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    x, _ = roll(sim, names, STEP, join_state(parts, count), u, *packs)
-    return bridge.layout.parts(x)
+    found = roll(sim, names, STEP, spread_state(parts, count), u, *packs)
+    return found[:3] if bridge.layout.na else found[:2]
 
 
 def rollout(
@@ -148,5 +148,5 @@ def rollout(
     worlds["u"] = u.shape[0] if u.ndim == 3 else None
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    x, flags = roll(sim, names, ROLLOUT, join_state(parts, count), u, *packs)
-    return Trajectory(layout.q(x), layout.v(x), flags, layout.act(x))
+    q, v, act, flags = roll(sim, names, ROLLOUT, spread_state(parts, count), u, *packs)
+    return Trajectory(q, v, flags, act)

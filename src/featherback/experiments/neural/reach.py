@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -99,25 +99,13 @@ class Reach:
 
 @dataclass(frozen=True)
 class Population:
-    """What CMA-ES minimizes: the loss of the weights over a fixed batch of targets."""
+    """What CMA-ES minimizes: the loss of the weights, without bounds, over a batch of targets."""
 
     reach: Reach
     targets: Tensor
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
-        return NETWORK.size
-
-    @property
-    def lower(self) -> Array:
-        """Lower bounds: none."""
-        return np.full(self.size, -np.inf)
-
-    @property
-    def upper(self) -> Array:
-        """Upper bounds: none."""
-        return np.full(self.size, np.inf)
+    size: int = NETWORK.size
+    lower: Array = field(default_factory=lambda: np.full(NETWORK.size, -np.inf))
+    upper: Array = field(default_factory=lambda: np.full(NETWORK.size, np.inf))
 
     def values(self, x: Array) -> Array:
         """Return the losses of x[networks, size] [m]."""
