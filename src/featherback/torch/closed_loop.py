@@ -23,7 +23,7 @@ from featherback.torch.inputs import (
     same_worlds,
     spread_state,
 )
-from featherback.torch.recompute import Loop, Policy, run_recomputed
+from featherback.torch.recompute import Loop, Policy, run_loop
 from featherback.torch.rollout import Params, Trajectory
 
 WHERE = ops.WHERE[ops.LOOP]
@@ -111,11 +111,7 @@ def closed_loop(
     length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
     given = None if memory == "graph" else _list_weights(policy, weights)
     start = (torch.cat(spread_state(parts, count), -1), *packs)
-    loop = Loop(sim, checked, names)
-    if given is None:
-        x, u, flags = loop.whole(int(steps), *start)
-    else:
-        x, u, flags = run_recomputed(loop, int(steps), int(length), start, given)
+    x, u, flags = run_loop(Loop(sim, checked, names), int(steps), int(length), start, given)
     return ClosedLoop(layout.q(x), layout.v(x), u, flags, layout.act(x))
 
 

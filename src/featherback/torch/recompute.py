@@ -61,12 +61,8 @@ class Loop:
         return torch.cat([x.unsqueeze(-2), xs], -2), us, flags
 
 
-def run_recomputed(
-    loop: Loop,
-    steps: int,
-    segment: int,
-    start: tuple[Tensor | None, ...],
-    weights: tuple[Tensor, ...],
+def run_loop(
+    loop: Loop, steps: int, segment: int, start: tuple[Any, ...], weights: tuple[Tensor, ...] | None
 ) -> Any:
     """Return states, controls and flags of a closed loop.
 
@@ -75,8 +71,10 @@ def run_recomputed(
         steps: number of steps.
         segment: steps that the backward pass records at once; 0 to go step by step.
         start: the first state, and the parameters, shared and own.
-        weights: tensors that the policy depends on.
+        weights: tensors that the policy depends on; None for torch to record all steps.
     """
+    if weights is None:
+        return loop.whole(steps, *start)
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
         raise ParameterError(
             f"{WHERE}: memory={_memory(segment)} works neither in torch.func nor in "
