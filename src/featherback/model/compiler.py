@@ -23,16 +23,10 @@ CUT_DEPTH = 400
 
 _LOCK = threading.Lock()
 
-# kind -> (list of a spec, tag in a message)
+# kind -> list of a spec
 _KINDS = {
-    "body": ("bodies", "body"),
-    "joint": ("joints", "joint"),
-    "geom": ("geoms", "geom"),
-    "site": ("sites", "site"),
-    "actuator": ("actuators", "actuator"),
-    "equality": ("equalities", "equality"),
-    "tendon": ("tendons", "tendon"),
-    "pair": ("pairs", "pair"),
+    **{kind: f"{kind}s" for kind in "joint geom site actuator tendon pair".split()},
+    **{"body": "bodies", "equality": "equalities"},
 }
 
 # part of a message of MuJoCo's -> our message
@@ -100,7 +94,7 @@ class Locator:
 
     def index(self, spec: mujoco.MjSpec) -> None:
         """Note where each compiled element came from."""
-        for kind, (items, _) in _KINDS.items():
+        for kind, items in _KINDS.items():
             self.tables[kind] = {i.id: self.where(kind, i) for i in getattr(spec, items)}
 
     def at(self, kind: str, number: int) -> str:

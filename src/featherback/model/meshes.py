@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from featherback.errors import ModelError
-from featherback.model.xmltree import clip, is_confined, is_file, read_bytes
+from featherback.model.xmltree import clip, is_confined, read_bytes
 
 PACKAGE_RISE = 8
 """How many folders above a URDF its packages are looked for."""
@@ -82,7 +82,7 @@ def resolve(filename: str, folder: Path) -> Path | None:
     for _ in range(PACKAGE_RISE + 1):
         for tail in tails:
             path = Path(os.path.normpath(above / tail))
-            if is_confined(path, folder, PACKAGE_RISE) and is_file(path):
+            if is_confined(path, folder, PACKAGE_RISE) and os.path.isfile(path):
                 return path
         above = above.parent
     return None

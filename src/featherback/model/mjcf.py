@@ -9,7 +9,7 @@ from featherback.errors import ModelError
 from featherback.model import schema
 from featherback.model.report import Findings
 from featherback.model.value_checks import numbers
-from featherback.model.xmltree import MAX_RISE, Element, clip, is_confined, is_file
+from featherback.model.xmltree import MAX_RISE, Element, clip, is_confined
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
 """Largest mesh or texture file."""
@@ -144,7 +144,7 @@ def _resolve_files(root: Element, folder: Path, findings: Findings) -> None:
                 continue
             path = _asset_path(element, name, folders[element.tag], folder, strip)
             element.attributes[attribute] = str(path)
-            if not is_file(path):
+            if not os.path.isfile(path):
                 missing.append(element)
                 _add_missing_file(element, name, findings)
                 break
@@ -164,7 +164,7 @@ def _asset_path(element: Element, name: str, subfolder: str, folder: Path, strip
             f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
             f"keep it at most {MAX_RISE} folders above the model."
         )
-    if is_file(path) and path.stat().st_size > MAX_FILE_BYTES:
+    if os.path.isfile(path) and path.stat().st_size > MAX_FILE_BYTES:
         raise ModelError(
             f'{element.where}: "{clip(name)}" has more than {MAX_FILE_BYTES} bytes; reduce it.'
         )

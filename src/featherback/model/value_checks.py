@@ -38,24 +38,11 @@ _NON_NEGATIVE: dict[str, dict[str, str]] = {
     "compiler": {"boundmass": "kg", "boundinertia": "kg·m²"},
 }
 
-# element key -> attribute -> unit; lower must not exceed upper
-_ORDERED: dict[str, dict[str, str]] = {
-    "body/joint": {"range": "", "actuatorfrcrange": ""},
-    "tendon/fixed": {"range": ""},
-    "tendon/spatial": {"range": ""},
-    **{
-        f"actuator/{tag}": {"ctrlrange": "", "forcerange": "", "actrange": ""}
-        for tag in schema.ACTUATORS
-    },
-}
-
-# tags whose names share one space of names
-_NAME_SPACES = {
-    "body": "body",
-    "joint": "joint",
-    "freejoint": "joint",
-    "geom": "geom",
-    "site": "site",
+# element key -> attributes whose lower end must not exceed the upper
+_ORDERED: dict[str, tuple[str, ...]] = {
+    "body/joint": ("range", "actuatorfrcrange"),
+    **dict.fromkeys(("tendon/fixed", "tendon/spatial"), ("range",)),
+    **{f"actuator/{tag}": ("ctrlrange", "forcerange", "actrange") for tag in schema.ACTUATORS},
 }
 
 
@@ -158,7 +145,7 @@ def check_mjcf(root: Element) -> None:
         for attribute, unit in _NON_NEGATIVE.get(key, {}).items():
             check_non_negative(element, attribute, unit)
         if _limited(element):
-            for attribute in _ORDERED.get(key, {}):
+            for attribute in _ORDERED.get(key, ()):
                 check_ordered(element, attribute)
         check_vector(element, "quat", "a rotation needs a quaternion of non-zero length")
         if key == "body/joint":
@@ -227,8 +214,8 @@ def _check_name(element: Element, key: str, taken: dict[tuple[str, str], Element
     section, _, tag = key.partition("/")
     if not name:
         return
-    if section == "body" and tag in _NAME_SPACES:
-        space = _NAME_SPACES[tag]
+    if section == "body" and tag in ("body", "joint", "freejoint", "geom", "site"):
+        space = tag.removeprefix("free")
     elif section in ("actuator", "equality", "tendon", "keyframe") and "/" not in tag:
         space = section
     else:

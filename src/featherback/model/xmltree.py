@@ -221,28 +221,16 @@ def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
         raise ModelError(f"{shown}: the file cannot be read ({reason}).") from None
 
 
-def is_file(path: Path) -> bool:
-    """Return whether a path leads to a file; one that the system cannot take leads to none."""
-    return os.path.isfile(path)
-
-
-def allowed_root(folder: Path, rise: int = MAX_RISE) -> Path:
-    """Return the highest folder from which a model in `folder` may name files."""
-    root = folder
-    for _ in range(rise):
-        if len(root.parent.parts) < 2:
-            break
-        root = root.parent
-    return root
-
-
 def is_confined(path: Path, folder: Path, rise: int = MAX_RISE) -> bool:
     """Return whether a file lies where a model in `folder` may read, links followed."""
     try:
-        real, base = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
+        real, root = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
     except (OSError, ValueError):
         return False
-    return real.is_relative_to(allowed_root(base, rise))
+    for _ in range(rise):
+        if len(root.parent.parts) >= 2:
+            root = root.parent
+    return real.is_relative_to(root)
 
 
 def expand_includes(root: Element, folder: Path) -> None:
@@ -298,7 +286,7 @@ def _include_path(element: Element, folder: Path, base: Path) -> Path:
                 f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
                 f"keep it at most {MAX_RISE} folders above the model."
             )
-        if is_file(path):
+        if os.path.isfile(path):
             return path
     raise ModelError(f'{element.where}: there is no file "{clip(name)}"; check the path.')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -227,7 +228,7 @@ class Replay:
 
 def require_finite_gradient(where: str, bars: Bars) -> None:
     """Refuse a gradient that overflowed, by world or by parameter."""
-    parts = [np.isfinite(a).reshape(len(a), -1) for a in (bars.x, bars.u)]
+    parts = [np.isfinite(a).reshape(len(a), math.prod(a.shape[1:])) for a in (bars.x, bars.u)]
     if not all(part.all() for part in parts):
         worlds = np.flatnonzero(~np.concatenate(parts, 1).all(axis=1))
         raise overflow_error(where, "gradient", worlds, GREW)
