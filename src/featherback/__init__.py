@@ -54,25 +54,13 @@ __all__ = [
     "models",
 ]
 
-# public name -> (module, attribute); an empty attribute is the module itself
-_LAZY: dict[str, tuple[str, str]] = {
-    "Contacts": ("featherback.sim", "Contacts"),
-    "FeatherbackError": ("featherback.errors", "FeatherbackError"),
-    "Gradient": ("featherback.sim", "Gradient"),
-    "GradientReport": ("featherback.sim", "GradientReport"),
-    "Model": ("featherback.model", "Model"),
-    "ModelError": ("featherback.errors", "ModelError"),
-    "ParameterError": ("featherback.errors", "ParameterError"),
-    "Rollout": ("featherback.sim", "Rollout"),
-    "ShapeError": ("featherback.errors", "ShapeError"),
-    "Simulator": ("featherback.sim", "Simulator"),
-    "Status": ("featherback.sim", "Status"),
-    "WorldError": ("featherback.errors", "WorldError"),
-    "check_gradients": ("featherback.sim", "check_gradients"),
-    "errors": ("featherback.errors", ""),
-    "inertia": ("featherback.inertia", ""),
-    "load": ("featherback.model", "load"),
-    "models": ("featherback.models", ""),
+# public name -> the module that has it; a module itself is in none
+_LAZY: dict[str, str] = {
+    **dict.fromkeys(("errors", "inertia", "models"), ""),
+    **dict.fromkeys(("Model", "load"), "model"),
+    **{name: "errors" for name in __all__ if name.endswith("Error")},
+    **dict.fromkeys(("Contacts", "Gradient", "GradientReport", "Rollout"), "sim"),
+    **dict.fromkeys(("Simulator", "Status", "check_gradients"), "sim"),
 }
 
 
@@ -82,9 +70,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(
             f"module 'featherback' has no attribute {name!r}; see dir(featherback)."
         )
-    module_name, attribute = _LAZY[name]
-    module = importlib.import_module(module_name)
-    value = getattr(module, attribute) if attribute else module
+    module = importlib.import_module(f"featherback.{_LAZY[name] or name}")
+    value = getattr(module, name) if _LAZY[name] else module
     globals()[name] = value
     return value
 

@@ -26,15 +26,7 @@ def shown(value: Any) -> str:
 def check_integer(
     where: str, name: str, value: Any, *, minimum: int = 1, maximum: int | None = None
 ) -> int:
-    """Return an integer; raise ParameterError where `value` is none, or out of its bounds.
-
-    Args:
-        where: the call, for the message.
-        name: of the argument.
-        value: what was given.
-        minimum: smallest value that is allowed.
-        maximum: largest value that is allowed; None for no limit.
-    """
+    """Return an integer within its bounds; raise ParameterError for anything else."""
     if is_integer(value) and minimum <= value and (maximum is None or value <= maximum):
         return int(value)
     allowed = f">= {minimum}" if maximum is None else f"from {minimum} to {maximum}"

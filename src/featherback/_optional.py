@@ -9,19 +9,7 @@ from featherback.errors import FeatherbackError
 
 
 def import_optional(where: str, module: str, extra: str) -> Any:
-    """Import a module of an optional package.
-
-    Args:
-        where: the call that needs it, for the message.
-        module: its dotted name.
-        extra: the extra of featherback that installs it.
-
-    Returns:
-        The module.
-
-    Raises:
-        FeatherbackError: if it is not installed.
-    """
+    """Import a module; where it is missing, FeatherbackError names the extra that brings it."""
     try:
         return importlib.import_module(module)
     except ImportError:

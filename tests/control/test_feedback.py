@@ -15,8 +15,8 @@ from featherback.control import (
     run_closed_loop,
     tracking,
 )
-from featherback.control.manifold import difference
 from featherback.errors import OptimizationError
+from featherback.model.manifold import difference
 from tests.control.helpers import swing
 from tests.golden.sentences import refused
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from featherback.control.manifold import difference
+from featherback.model.manifold import difference
 from tests.core.ops_models import pure, tree
 
 Vector = NDArray[np.float64]

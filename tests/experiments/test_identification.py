@@ -11,7 +11,7 @@ import pytest
 
 import featherback as fb
 from featherback.experiments import Context, run
-from featherback.experiments.differences import ByDifferences
+from featherback.experiments.differences import ByDifferences, fit
 from featherback.experiments.named import ant_identify, chain_mass, racecar_friction
 from featherback.identify.log import cut
 from featherback.identify.problem import PredictionProblem
@@ -87,7 +87,9 @@ def test_the_mass_of_the_chain_is_found(tmp_path: Path) -> None:
     blocks = [chain_mass.mass_of(sim, 0.05)]
     context = _context(tmp_path, "chain-mass", 1)
     found = [
-        chain_mass.fit(context, kind(sim, windows, blocks, False), which, which, which)[0].x[0]
+        fit(context, [kind(sim, windows, blocks, False)], which, which, chain_mass.angle_error)[
+            0
+        ].x[0]
         for kind, which in ((PredictionProblem, "ours"), (ByDifferences, "baseline"))
     ]
     assert abs(found[0] / chain_mass.TRUTH - 1.0) < 0.01

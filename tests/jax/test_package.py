@@ -19,13 +19,6 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
-def last_line(code: str) -> str:
-    """Run code that fails and return the last line of its traceback."""
-    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    return done.stderr.strip().splitlines()[-1]
-
-
 def test_featherback_does_not_import_jax() -> None:
     """Leave JAX alone until featherback.jax is asked for, whatever else is used."""
     code = (
@@ -46,28 +39,6 @@ def test_import_starts_no_backend() -> None:
         "print(list(backends()))"
     )
     assert run("-c", code) == "['cpu']\n"
-
-
-def test_missing_jax_has_its_sentence() -> None:
-    """Say how to install JAX where it is absent."""
-    assert last_line("import sys; sys.modules['jax'] = None; import featherback.jax") == (
-        "ModuleNotFoundError: featherback.jax needs JAX, which is not installed; install it with "
-        "pip install 'featherback[jax]'."
-    )
-
-
-def test_missing_cpu_platform_has_its_sentence() -> None:
-    """Say what to add where JAX was told to run without its CPU platform."""
-    code = (
-        "import jax, featherback as fb, featherback.jax as fbj\n"
-        "jax.config.update('jax_platforms', 'tpu')\n"
-        "fbj.step(fb.Simulator(fb.models.pendulum(2), dtype='float32'), [0, 0], [0, 0])"
-    )
-    assert last_line(code) == (
-        "featherback.errors.ParameterError: featherback.jax: JAX runs without its CPU platform, "
-        "and the simulator runs there; add it, as in "
-        'jax.config.update("jax_platforms", "cuda,cpu").'
-    )
 
 
 DEVICES = """
@@ -91,7 +62,7 @@ print(np.max(np.abs(got - bar)) < 1e-12)
 try:
     jax.shard_map(run, **specs)(q, u, mass)
 except NotImplementedError as error:
-    print(error)
+    print("check_vma=False" in str(error))
 """
 
 
@@ -100,8 +71,7 @@ def test_several_devices() -> None:
     assert run("-c", DEVICES).splitlines() == [
         "True True",
         "True",
-        "featherback.jax: its functions do not follow the varying axes that shard_map checks; pass "
-        "check_vma=False to jax.shard_map.",
+        "True",
     ]
 
 

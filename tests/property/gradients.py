@@ -16,7 +16,7 @@ from featherback._core import option_table
 from featherback.sim import options
 from featherback.sim.check import sizes
 from featherback.sim.differences import LADDER, RATIO, Slopes, slopes, stencil
-from tests.property.modes import contact_modes
+from tests.property.modes import STATES, contact_modes
 from tests.property.random_models import Rng
 from tests.property.sides import Side, side_slope
 
@@ -69,7 +69,7 @@ class Comparison:
 
     Attributes:
         sim: the simulator.
-        inputs: q, v, u and parameters by name.
+        inputs: q, v, u, act where it is not zero, and parameters by name.
         rng: source of cotangents and directions.
         label: what a failure is called.
         tolerance: relative to the largest entry of the gradient of one input.
@@ -85,18 +85,20 @@ class Comparison:
         """Roll out and run backwards; WorldError where there is no gradient."""
         self.steps = len(self.inputs["u"])
         self.roll = self._rollout(self.inputs)
-        self.bars = [self.rng.normal(size=a.shape) for a in (self.roll.q, self.roll.v)]
+        states = (self.roll.q, self.roll.v, self.roll.act)
+        self.bars = [self.rng.normal(size=a.shape) for a in states]
         found = self.roll.vjp(*self.bars)
-        self.gradient = {"q": found.q, "v": found.v, "u": found.u, **found.params}
+        self.gradient = {name: getattr(found, name) for name in STATES} | found.params
         self.largest = max(
             float(np.abs(a.reshape(-1) * sizes(name, self.inputs)).max(initial=0))
             for name, a in self.gradient.items()
+            if name in self.inputs
         )
 
     def _rollout(self, inputs: dict[str, Any]) -> fb.Rollout:
-        params = {name: a for name, a in inputs.items() if name not in ("q", "v", "u")}
-        point = [inputs[name] for name in ("q", "v", "u")]
-        return self.sim.rollout(*point, steps=self.steps, params=params)
+        params = {name: a for name, a in inputs.items() if name not in STATES}
+        point = {name: inputs.get(name) for name in STATES}
+        return self.sim.rollout(**point, steps=self.steps, params=params)
 
     def beside(
         self, name: str, directions: Vector, offsets: Vector = OFFSETS
@@ -106,14 +108,17 @@ class Comparison:
         moved = x.reshape(-1) + offsets[None, :, None] * directions[:, None, :]
         worlds = moved.shape[0] * moved.shape[1]
         inputs = {
-            k: np.broadcast_to(a, (worlds, *a.shape)) if k in ("q", "v", "u") else a
+            k: np.broadcast_to(a, (worlds, *a.shape)) if k in STATES else a
             for k, a in self.inputs.items()
         }
         inputs[name] = moved.reshape(worlds, *x.shape)
         roll = self._rollout(inputs)
         loss = np.zeros(worlds)
         for states, base, bar in zip(
-            (roll.q, roll.v), (self.roll.q, self.roll.v), self.bars, strict=True
+            (roll.q, roll.v, roll.act),
+            (self.roll.q, self.roll.v, self.roll.act),
+            self.bars,
+            strict=True,
         ):
             loss += ((states - base) * bar).sum(axis=(1, 2))
         # a world that converged and one that did not are on different sides of a choice

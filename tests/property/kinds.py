@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -104,6 +106,43 @@ JOINTS = {
         gear="1.3",
     ),
 }
+# a hinge with an actuator of each activation, one of them early and one at its limit
+ACTIVATIONS = {
+    "integrator": 'dyntype="integrator" actlimited="true" actrange="-0.5 0.4"',
+    "filter": 'dyntype="filter" dynprm="0.03" actearly="true"',
+    "filterexact": 'dyntype="filterexact" dynprm="0.02"',
+}
+
+
+def activated_model() -> fb.Model:
+    """Return a hinge that is driven through every type of activation."""
+    rows = "".join(
+        f'<general joint="j" gear="1.3" {law} gaintype="affine" gainprm="3 0.2 -0.3" '
+        'biastype="affine" biasprm="0.1 -2 -0.4" ctrlrange="-0.8 0.9"/>'
+        for law in ACTIVATIONS.values()
+    )
+    return fb.load(
+        re.sub("<actuator>.*</actuator>", f"<actuator>{rows}</actuator>", JOINTS["hinge"])
+    )
+
+
+def with_activations(text: str, rng: np.random.Generator) -> str:
+    """Return a random model of which most general actuators and servos have an activation."""
+
+    def drawn(found: re.Match[str]) -> str:
+        if rng.random() < 0.3:
+            return found.group(0)
+        seconds = f"{10.0 ** rng.uniform(-2.5, -0.5):.6f}"
+        if found.group(1) == "position":
+            return f'<position timeconst="{seconds}"'
+        kind = rng.choice(list(ACTIVATIONS))
+        limit = ' actlimited="true" actrange="-0.7 0.6"' if rng.random() < 0.5 else ""
+        early = ' actearly="true"' if rng.random() < 0.5 else ""
+        return f'<general dyntype="{kind}" dynprm="{seconds}"{limit}{early}'
+
+    return re.sub(r"<(general|position)(?= )", drawn, text)
+
+
 EVERYWHERE = frozenset(
     "q v u dt gravity body_mass xfrc_applied jnt_stiffness qpos_spring dof_damping dof_armature "
     "actuator_gainprm actuator_biasprm actuator_gear actuator_ctrlrange "

@@ -12,7 +12,7 @@ import featherback as fb
 Modes = NDArray[np.int64]
 Array = NDArray[Any]
 
-STATES = ("q", "v", "u")
+STATES = ("q", "v", "act", "u")
 STICKS, SLIDES = 0, 1
 # rules by which a pair gets its friction
 LARGER, OWN, FIRST, SECOND = range(4)
@@ -31,7 +31,7 @@ def contact_modes(sim: fb.Simulator, inputs: dict[str, Array], roll: fb.Rollout)
     Returns:
         int64[worlds, steps, pairs, 2]; one world where the rollout has no world axis.
     """
-    q, v = (a[None] if a.ndim == 2 else a for a in (roll.q, roll.v))
+    q, v, act = (a[None] if a.ndim == 2 else a for a in (roll.q, roll.v, roll.act))
     worlds, steps = len(q), roll.steps
     u = np.broadcast_to(inputs["u"], (worlds, *inputs["u"].shape[-2:]))
     given = {name: a for name, a in inputs.items() if name not in STATES}
@@ -39,9 +39,10 @@ def contact_modes(sim: fb.Simulator, inputs: dict[str, Array], roll: fb.Rollout)
     parts: list[Modes] = []
     # worlds with parameters of their own are looked at one by one
     for part in np.split(np.arange(worlds), worlds) if own else [np.arange(worlds)]:
-        states = [a[part].reshape(len(part) * steps, -1) for a in (q[:, :-1], v[:, :-1], u)]
+        before = {"q": q[:, :-1], "v": v[:, :-1], "act": act[:, :-1], "u": u}
+        states = {k: a[part].reshape(len(part) * steps, a.shape[-1]) for k, a in before.items()}
         params = {name: a[part[0]] if name in own else a for name, a in given.items()}
-        found = sim.contacts(*states, params=params)
+        found = sim.contacts(**states, params=params)
         parts.append(_count(sim, found, _pair_friction(sim, params)))
     return np.concatenate(parts).reshape(worlds, steps, -1, 2)
 

@@ -12,19 +12,22 @@ import numpy as np
 import pytest
 
 import featherback as fb
+from featherback._core import activation_types
 from featherback.sim.inputs import NO_GRADIENT
 from tests.property.gradients import Comparison, Tally, soften_like_float32
 from tests.property.kinds import (
     ACTING,
+    ACTIVATIONS,
     EQUALITIES,
     JOINTS,
     Vector,
+    activated_model,
     equality_model,
     pair_model,
     supported_pairs,
     touching,
 )
-from tests.property.modes import SLIDES, STICKS, contact_modes
+from tests.property.modes import SLIDES, STATES, STICKS, contact_modes
 
 Friction = Literal["cone", "box"]
 Solver = Literal["newton", "pgs"]
@@ -131,6 +134,27 @@ def test_joints(kind: str, solver: Solver) -> None:
     assert acted >= ACTING[kind]
 
 
+def activated_inputs(model: fb.Model) -> dict[str, Vector]:
+    """Return a hinge whose activations are on their way, and one of them at its limit."""
+    rng = np.random.default_rng(4)
+    u = np.array([0.5, 0.3, -0.6]) + 0.01 * rng.normal(size=(STEPS, 3))
+    act = np.array([0.3995, -0.2, 0.35])
+    return {"q": np.array([0.2]), "v": np.array([0.5]), "act": act, "u": u, **parameters(model)}
+
+
+def test_activations() -> None:
+    """Agree with differences for every type of activation, early and late, free and at a limit."""
+    model = activated_model()
+    inputs = activated_inputs(model)
+    case, tally = compared(fb.Simulator(model, tolerance=1e-12), inputs, "activations")
+    assert tally.acted >= {"act", "u", "dt", "actuator_dynprm", "actuator_actrange"}
+    assert (case.roll.act[-1] != inputs["act"]).all() and case.roll.act[-1, 0] == 0.4
+    # an integrator has no time constant, and only the limit that holds it acts
+    assert (case.gradient["actuator_dynprm"].ravel() != 0).tolist() == [False, True, True]
+    limits = case.gradient["actuator_actrange"]
+    assert np.argwhere(limits).tolist() == [[0, 1]]
+
+
 @pytest.mark.parametrize("kind", EQUALITIES)
 def test_equalities(kind: str) -> None:
     """Agree with differences for every equality."""
@@ -146,29 +170,30 @@ def test_nothing_is_left_out() -> None:
     assert set(JOINTS) == {"free", "ball", "hinge", "slide"}
     assert set(EQUALITIES) == {"connect", "weld", "joint"}
     assert len(PAIRS) == 12
+    # one without activation is in JOINTS; one that is held does not move
+    assert set(ACTIVATIONS) == {row.name for row in activation_types()} - {"none", "held"}
     pairs = (acting(pair, SLIDES, tilt) for pair in PAIRS for tilt in TILTS)
     names = set().union(*ACTING.values(), *pairs)
+    names |= {"act", "actuator_dynprm", "actuator_actrange"}
     known = set(fb.load(JOINTS["hinge"]).params) - set(NO_GRADIENT)
-    # tested in test_equalities, test_random_gradients, on longer chains there, and in the op table
-    elsewhere = "eq_data pair_friction body_pos actuator_dynprm actuator_actrange"
-    assert known - names == set(elsewhere.split())
+    # tested in test_equalities, test_random_gradients, and on longer chains there
+    assert known - names == {"eq_data", "pair_friction", "body_pos"}
 
 
 def float32_error(model: fb.Model, inputs: dict[str, Vector], **options: Any) -> float:
     """Return how far gradients in float32 are from those in float64, input by input."""
-    states = ("q", "v", "u")
-    point = [inputs[name].astype(np.float32) for name in states]
+    point: dict[str, Any] = {k: a.astype(np.float32) for k, a in inputs.items() if k in STATES}
     params = {
-        k: a.astype(np.float32).astype(np.float64) for k, a in inputs.items() if k not in states
+        k: a.astype(np.float32).astype(np.float64) for k, a in inputs.items() if k not in STATES
     }
     found: list[dict[str, Vector]] = []
     rng = np.random.default_rng(3)
-    bars = [rng.normal(size=(STEPS + 1, n)) for n in (model.nq, model.nv)]
+    bars = [rng.normal(size=(STEPS + 1, n)) for n in (model.nq, model.nv, model.na)]
     for dtype, tolerance in (("float64", 1e-10), ("float32", 1e-6)):
         sim = fb.Simulator(model, dtype=dtype, tolerance=tolerance, max_sweeps=2000, **options)
-        gradient = sim.rollout(*point, params=params).vjp(*bars)
+        gradient = sim.rollout(**point, params=params).vjp(*bars)
         assert gradient.q.dtype == dtype
-        found.append({"q": gradient.q, "v": gradient.v, "u": gradient.u, **gradient.params})
+        found.append({k: getattr(gradient, k) for k in STATES} | gradient.params)
     wide, narrow = found
     largest = max(float(np.abs(a).max(initial=0)) for a in wide.values())
     scale = {k: max(float(np.abs(a).max(initial=0)), 1e-4 * largest) for k, a in wide.items()}
@@ -188,6 +213,8 @@ def test_float32(friction: Friction, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in JOINTS:
         model = fb.load(JOINTS[kind])
         errors[kind] = float32_error(model, joint_inputs(model, False), friction=friction)
+    model = activated_model()
+    errors["activations"] = float32_error(model, activated_inputs(model), friction=friction)
     for kind in EQUALITIES:
         model = equality_model(kind)
         inputs = {

@@ -16,10 +16,11 @@ import featherback as fb
 from featherback.errors import WorldError
 from featherback.sim.check import sizes
 from featherback.sim.inputs import NO_GRADIENT
-from tests.property.modes import STATES, contact_modes
+from tests.property.modes import contact_modes
 from tests.property.random_models import Rng, Vector
 from tests.property.test_random_gradients import draw, law
 
+STATES = ("q", "v", "u")
 STEPS = 1000
 # steps of the differences, by which they move the loss
 EPSILONS = np.array([1e-1, 1e-2, 1e-3])

@@ -18,11 +18,12 @@ import pytest
 import featherback as fb
 from featherback.errors import WorldError
 from featherback.sim.differences import LADDER
-from tests.property.modes import STATES, Modes, contact_modes
+from tests.property.modes import Modes, contact_modes
 from tests.property.random_models import Rng, Vector
 from tests.property.sides import Side, side_slope
 from tests.property.test_random_gradients import draw, law
 
+STATES = ("q", "v", "u")
 REACH = 0.02
 GRID = 16
 # share of the largest slope by which it jumps at a kink

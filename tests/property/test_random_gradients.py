@@ -18,6 +18,8 @@ from featherback.errors import WorldError
 from featherback.sim.inputs import NO_GRADIENT
 from tests.property import random_models
 from tests.property.gradients import Comparison, Tally, Vector, soften_like_float32
+from tests.property.kinds import with_activations
+from tests.property.modes import STATES
 from tests.property.random_models import Rng
 
 CHUNK = 250
@@ -48,8 +50,13 @@ def grounded_tree(rng: Rng, **changes: Any) -> str:
     return text.replace("<worldbody>", f"<worldbody>{floor}", 1)
 
 
-def draw(seed: int) -> tuple[fb.Model, Vector, Vector, Rng]:
-    """Return a model and a state: trees and scenes in turn, one tree in three with equalities."""
+def draw(seed: int, activated: bool = False) -> tuple[fb.Model, Vector, Vector, Rng]:
+    """Return a model and a state: trees and scenes in turn, one tree in three with equalities.
+
+    Args:
+        seed: of all numbers.
+        activated: whether most actuators that can have an activation have one.
+    """
     rng = np.random.default_rng(seed)
     if seed % 2:
         gap = (-0.003, 0.003)
@@ -57,7 +64,8 @@ def draw(seed: int) -> tuple[fb.Model, Vector, Vector, Rng]:
         q, v = random_models.random_state(model, rng, spread=rng.choice([0.001, 0.05]))
         return model, q, rng.uniform(0, 2) * v / np.abs(v).max(), rng
     closed = seed % 6 == 0
-    model = fb.load(grounded_tree(rng, equality=closed))
+    text = grounded_tree(rng, equality=closed)
+    model = fb.load(with_activations(text, np.random.default_rng((seed, 1))) if activated else text)
     # loops are drawn near where they close
     q, v = random_models.random_state(model, rng, spread=0.02 if closed else None)
     return model, q, v, rng
@@ -68,14 +76,19 @@ def law(seed: int) -> Literal["cone", "box"]:
     return "box" if seed % 5 in (0, 3) else "cone"
 
 
+def activation(model: fb.Model, seed: int) -> dict[str, Vector]:
+    """Return random activations, some of them beyond the limits that random models have."""
+    return {"act": 0.5 * np.random.default_rng((seed, 2)).normal(size=model.na)}
+
+
 def compared(seed: int, steps: int, tally: Tally) -> Comparison | None:
     """Return the comparison of one model, or None where it has no gradient.
 
     The solve is sharpened for the sake of the differences; where it does not reach that, it runs
     at the default tolerance, converged or not.
     """
-    model, q, v, rng = draw(seed)
-    inputs = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu))}
+    model, q, v, rng = draw(seed, activated=True)
+    inputs = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu)), **activation(model, seed)}
     for tolerance in (1e-12, None):
         sim = fb.Simulator(model, friction=law(seed), tolerance=tolerance)
         try:
@@ -95,12 +108,14 @@ def check(seed: int, steps: int, tally: Tally) -> None:
     if case is None:
         return
     before = tally.count["crossed lines"]
-    for name in ("q", "v", "u"):
+    for name in STATES:
         lines = case.entries(name) if steps == 1 else case.random_directions(name, 2)
         case.compare(name, lines, tally)
     tally.count["models"] += 1
     tally.count["models with a crossed line"] += tally.count["crossed lines"] > before
-    contacts = case.sim.contacts(case.inputs["q"], case.inputs["v"], case.inputs["u"][0])
+    start = {name: case.inputs[name] for name in STATES}
+    contacts = case.sim.contacts(**{**start, "u": start["u"][0]})
+    tally.count["activations"] += case.sim.model.na
     tally.count["contacts"] += int((np.abs(contacts.force).max(axis=-1, initial=0) > 0).sum())
 
 
@@ -115,6 +130,7 @@ def check_many(seeds: range, steps: int, *, crossed: float, missing: float) -> N
     assert tally.count["models without gradient"] <= missing * len(seeds)
     assert tally.count["models unconverged"] <= 0.4 * len(seeds)
     assert tally.count["contacts"] > 0
+    assert tally.count["activations"] > len(seeds) // 5
 
 
 @pytest.mark.parametrize("first", range(0, 500, CHUNK))
@@ -145,7 +161,7 @@ def test_fifty_steps_of_many_models(first: int) -> None:
 
 def parameter_case(seed: int, steps: int) -> Comparison:
     """Return a model with all its parameters as inputs, none of them tied or at its bound."""
-    model, q, v, rng = draw(seed)
+    model, q, v, rng = draw(seed, activated=True)
     params = {name: np.array(a) for name, a in model.params.items() if name not in NO_GRADIENT}
     params["geom_friction"] *= rng.uniform(0.8, 1.2, params["geom_friction"].shape)
     params["geom_restitution"] += rng.uniform(0.1, 0.6, model.ngeom)
@@ -153,6 +169,7 @@ def parameter_case(seed: int, steps: int) -> Comparison:
     # a servo that does not damp is at a bound: damping is implicit, driving is not
     params["actuator_biasprm"][:, 2] -= rng.uniform(0.01, 0.1, model.nu)
     inputs = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu)), **params}
+    inputs |= activation(model, seed)
     sim = fb.Simulator(model, friction=law(seed), tolerance=1e-12)
     return Comparison(sim, inputs, rng, f"seed {seed}, parameters")
 
@@ -173,9 +190,8 @@ def test_every_parameter() -> None:
                 case.compare(name, case.random_directions(name, 2), tally)
     print(f"seeds 20000000 to 20000039: {tally}")
     assert not tally.failures, "\n".join(tally.failures)
-    # tests of their own: the next one, tests/sim/test_mesh_scale.py, and the op table
-    elsewhere = "pair_friction jnt_actfrcrange mesh_scale actuator_dynprm actuator_actrange"
-    assert tally.acted == names - set(elsewhere.split())
+    # tests of their own: the next one, and tests/sim/test_mesh_scale.py
+    assert tally.acted == names - {"pair_friction", "jnt_actfrcrange", "mesh_scale"}
 
 
 # a pair with friction of its own, and a motor stronger than its joint

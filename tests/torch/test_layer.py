@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ import torch
 
 import featherback as fb
 import featherback.torch as fbt
-from featherback.errors import ParameterError, ShapeError
 from tests.torch.scenes import scene
 
 WHERE = "featherback.torch.SimulatorLayer()"
@@ -82,55 +80,3 @@ def test_copies_share_the_simulator() -> None:
     net.load_state_dict(other.state_dict())
     assert torch.equal(net[0].body_mass, other[0].body_mass)
     assert repr(net[0]).startswith('SimulatorLayer(Simulator("cartpole", dt=0.005')
-
-
-@pytest.mark.parametrize(
-    ("params", "kind", "message"),
-    [
-        (
-            3,
-            ParameterError,
-            'params is of type int; pass a list of names, such as ["body_mass"], or a dict from '
-            "names to tensors.",
-        ),
-        (
-            [3],
-            ParameterError,
-            f'unknown parameter "3"; known: {", ".join(fb.models.cartpole().params)}.',
-        ),
-        (
-            "body_mass",
-            ParameterError,
-            'params is the text "body_mass"; pass a list of names, such as ["body_mass"].',
-        ),
-        (
-            ["body_mas"],
-            ParameterError,
-            'unknown parameter "body_mas"; did you mean body_mass, body_pos, body_quat?',
-        ),
-        (
-            ["site_pos"],
-            ParameterError,
-            'params["site_pos"] has no gradient: sites do not act on the motion; leave it out of '
-            "the rollout's params, or pass it to the Simulator.",
-        ),
-        (
-            {"body_mass": torch.zeros(3)},
-            ShapeError,
-            'params["body_mass"] has dtype torch.float32; expected torch.float64: pass '
-            'params["body_mass"].double() or build the Simulator with dtype="float32".',
-        ),
-    ],
-)
-def test_refusals(params: Any, kind: type[Exception], message: str) -> None:
-    """Refuse parameters that are unknown or of another number type."""
-    with pytest.raises(kind) as refused:
-        fbt.SimulatorLayer(scene("cartpole").sim, params)
-    assert str(refused.value) == f"{WHERE}: {message}"
-
-
-def test_only_simulators() -> None:
-    """Refuse what is not a simulator."""
-    with pytest.raises(ParameterError) as refused:
-        fbt.SimulatorLayer(fb.models.cartpole())
-    assert str(refused.value) == f"{WHERE}: sim is of type Model; pass a featherback.Simulator."

@@ -13,7 +13,7 @@ import torch
 
 import featherback as fb
 import featherback.torch as fbt
-from featherback.errors import ShapeError
+from tests.golden.sentences import refused
 from tests.torch.scenes import Scene, scene
 
 # torch's own modules warn of their own functions
@@ -33,10 +33,6 @@ OUTPUTS = {
     "forward_dynamics": ("q", "v", "tau"),
     "inverse_dynamics": ("q", "v", "a"),
 }
-NO_SECOND = (
-    "featherback.torch: outputs have a first derivative in reverse mode only; for forward mode or "
-    "second derivatives take differences of gradients."
-)
 
 
 def arrays(case: Scene, job: str) -> list[np.ndarray]:
@@ -128,9 +124,7 @@ def test_transformations(job: str) -> None:
         lambda: torch.func.jacrev(torch.func.grad(loss))(mass, *row),
         lambda: torch.func.hessian(loss)(mass, *row),
     ):
-        with pytest.raises(fb.FeatherbackError) as refused:
-            ask()
-        assert str(refused.value) == NO_SECOND
+        refused(ask, fb.FeatherbackError, "featherback.torch", "outputs")
 
 
 def test_places_along_a_trajectory() -> None:
@@ -159,34 +153,3 @@ def test_sites_can_be_moved() -> None:
     found = fbt.site_positions(case.sim, torch.tensor(case.q), {"site_pos": place})
     (bar,) = torch.autograd.grad(found[0, 2], place)
     np.testing.assert_allclose(bar[0, 2], np.cos(case.q[1]), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda sim, x: fbt.site_positions(sim, x[:1]),
-            "site_positions(): q has shape (1,); expected (2,) or (worlds, 2) for model "
-            '"cartpole".',
-        ),
-        (
-            lambda sim, x: fbt.bias(sim, x.expand(3, 2), x.expand(2, 2)),
-            "bias(): q has 3 worlds and v has 2; they must agree.",
-        ),
-        (
-            lambda sim, x: fbt.mass_matrix(sim, x.float()),
-            "mass_matrix(): q has dtype torch.float32; expected torch.float64: pass q.double() or "
-            'build the Simulator with dtype="float32".',
-        ),
-        (
-            lambda sim, x: fbt.center_of_mass(sim, x.to("meta")),
-            'center_of_mass(): q is on device "meta"; the simulator computes on the CPU, so it has '
-            "no numbers; pass a tensor with numbers.",
-        ),
-    ],
-)
-def test_refusals(call: Any, message: str) -> None:
-    """Refuse tensors of another shape, number type or device."""
-    with pytest.raises(ShapeError) as refused:
-        call(scene("cartpole").sim, torch.zeros(2, dtype=torch.float64))
-    assert str(refused.value) == f"featherback.torch.{message}"

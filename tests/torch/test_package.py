@@ -34,16 +34,6 @@ def test_featherback_does_not_import_torch() -> None:
     assert run("-c", code) == "[]\n"
 
 
-def test_missing_torch_has_its_sentence() -> None:
-    """Say how to install torch where it is absent."""
-    code = "import sys; sys.modules['torch'] = None; import featherback.torch"
-    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False)
-    assert done.stderr.strip().splitlines()[-1] == (
-        "ModuleNotFoundError: featherback.torch needs PyTorch, which is not installed; install it "
-        "with pip install 'featherback[torch]'."
-    )
-
-
 def test_page_works_as_printed() -> None:
     """Run all code of docs/torch.md in order."""
     blocks = (ROOT / "docs" / "torch.md").read_text().split("```python\n")[1:]

@@ -11,15 +11,7 @@ from featherback.errors import FeatherbackError
 
 
 def checkout(folders: list[Path] | None = None) -> Path:
-    """Return the source checkout that holds the measurements.
-
-    Args:
-        folders: folders to look in; the one this package is in, then the current one, when None.
-
-    Raises:
-        FeatherbackError: none of them is a checkout; the measurements, and the sources that some
-            of them compile, are no part of the installed package.
-    """
+    """Return the source checkout that holds the measurements, which are not part of the package."""
     package = Path(featherback.__file__).resolve()
     for folder in folders or [package.parents[2], Path.cwd()]:
         project = folder / "pyproject.toml"
@@ -34,14 +26,7 @@ def checkout(folders: list[Path] | None = None) -> Path:
 
 
 def run_bench(*, quick: bool, only: list[str], out: Path, docs: bool) -> None:
-    """Run the measurements and leave with their exit code.
-
-    Args:
-        quick: rough figures.
-        only: parts to run; all when empty.
-        out: folder for JSON, Markdown and pictures.
-        docs: also renew the pages of docs/.
-    """
+    """Run the measurements, or the parts `only` names, and leave with their exit code."""
     if quick and docs:
         raise FeatherbackError(
             "bench: --quick and --docs are both given; figures for docs/ need a full run, so pass "

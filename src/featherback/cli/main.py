@@ -9,15 +9,7 @@ from featherback.errors import FeatherbackError
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line.
-
-    Args:
-        args: arguments without the program's name; ``sys.argv`` when None.
-
-    Raises:
-        SystemExit: with status 1 after an error of ours, whose message goes to stderr, and with
-            status 130 after Ctrl-C.
-    """
+    """Run the command line; exit status 1 after an error of ours, 130 after Ctrl-C."""
     given = sys.argv[1:] if args is None else args
     try:
         if given == ["--version"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,9 @@ def print_result(content: dict[str, Any], folder: Path) -> None:
     """Print one result."""
     console = Console()
     console.print(f"{content['name']}, seed {content['seed']}: {content['summary']}")
-    table = _table()
-    for name, value in content["figures"].items():
-        table.add_row(escape(name), _number(value))
-    console.print(table)
-    table = _table()
-    for claim in content["claims"]:
-        table.add_row(_verdict(claim["holds"]), escape(claim["claim"]), _number(claim["value"]))
-    console.print(table)
+    _print_table(console, ((name, _number(x)) for name, x in content["figures"].items()))
+    claims = content["claims"]
+    _print_table(console, ((_verdict(c["holds"]), c["claim"], _number(c["value"])) for c in claims))
     for note in content["notes"]:
         console.print(escape(note), highlight=False)
     for what, file in {"result": f"{content['name']}.json", **content["files"]}.items():
@@ -65,21 +61,20 @@ def print_summary(summary: dict[str, Any], folder: Path) -> None:
     """Print median and spread over seeds."""
     console = Console()
     console.print(f"{summary['name']}, {len(summary['seeds'])} seeds: median (minimum to maximum)")
-    table = _table()
-    for name, value in summary["figures"].items():
-        table.add_row(escape(name), _range(value))
-    console.print(table)
-    table = _table()
-    for claim in summary["claims"]:
-        held = f"{claim['holds']} of {claim['of']}"
-        table.add_row(held, escape(claim["claim"]), _range(claim))
-    console.print(table)
+    _print_table(console, ((name, _range(x)) for name, x in summary["figures"].items()))
+    claims = summary["claims"]
+    held = ((f"{c['holds']} of {c['of']}", c["claim"], _range(c)) for c in claims)
+    _print_table(console, held)
     path = folder / f"{summary['name']}-seeds.json"
     console.print(f"summary: {path}", highlight=False, soft_wrap=True)
 
 
-def _table() -> Table:
-    return Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+def _print_table(console: Console, rows: Iterable[tuple[str, ...]]) -> None:
+    """Print rows of words and numbers, of which the last but one is plain text."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for *before, text, value in rows:
+        table.add_row(*before, escape(text), value)
+    console.print(table)
 
 
 def _verdict(holds: bool | None) -> str:

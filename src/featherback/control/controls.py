@@ -15,11 +15,7 @@ from featherback.model import Model
 
 
 def real_numbers(where: str, name: str, value: ArrayLike) -> Array:
-    """Return `value` as float64.
-
-    Raises:
-        ParameterError: if it is no array of numbers.
-    """
+    """Return `value` as float64."""
     try:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError):
@@ -27,12 +23,7 @@ def real_numbers(where: str, name: str, value: ArrayLike) -> Array:
 
 
 def real_array(where: str, name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Return `value` as float64, broadcast to `shape`.
-
-    Raises:
-        ShapeError: if it does not broadcast.
-        ParameterError: if it holds a NaN, or no numbers.
-    """
+    """Return `value` as float64 without NaN, broadcast to `shape`."""
     array = real_numbers(where, name, value)
     try:
         full = np.broadcast_to(array, shape)

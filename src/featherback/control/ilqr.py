@@ -20,9 +20,9 @@ from featherback._checks import check_integer
 from featherback._optional import import_optional
 from featherback._typing import Array
 from featherback.control.controls import check_bounds, control_range, real_array, real_numbers
-from featherback.control.manifold import difference
 from featherback.control.quadratic_cost import Expansion, StageCost
 from featherback.errors import OptimizationError, WorldError
+from featherback.model.manifold import difference
 from featherback.sim import Simulator, Status
 
 Report = Callable[[int, float], None]  # iteration, cost
@@ -184,11 +184,9 @@ def _initial_trajectory(problem: TrajectoryProblem, u: Array) -> tuple[Array, Ar
 def _backward(
     A: Array, B: Array, cost: Expansion, u: Array, limits: Array, damping: float
 ) -> tuple[Array, Array, float, float] | None:
-    """Run the backward pass.
+    """Return control changes, gains, and linear and quadratic part of the predicted change of cost.
 
-    Returns:
-        Control changes, gains, and the linear and quadratic part of the predicted change of cost;
-        None where a quadratic problem is not convex, so that more damping is needed.
+    None where a quadratic problem is not convex, so that more damping is needed.
     """
     steps, nu = u.shape
     change, gains = np.zeros((steps, nu)), np.zeros((steps, nu, A.shape[1]))

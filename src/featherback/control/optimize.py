@@ -20,6 +20,7 @@ from featherback.control.outcome import (
 )
 from featherback.control.smoothing import clip_norm
 from featherback.errors import ParameterError
+from featherback.sim.options import check_choice
 
 Method = Literal["l-bfgs", "projected-gradient", "adam"]
 METHODS = ("l-bfgs", "projected-gradient", "adam")
@@ -88,10 +89,7 @@ def optimize(
 
 def _check_options(where: str, method: str, rate: float | None, clip: float | None) -> None:
     """Raise ParameterError for options that are unknown or out of range."""
-    if method not in METHODS:
-        raise ParameterError(
-            f"{where}: method is {method!r}; it must be one of {', '.join(METHODS)}."
-        )
+    check_choice(where, "method", method, METHODS)
     if rate is not None and not (np.isfinite(rate) and rate > 0.0):
         raise ParameterError(f"{where}: rate is {rate}; it must be a finite number > 0.")
     if clip is not None and method != "adam":
@@ -125,7 +123,7 @@ def _lbfgs(evaluator: Evaluator, x: Array, step: float) -> str:
 
 
 def _lbfgs_once(minimize: Any, evaluator: Evaluator, x: Array, step: float) -> tuple[str, bool]:
-    """Run it once, in units in which its first step has the wanted length.
+    """Run it in units in which its first step has the wanted length.
 
     Returns:
         Why it stopped, and whether its line search gave up.

@@ -91,11 +91,7 @@ class Outcome:
         return sum(self.evaluations)
 
     def raise_if_missed(self) -> None:
-        """Raise OptimizationError if the goal was not reached.
-
-        Raises:
-            OptimizationError: with the reason.
-        """
+        """Raise OptimizationError, with the reason, if the goal was not reached."""
         if not self.reached:
             raise OptimizationError(self.reason, self)
 
@@ -133,12 +129,7 @@ class Evaluator:
     _start: float = np.nan
 
     def gradient(self, x: Array) -> tuple[float, Array]:
-        """Return cost and gradient at x, or stop.
-
-        Raises:
-            Stop: when the goal or the maximum number of evaluations is reached.
-            OptimizationError: when the cost or the gradient is not finite, or the cost diverges.
-        """
+        """Return cost and gradient at x; raise Stop at the goal or the last evaluation."""
         if self.spent >= self.max_evaluations:
             raise Stop
         self.spent += 1
@@ -219,11 +210,7 @@ class Evaluator:
 
 
 def initial_guess(where: str, objective: Objective, start: ArrayLike | None) -> Array:
-    """Return the initial guess as float64[size]; when None zero, clipped to the bounds.
-
-    Raises:
-        FeatherbackError: if it has another shape, holds a NaN, or lies outside the bounds.
-    """
+    """Return a guess within the bounds, float64[size]; when None zero, clipped to the bounds."""
     lower, upper = objective.lower, objective.upper
     check_bounds(where, lower, upper)
     if start is None:

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from featherback._typing import Array
 from featherback.control.controls import real_array
-from featherback.control.manifold import difference, rotation_blocks
 from featherback.errors import ParameterError
 from featherback.model import Model
+from featherback.model.manifold import difference, quaternions
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +131,12 @@ def tracking(
         raise ParameterError(
             f"{where}: effort holds 0; it must be > 0, or the control is not determined."
         )
-    for block in rotation_blocks(model):
+    for _, first in quaternions(model):
         for name in ("running", "final"):
-            three = weights[name][block]
+            three = weights[name][first : first + 3]
             if np.ptp(three) != 0.0:
                 raise ParameterError(
-                    f"{where}: {name}[{block.start}:{block.stop}] is {three.tolist()}; the three "
+                    f"{where}: {name}[{first}:{first + 3}] is {three.tolist()}; the three "
                     "weights of a rotation must be equal."
                 )
     return Tracking(

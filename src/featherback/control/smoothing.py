@@ -12,6 +12,7 @@ from featherback._typing import Array
 from featherback.control.controls import real_array
 from featherback.control.outcome import Bounded
 from featherback.errors import ParameterError
+from featherback.sim.options import check_choice
 
 Order = Literal["first", "zeroth", "mixed"]
 ORDERS = ("first", "zeroth", "mixed")
@@ -115,8 +116,7 @@ def bundle(
 
 def _check_options(where: str, sigma: float, samples: int, order: str) -> None:
     """Raise ParameterError for options that are unknown or out of range."""
-    if order not in ORDERS:
-        raise ParameterError(f"{where}: order is {order!r}; it must be one of {', '.join(ORDERS)}.")
+    check_choice(where, "order", order, ORDERS)
     if not (np.isfinite(sigma) and sigma > 0.0):
         raise ParameterError(f"{where}: sigma is {sigma}; it must be a finite number > 0.")
     if not is_integer(samples) or samples < 4 or samples % 2:

@@ -70,11 +70,7 @@ class Context:
         return trace
 
     def keep(self, **arrays: ArrayLike) -> None:
-        """Keep what `--resume` needs; it is written every few seconds and when the run stops.
-
-        Args:
-            arrays: numbers or text by name; a name that was kept before is replaced.
-        """
+        """Keep numbers or text for `--resume`; written every few seconds and when the run stops."""
         self._state.update({name: np.array(value) for name, value in arrays.items()})
         if time.monotonic() - self._saved > BETWEEN_SAVES:
             self.save()
@@ -127,11 +123,11 @@ class Context:
         camera: tuple[float, float, float, float, float, float] = CAMERA,
         ending: str = "-motion",
     ) -> None:
-        """Save a recording, and a film of it; a note says what to install where there is none.
+        """Save q, v and u of one world as a recording and a film; a note says what a film needs.
 
         Args:
             xml: the model, MJCF.
-            motion: `q`, `v` and `u` of one world, such as a Rollout's.
+            motion: such as a Rollout's.
             dt: step [s].
             target: real[n, 3], points to mark [m].
             camera: look-at point [m], distance [m], azimuth and elevation [degrees].

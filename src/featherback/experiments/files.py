@@ -34,11 +34,7 @@ DAMAGED = (
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
-    """Write a file through a temporary one beside it, so that a reader never sees half of it.
-
-    Raises:
-        FeatherbackError: if the folder cannot be made or the file not written.
-    """
+    """Write a file through a temporary one beside it, so that a reader never sees half of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -60,11 +56,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, ArrayLike]) -> Path:
-    """Write named arrays of numbers or text as a NumPy archive.
-
-    Raises:
-        FeatherbackError: if an array holds objects, or the file cannot be written.
-    """
+    """Write named arrays of numbers or text as a NumPy archive."""
     checked: dict[str, NDArray[Any]] = {}
     for name, value in arrays.items():
         array = np.asarray(value)
@@ -79,11 +71,7 @@ def save_arrays(path: Path, arrays: Mapping[str, ArrayLike]) -> Path:
 
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays that `save_arrays` wrote.
-
-    Raises:
-        FeatherbackError: if there is no such file or it is not such an archive.
-    """
+    """Read the arrays that `save_arrays` wrote."""
     try:
         # from memory: NumPy leaves a file open where it is no archive
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:

@@ -31,15 +31,7 @@ INSTALL_GL = (
 
 
 def make_film(recording: Path) -> tuple[Path | None, str | None]:
-    """Render a recording beside itself.
-
-    Args:
-        recording: what `Recording.save` wrote.
-
-    Returns:
-        The GIF and None; or, where it cannot be rendered, None and a sentence that names the
-        reason and what to install.
-    """
+    """Render a recording beside itself; return the GIF and None, or None and what is missing."""
     film = recording.with_suffix(".gif")
     if importlib.util.find_spec("PIL") is None:
         reason = "pillow is not installed: pip install 'featherback[plot]'"

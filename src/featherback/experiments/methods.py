@@ -38,36 +38,29 @@ class Remembered:
         objective: what is minimized.
         context: the run.
         name: under which they are kept.
+        size: number of unknowns.
+        lower: their lower bounds.
+        upper: their upper bounds.
     """
 
     objective: Objective
     context: Context
     name: str
+    size: int = field(init=False)
+    lower: Array = field(init=False)
+    upper: Array = field(init=False)
     _at: int = 0
     _x: list[Array] = field(default_factory=list[Array])
     _cost: list[float] = field(default_factory=list[float])
     _gradient: list[Array] = field(default_factory=list[Array])
 
     def __post_init__(self) -> None:
-        """Take over what a stopped run kept."""
+        """Take over bounds, and what a stopped run kept."""
+        self.size, self.lower = self.objective.size, self.objective.lower
+        self.upper = self.objective.upper
         self._x = list(self.context.kept_or_empty(f"{self.name}.x"))
         self._cost = [float(c) for c in self.context.kept_or_empty(f"{self.name}.cost")]
         self._gradient = list(self.context.kept_or_empty(f"{self.name}.gradient"))
-
-    @property
-    def size(self) -> int:
-        """Number of unknowns."""
-        return self.objective.size
-
-    @property
-    def lower(self) -> Array:
-        """Lower bounds of x."""
-        return self.objective.lower
-
-    @property
-    def upper(self) -> Array:
-        """Upper bounds of x."""
-        return self.objective.upper
 
     def value(self, x: Array) -> float:
         """Return the cost at x; never remembered."""
@@ -108,20 +101,7 @@ def run_gradients(
     rate: float | None = None,
     which: str = "ours",
 ) -> tuple[Outcome, Trace]:
-    """Minimize with our gradients, from zero.
-
-    Args:
-        context: the run.
-        objective: what is minimized.
-        max_evaluations: maximum number of gradient evaluations, line searches counted.
-        measure: maps the cost to what the trace shows.
-        method: of `featherback.control.optimize`.
-        rate: of `featherback.control.optimize`.
-        which: name of the trace.
-
-    Returns:
-        Where it ended, and the trace.
-    """
+    """Minimize with our gradients, from zero; `measure` maps the cost to what the trace shows."""
     trace = context.trace(which, METHODS[method])
     if method == "l-bfgs":
         # a clock that runs while scipy is imported would not measure the method
@@ -174,16 +154,9 @@ def run_cma(
         measure: maps the cost to what the trace shows.
         start: initial mean; zero, clipped to the bounds, when None.
         population: points of one iteration; the package's default, 4 + 3 ln(size), when None.
-        diagonal: keep only the diagonal of the covariance: better where there are hundreds of
-            unknowns and only hundreds of iterations, and without the cubic cost of the full one.
+        diagonal: keep only the diagonal of the covariance: better for hundreds of unknowns.
         stop: measure at which to stop; None to use all iterations.
         which: name of the trace.
-
-    Returns:
-        The best unknowns found, and the trace.
-
-    Raises:
-        FeatherbackError: if the package is not installed.
     """
     cma = import_optional("run", "cma", "opt")
     first = np.clip(0.0 if start is None else start, objective.lower, objective.upper)

@@ -17,11 +17,7 @@ COLOURS = ("#1f6fb2", "#c8553d", "#5a8f3d", "#7d5ba6", "#8a6d3b")
 
 
 def new_figure(width: float = 10.0, height: float = 4.0) -> Any:
-    """Return a matplotlib figure.
-
-    Raises:
-        FeatherbackError: matplotlib is not installed.
-    """
+    """Return a matplotlib figure."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -41,17 +37,7 @@ def save_figure(figure: Any, path: Path) -> Path:
 def plot_losses(
     path: Path, title: str, traces: Mapping[str, Trace], label: str = "best loss"
 ) -> Path:
-    """Plot loss against iterations and against wall clock, one line for each trace.
-
-    Args:
-        path: PNG to write.
-        title: over both plots.
-        traces: what to plot; the key goes into the legend before the method.
-        label: of the loss axis.
-
-    Returns:
-        `path`.
-    """
+    """Plot loss against iterations and against wall clock, one line for each trace."""
     figure = new_figure()
     left, right = figure.subplots(1, 2, sharey=True)
     log = all(value > 0.0 for trace in traces.values() for value in trace.loss)

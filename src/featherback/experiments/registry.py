@@ -39,11 +39,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Named:
-    """Import an experiment.
-
-    Raises:
-        ParameterError: if there is none of that name.
-    """
+    """Import an experiment."""
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)

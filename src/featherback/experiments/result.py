@@ -45,15 +45,7 @@ class Trace:
         self._since = time.perf_counter()
 
     def add(self, loss: float, evaluations: int = 1) -> None:
-        """Add one iteration that ends now.
-
-        Args:
-            loss: best loss known so far.
-            evaluations: evaluations that this iteration took.
-
-        Raises:
-            ParameterError: if a resumed run gives another loss than the saved one.
-        """
+        """Add an iteration that ends now, with the best loss so far; a saved one must equal it."""
         now = time.perf_counter()
         seconds, self._since = now - self._since, now
         if self._at < len(self.loss):

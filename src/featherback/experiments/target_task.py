@@ -13,8 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featherback.control import Controls, Effort
-from featherback.experiments.result import Claim, Trace
+from featherback.control import Controls, Effort, FinalPosition, Shooting
+from featherback.control.optimize import Method
+from featherback.experiments.context import Context
+from featherback.experiments.methods import run_cma, run_gradients
+from featherback.experiments.result import Claim, Result, Trace
 
 NEAR = 0.01  # [m]
 AT_REST = 0.01  # [m/s]
@@ -48,6 +51,61 @@ class Ends:
     ours: float
     theirs: float
     speed: float
+
+
+def run_target(
+    context: Context,
+    problem: Shooting,
+    final: FinalPosition,
+    budget: Budget,
+    *,
+    xml: str,
+    camera: tuple[float, float, float, float, float, float],
+    ball: slice,
+    rate: float,
+    sigma: float,
+    method: Method = "l-bfgs",
+) -> Result:
+    """Bring a ball to its target by gradients, then by CMA-ES, both from controls of zero.
+
+    Args:
+        context: the run.
+        problem: cost of the unknowns.
+        final: half the squared distance from the target at the end [m²].
+        budget: what both may spend.
+        xml: the model, MJCF.
+        camera: of the film.
+        ball: columns of v that hold the velocity of the ball.
+        rate: first step of the gradients, in units of the unknowns.
+        sigma: initial spread of CMA-ES, likewise.
+        method: of the gradients.
+    """
+    outcome, ours = run_gradients(
+        context,
+        problem,
+        max_evaluations=budget.gradients,
+        measure=length,
+        method=method,
+        rate=rate,
+    )
+    roll = problem.rollout(outcome.x)
+    motion = {"q": roll.q, "v": roll.v, "u": roll.u}
+    context.record(xml, motion, dt=problem.sim.dt, target=final.target, camera=camera)
+    iterations = budget.quick if context.quick else budget.iterations
+    best, baseline = run_cma(
+        context, problem, max_iterations=iterations, sigma=sigma, measure=length, diagonal=True
+    )
+    ends = Ends(
+        ours=float(final.distance(roll.q)),
+        theirs=float(final.distance(problem.rollout(best).q)),
+        speed=float(np.linalg.norm(roll.v[-1, ball])),
+    )
+    return Result(
+        ours=ours,
+        baseline=baseline,
+        figures={"unknowns": problem.size, **figures(ours, baseline, ends)},
+        claims=claims(ours, baseline, ends, budget, context.quick),
+    )
 
 
 def length(cost: float) -> float:

@@ -138,11 +138,7 @@ class Estimate:
         return "\n".join(lines)
 
     def raise_if_unfinished(self) -> None:
-        """Raise OptimizationError if it stopped at `max_evaluations` before it converged.
-
-        Raises:
-            OptimizationError: with the reason.
-        """
+        """Raise OptimizationError if it stopped at `max_evaluations` before it converged."""
         if not self.converged:
             raise OptimizationError(self.reason, self)
 

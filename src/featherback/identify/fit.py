@@ -17,6 +17,7 @@ from featherback.identify.log import Log, cut
 from featherback.identify.problem import Point, PredictionProblem, is_finite
 from featherback.identify.unknowns import Unknowns
 from featherback.sim import Simulator
+from featherback.sim.options import check_choice
 
 # called after each iteration with its number, the cost and the predictions it took
 Report = Callable[[int, float, int], None]
@@ -171,10 +172,7 @@ def _check_options(unknowns: Sequence[Unknowns], starts: str) -> None:
     """Raise ParameterError for options that are unknown or missing."""
     if not unknowns:
         raise ParameterError(f"{WHERE}: there are no unknowns; give at least one.")
-    if starts not in START_CHOICES:
-        raise ParameterError(
-            f"{WHERE}: starts is {starts!r}; it must be one of {', '.join(START_CHOICES)}."
-        )
+    check_choice(WHERE, "starts", starts, START_CHOICES)
 
 
 def _minimize(evaluator: _Evaluator) -> tuple[str, bool]:

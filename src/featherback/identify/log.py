@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from featherback._checks import check_integer, is_integer
 from featherback._typing import Array
 from featherback.errors import ParameterError, ShapeError
-from featherback.identify.states import normalized
 from featherback.model import Model
-from featherback.model.joints import quaternion_columns
+from featherback.model.manifold import normalized, quaternions
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,20 +86,9 @@ class _Checked:
 def cut(
     where: str, model: Model, dt: float, logs: Sequence[Log], window: int | None, free: bool
 ) -> Windows:
-    """Check logs and cut them into windows of the same length.
+    """Check logs and cut them into windows of `window` steps, or of the length of the shortest log.
 
-    Args:
-        where: the call, for messages.
-        model: the model that was logged.
-        dt: step of the simulator [s].
-        logs: at least one.
-        window: steps between rows in one window; None for the length of the shortest log.
-        free: whether the first state of a window is an unknown. If so, windows share no row;
-            otherwise the last row of one is the first of the next.
-
-    Raises:
-        ParameterError: for no logs, a NaN, a noise that is not above 0, or data that is too short.
-        ShapeError: for arrays that do not fit the model or each other.
+    With free starts windows share no row; else the last row of one is the first of the next.
     """
     if not logs:
         raise ParameterError(f"{where}: there are no logs; give at least one.")
@@ -139,7 +127,7 @@ def cut(
 def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked:
     """Return one log with its arrays checked and in full shape."""
     q = _numbers(here, "q", log.q, model.nq, None)
-    for at in quaternion_columns(model):
+    for at, _ in quaternions(model):
         short = np.linalg.norm(q[:, at : at + 4], axis=1) == 0.0
         if np.any(short):
             raise ParameterError(

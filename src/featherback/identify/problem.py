@@ -15,9 +15,8 @@ import numpy as np
 
 from featherback._typing import Array, Bools, Real
 from featherback.identify.log import Windows
-from featherback.identify.states import normalized, same_side, tangent_basis
 from featherback.identify.unknowns import Unknowns
-from featherback.model.joints import quaternion_columns
+from featherback.model.manifold import normalized, quaternions, same_side, tangent_basis
 from featherback.sim import Rollout, Simulator, Status
 from featherback.sim.bridge import bridge_of
 
@@ -60,14 +59,7 @@ class Point:
 
 
 class PredictionProblem:
-    """Weighted prediction errors of windows.
-
-    Args:
-        sim: the simulator.
-        windows: what was measured.
-        unknowns: what is identified.
-        free: whether the initial states of the windows are unknowns.
-    """
+    """Weighted prediction errors of windows, whose starts are unknowns too where they are free."""
 
     def __init__(
         self, sim: Simulator, windows: Windows, unknowns: Sequence[Unknowns], free: bool
@@ -100,8 +92,8 @@ class PredictionProblem:
     def independent(self) -> int:
         """Number of independent measurements: a quaternion has four numbers that count as three."""
         weight = self.windows.q_weight
-        columns = quaternion_columns(self.sim.model)
-        return self.windows.measured - sum(int(np.count_nonzero(weight[..., c])) for c in columns)
+        columns = [at for at, _ in quaternions(self.sim.model)]
+        return self.windows.measured - int(np.count_nonzero(weight[..., columns]))
 
     def params(self, x: Array) -> dict[str, Array]:
         """Return the parameters that x stands for, by name."""

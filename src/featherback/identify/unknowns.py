@@ -14,6 +14,7 @@ from featherback._typing import Array
 from featherback.errors import ParameterError
 from featherback.model import Model
 from featherback.sim import Simulator
+from featherback.sim.bridge import refuse_unknown
 
 Which = str | int | Sequence[str | int] | None
 
@@ -234,12 +235,8 @@ def _bounded(
 
 def _shape(where: str, sim: Simulator, name: str) -> tuple[int, ...]:
     """Return the shape of a parameter; raise ParameterError if there is none of that name."""
-    known = sim.params
-    if name not in known:
-        near = difflib.get_close_matches(str(name), list(known), n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
-        raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
-    return known[name].shape
+    refuse_unknown(where, str(name), list(sim.params))
+    return sim.params[name].shape
 
 
 def rows_of(where: str, model: Model, name: str, which: Which) -> list[int]:

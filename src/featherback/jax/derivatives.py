@@ -153,12 +153,8 @@ def _none(*groups: Sequence[Any]) -> list[None]:
 def _pull(f: Operation, groups: Sequence[Any], linear: Sequence[Any], static: Any) -> list[Any]:
     """Return the cotangents of directions in a point that are linear, from an operation.
 
-    Args:
-        f: the operation, whose results are cotangents of a point.
-        groups: its arguments.
-        linear: the directions.
-        static: its static options but the rows to which it sums the parameters' cotangent, which
-            has the shape of the direction in them, and is empty where it is not asked for.
+    The parameters' cotangent is summed to as many rows as the direction in them has; it is empty
+    where it is not asked for.
     """
     *_, theta = linear
     shape = theta.aval.shape if ad.is_undefined_primal(theta) else (0,)

@@ -12,18 +12,17 @@ import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from featherback._core import parameter_table
 from featherback.errors import ParameterError, ShapeError
 from featherback.jax.engine_pool import Engines, engines_of
 from featherback.jax.spread import spread
 from featherback.sim import Simulator
 from featherback.sim.bridge import (
     INERTIAS,
+    NO_GRADIENT,
     as_real,
     bridge_of,
-    check_steps,
+    check_controls,
     named_arrays,
-    refuse_too_large,
     refuse_unknown,
     same_worlds,
 )
@@ -33,8 +32,6 @@ Params = dict[str, ArrayLike]
 STATE = ("q", "v", "act")
 # what is zero where it is None
 FILLED = ("act", "u")
-# parameters that have no gradient in the motion, and why; outputs have those of sites
-NO_GRADIENT = {p.name: p.no_gradient for p in parameter_table() if p.no_gradient is not None}
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ def rows(call: Call, given: dict[str, Any]) -> dict[str, jax.Array]:
     """Return named inputs, each (n,) or (worlds, n)."""
     arrays: dict[str, jax.Array] = {}
     for name, value in given.items():
-        n = call.engines.layout.length(name)
+        n = call.engines.layout.lengths[name]
         missing = value is None and name in FILLED
         x = real(call, name, np.zeros(n) if missing else value)
         if x.shape[-1:] != (n,) or x.ndim > 2:
@@ -111,19 +108,14 @@ def join_state(arrays: dict[str, jax.Array]) -> jax.Array:
 
 def split_state(call: Call, x: jax.Array) -> list[jax.Array]:
     """Return q, v and act of states; cotangents of them are put together without a sum."""
-    lengths = [call.engines.layout.length(name) for name in STATE]
+    lengths = [call.engines.layout.lengths[name] for name in STATE]
     return list(jax.lax.split(x, lengths, axis=x.ndim - 1))
 
 
 def count_worlds(where: str, arrays: dict[str, jax.Array], ranks: dict[str, int]) -> int | None:
     """Return the number of worlds, or None where no array has a world axis; ranks without it."""
-    counts = {k: len(x) for k, x in arrays.items() if x.ndim > ranks.get(k, 1)}
-    if not counts:
-        return None
-    first, worlds = next(iter(counts.items()))
-    for name, count in counts.items():
-        same_worlds(where, first, worlds, name, count)
-    return worlds
+    counts = {k: len(x) if x.ndim > ranks.get(k, 1) else None for k, x in arrays.items()}
+    return same_worlds(where, counts)
 
 
 def give_worlds(x: jax.Array, worlds: int | None, rank: int) -> jax.Array:
@@ -133,38 +125,21 @@ def give_worlds(x: jax.Array, worlds: int | None, rank: int) -> jax.Array:
 
 def controls(call: Call, u: Any, steps: int | None) -> jax.Array:
     """Check the controls of a rollout."""
-    where, engines = call.where, call.engines
-    nu = engines.layout.nu
-    steps = check_steps(where, steps, u is not None)
-    if steps is not None:
-        refuse_too_large(where, "controls", steps * nu * engines.dtype.itemsize, advice="")
-    if u is None:
-        assert steps is not None
-        return jnp.zeros((steps, nu), engines.dtype)
-    array = real(call, "u", u)
-    if array.shape == (nu,) and steps is not None:
-        array = jnp.broadcast_to(array, (steps, nu))
-    if array.ndim not in (2, 3) or array.shape[-1] != nu:
-        raise ShapeError(
-            f"{where}: u has shape {array.shape}; expected (steps, {nu}), (worlds, steps, {nu}) "
-            f'or, with steps=, ({nu},) for model "{call.sim.model.name}".'
-        )
-    if steps is not None and array.shape[-2] != steps:
-        raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
+    layout, dtype = call.engines.layout, call.engines.dtype
+    array = None if u is None else real(call, "u", u)
+    shape = None if array is None else array.shape
+    held = check_controls(call.where, layout, shape, steps, dtype.itemsize, advice="")
+    if held is not None:
+        zero = jnp.zeros(layout.nu, dtype)
+        array = jnp.broadcast_to(zero if array is None else array, (held, layout.nu))
+    assert array is not None
     return array
 
 
 def flat_params(
     call: Call, params: Any, worlds: int | None, without_gradient: dict[str, str] = NO_GRADIENT
 ) -> jax.Array:
-    """Return the flat parameters with some replaced, (ntheta,) or (worlds, ntheta), or none.
-
-    Args:
-        call: what the caller asked for.
-        params: parameters by name.
-        worlds: number of worlds; None where there is no world axis.
-        without_gradient: parameters whose gradient is refused, with the reason.
-    """
+    """Return the flat parameters with some replaced, (ntheta,) or (worlds, ntheta), or none."""
     base, dtype = call.sim.params, call.engines.dtype
     values = named_arrays(call.where, params)
     given = {name: _parameter(call, name, value, worlds) for name, value in values.items()}

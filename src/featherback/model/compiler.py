@@ -23,16 +23,10 @@ CUT_DEPTH = 400
 
 _LOCK = threading.Lock()
 
-# kind -> (list of a spec, tag in a message)
+# kind -> list of a spec
 _KINDS = {
-    "body": ("bodies", "body"),
-    "joint": ("joints", "joint"),
-    "geom": ("geoms", "geom"),
-    "site": ("sites", "site"),
-    "actuator": ("actuators", "actuator"),
-    "equality": ("equalities", "equality"),
-    "tendon": ("tendons", "tendon"),
-    "pair": ("pairs", "pair"),
+    **{kind: f"{kind}s" for kind in "joint geom site actuator tendon pair".split()},
+    **{"body": "bodies", "equality": "equalities"},
 }
 
 # part of a message of MuJoCo's -> our message
@@ -100,7 +94,7 @@ class Locator:
 
     def index(self, spec: mujoco.MjSpec) -> None:
         """Note where each compiled element came from."""
-        for kind, (items, _) in _KINDS.items():
+        for kind, items in _KINDS.items():
             self.tables[kind] = {i.id: self.where(kind, i) for i in getattr(spec, items)}
 
     def at(self, kind: str, number: int) -> str:
@@ -138,19 +132,7 @@ def quiet(findings: Findings, shown: str) -> Generator[None]:
 
 
 def read_spec(root: Element, locator: Locator, **options: Any) -> mujoco.MjSpec:
-    """Pass a checked tree to MuJoCo's reader.
-
-    Args:
-        root: the tree; bodies nested too deeply for MuJoCo's reader are taken out of it.
-        locator: receives the element of each line.
-        options: passed to MjSpec.from_string.
-
-    Returns:
-        MuJoCo's editable model.
-
-    Raises:
-        ModelError: with file and line, if MuJoCo does not accept the text.
-    """
+    """Pass a checked tree to MuJoCo's reader; bodies nested too deeply for it are cut off."""
     import mujoco
 
     cuts = _cut_deep(root)
@@ -165,11 +147,7 @@ def read_spec(root: Element, locator: Locator, **options: Any) -> mujoco.MjSpec:
 
 
 def compile_spec(spec: mujoco.MjSpec, locator: Locator) -> mujoco.MjModel:
-    """Compile, and note where everything came from.
-
-    Raises:
-        ModelError: with file and line, if MuJoCo refuses the model.
-    """
+    """Compile, and note where everything came from."""
     try:
         model = spec.compile()
     except Exception as error:
@@ -214,11 +192,7 @@ def _clean(text: str) -> str:
 
 
 def _cut_deep(root: Element) -> list[tuple[Element, Element]]:
-    """Take bodies nested CUT_DEPTH bodies deep out of the tree.
-
-    Returns:
-        Pairs of a parent and the body taken from it, outermost first.
-    """
+    """Take bodies nested CUT_DEPTH deep out of the tree; return their parents and them."""
     cuts: list[tuple[Element, Element]] = []
     stack: list[tuple[Element, int]] = [(root, 0)]
     while stack:

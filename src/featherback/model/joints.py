@@ -35,8 +35,3 @@ def joint_coordinates(model: Model) -> Iterator[Coordinates]:
         row = JOINTS[int(kind)]
         turns = row.nq > row.nv
         yield Coordinates(int(q), int(v), row.nv - 3 * turns, turns)
-
-
-def quaternion_columns(model: Model) -> list[int]:
-    """Return the first columns of the quaternions in q."""
-    return [at.q + at.adds for at in joint_coordinates(model) if at.turns]

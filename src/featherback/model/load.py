@@ -178,19 +178,7 @@ def _read_mjcf(root: Element, text: Source, findings: Findings) -> tuple[mujoco.
 
 
 def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
-    """Compile a spec, find what is not supported and the pairs that may touch.
-
-    Args:
-        spec: MuJoCo's editable model.
-        locator: finds locations in the user's file.
-        findings: receives what is not supported.
-
-    Returns:
-        The model without what is not supported, and without notices.
-
-    Raises:
-        ModelError: if the model cannot be compiled.
-    """
+    """Compile a spec, find what is not supported and the pairs that may touch."""
     with quiet(findings, locator.shown):
         gone = edit_spec(spec, locator, findings)
         model = compile_spec(spec, locator)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from featherback.errors import ModelError
-from featherback.model.xmltree import clip, is_confined, is_file, read_bytes
+from featherback.model.xmltree import clip, is_confined, read_bytes
 
 PACKAGE_RISE = 8
 """How many folders above a URDF its packages are looked for."""
@@ -49,11 +49,7 @@ class MeshStore:
     names: dict[Path, str] = field(default_factory=dict)
 
     def add(self, filename: str) -> str:
-        """Find a mesh, convert it if need be, and return its name among the assets.
-
-        Raises:
-            MeshProblem: if it is missing or in a format that cannot be read.
-        """
+        """Find a mesh, convert it if need be, and return its name among the assets."""
         path = resolve(filename, self.folder)
         if path is None:
             raise MeshProblem(f'there is no mesh file "{clip(filename)}"')
@@ -73,10 +69,6 @@ def resolve(filename: str, folder: Path) -> Path | None:
 
     `package://name/rest`, `model://name/rest` and relative names are looked for in the folder of
     the URDF and in the folders above it, with and without their first component.
-
-    Args:
-        filename: as written in the file.
-        folder: folder of the URDF.
     """
     if "\0" in filename or len(filename) > 1000:
         return None
@@ -90,7 +82,7 @@ def resolve(filename: str, folder: Path) -> Path | None:
     for _ in range(PACKAGE_RISE + 1):
         for tail in tails:
             path = Path(os.path.normpath(above / tail))
-            if is_confined(path, folder, PACKAGE_RISE) and is_file(path):
+            if is_confined(path, folder, PACKAGE_RISE) and os.path.isfile(path):
                 return path
         above = above.parent
     return None
@@ -127,15 +119,7 @@ def is_ascii_stl(data: bytes) -> bool:
 
 
 def ascii_to_binary_stl(data: bytes, name: str) -> bytes:
-    """Return an STL file written as text in its binary form.
-
-    Args:
-        data: the content.
-        name: name of the file, for messages.
-
-    Raises:
-        MeshProblem: if the triangles cannot be read.
-    """
+    """Return an STL file written as text in its binary form."""
     number = rb"[-+0-9.eE]+"
     found = re.findall(
         rb"vertex\s+(" + number + rb")\s+(" + number + rb")\s+(" + number + rb")", data

@@ -9,7 +9,7 @@ from featherback.errors import ModelError
 from featherback.model import schema
 from featherback.model.report import Findings
 from featherback.model.value_checks import numbers
-from featherback.model.xmltree import MAX_RISE, Element, clip, is_confined, is_file
+from featherback.model.xmltree import MAX_RISE, Element, clip, is_confined
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
 """Largest mesh or texture file."""
@@ -18,37 +18,25 @@ MAX_FILE_BYTES = 512 * 1024 * 1024
 _SIZE_LIMITS = {"nkey": 10_000, "nuserdata": 1_000_000, "njmax": 1_000_000, "nconmax": 1_000_000}
 
 # element key -> (what is not supported, heading in docs/support.md)
+_PLUGIN = ("engine plugins are not supported", "plugin")
+_ATTACH = ("models attached from other files are not supported", "attach")
+_FLEX = ("deformable bodies are not supported", "flex")
+_FLEX_EQUALITY = ("equality constraints on deformable bodies are not supported", "flex")
 _UNSUPPORTED_ELEMENTS: dict[str, tuple[str, str]] = {
-    "extension": ("engine plugins are not supported", "plugin"),
-    "asset/model": ("models attached from other files are not supported", "attach"),
-    "asset/mesh/plugin": ("engine plugins are not supported", "plugin"),
-    "body/attach": ("models attached from other files are not supported", "attach"),
-    "body/plugin": ("engine plugins are not supported", "plugin"),
-    "body/geom/plugin": ("engine plugins are not supported", "plugin"),
-    "body/flexcomp": ("deformable bodies are not supported", "flex"),
+    **dict.fromkeys(("extension", "asset/mesh/plugin", "body/plugin"), _PLUGIN),
+    **dict.fromkeys(("body/geom/plugin", "actuator/plugin"), _PLUGIN),
+    **dict.fromkeys(("asset/model", "body/attach"), _ATTACH),
+    **dict.fromkeys(("body/flexcomp", "deformable/flex"), _FLEX),
+    **dict.fromkeys(("equality/flex", "equality/flexvert", "equality/flexstrain"), _FLEX_EQUALITY),
     "body/composite": ("composite bodies are not supported", "composite"),
-    "deformable/flex": ("deformable bodies are not supported", "flex"),
-    "equality/flex": ("equality constraints on deformable bodies are not supported", "flex"),
-    "equality/flexvert": ("equality constraints on deformable bodies are not supported", "flex"),
-    "equality/flexstrain": ("equality constraints on deformable bodies are not supported", "flex"),
     "equality/distance": ("equality constraints of type distance are not supported", "equality"),
-    "actuator/plugin": ("engine plugins are not supported", "plugin"),
 }
 
 _FILE_ATTRIBUTES = "file fileright fileleft fileup filedown filefront fileback".split()
 
 
 def prepare(root: Element, folder: Path, findings: Findings) -> None:
-    """Check an MJCF tree against the tables and make it fit for MuJoCo, in place.
-
-    Args:
-        root: the tree, with includes expanded.
-        folder: folder of the main file.
-        findings: receives what is not supported and what has no meaning.
-
-    Raises:
-        ModelError: if a file is out of reach or a size absurd.
-    """
+    """Check an MJCF tree, includes expanded, and make it fit for MuJoCo, in place."""
     note_meanings(root, findings)
     _check_sizes(root)
     _remove_unsupported(root, findings)
@@ -92,28 +80,19 @@ def _note_ignored(tag: str, attribute: str, elements: list[Element], findings: F
 
 def _check_sizes(root: Element) -> None:
     """Raise ModelError for sizes that would only exhaust memory."""
-    for element in root.findall("size"):
-        for attribute, limit in _SIZE_LIMITS.items():
+    for element in root.walk():
+        limits: dict[str, int] = {}
+        if element.tag == "size" and element.parent is root:
+            users = (name for name in element.attributes if name.startswith("nuser_"))
+            limits = {**_SIZE_LIMITS, **dict.fromkeys(users, 1000)}
+        elif element.tag in ("texture", "hfield"):
+            limits = dict.fromkeys(("width", "height", "nrow", "ncol"), 16384)
+        for attribute, limit in limits.items():
             values = numbers(element, attribute)
             if values and values[0] > limit:
                 raise ModelError(
                     f"{element.where}: {attribute} is {values[0]:.12g}; at most {limit} is allowed."
                 )
-        for attribute in [a for a in element.attributes if a.startswith("nuser_")]:
-            values = numbers(element, attribute)
-            if values and values[0] > 1000:
-                raise ModelError(
-                    f"{element.where}: {attribute} is {values[0]:.12g}; at most 1000 is allowed."
-                )
-    for element in root.walk():
-        if element.tag in ("texture", "hfield"):
-            for attribute in ("width", "height", "nrow", "ncol"):
-                values = numbers(element, attribute)
-                if values and values[0] > 16384:
-                    raise ModelError(
-                        f"{element.where}: {attribute} is {values[0]:.12g}; at most 16384 is "
-                        "allowed."
-                    )
 
 
 def _remove_unsupported(root: Element, findings: Findings) -> None:
@@ -165,7 +144,7 @@ def _resolve_files(root: Element, folder: Path, findings: Findings) -> None:
                 continue
             path = _asset_path(element, name, folders[element.tag], folder, strip)
             element.attributes[attribute] = str(path)
-            if not is_file(path):
+            if not os.path.isfile(path):
                 missing.append(element)
                 _add_missing_file(element, name, findings)
                 break
@@ -174,11 +153,7 @@ def _resolve_files(root: Element, folder: Path, findings: Findings) -> None:
 
 
 def _asset_path(element: Element, name: str, subfolder: str, folder: Path, strip: bool) -> Path:
-    """Return the absolute path of the file of an asset.
-
-    Raises:
-        ModelError: if the name is not a path or leads out of the model's folders.
-    """
+    """Return the absolute path of the file of an asset; it must lie in the model's folders."""
     if "\0" in name or len(name) > 1000:
         raise ModelError(f"{element.where}: this is not a file name; name a file.")
     if strip:
@@ -189,7 +164,7 @@ def _asset_path(element: Element, name: str, subfolder: str, folder: Path, strip
             f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
             f"keep it at most {MAX_RISE} folders above the model."
         )
-    if is_file(path) and path.stat().st_size > MAX_FILE_BYTES:
+    if os.path.isfile(path) and path.stat().st_size > MAX_FILE_BYTES:
         raise ModelError(
             f'{element.where}: "{clip(name)}" has more than {MAX_FILE_BYTES} bytes; reduce it.'
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +52,31 @@ class Model:
     Attributes:
         parsed: what was read from the file.
         structure: the arrays the engine runs on.
+        nq: length of a configuration q.
+        nv: length of a velocity v.
+        nu: length of a control u.
+        na: length of an activation act.
+        nbody: number of bodies, the world included.
+        njnt: number of joints.
+        ngeom: number of geoms.
+        nsite: number of sites.
     """
 
     parsed: Parsed
     structure: Structure
+    nq: int = field(init=False)
+    nv: int = field(init=False)
+    nu: int = field(init=False)
+    na: int = field(init=False)
+    nbody: int = field(init=False)
+    njnt: int = field(init=False)
+    ngeom: int = field(init=False)
+    nsite: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note the sizes."""
+        for size in ("nq", "nv", "nu", "na", "nbody", "njnt", "ngeom", "nsite"):
+            object.__setattr__(self, size, int(getattr(self.mujoco, size)))
 
     def __repr__(self) -> str:
         """Return name and sizes."""
@@ -78,46 +99,6 @@ class Model:
     def notices(self) -> tuple[Notice, ...]:
         """What loading ignored, dropped, approximated or repaired."""
         return self.parsed.notices
-
-    @property
-    def nq(self) -> int:
-        """Length of a configuration q."""
-        return int(self.mujoco.nq)
-
-    @property
-    def nv(self) -> int:
-        """Length of a velocity v."""
-        return int(self.mujoco.nv)
-
-    @property
-    def nu(self) -> int:
-        """Length of a control u."""
-        return int(self.mujoco.nu)
-
-    @property
-    def na(self) -> int:
-        """Length of an activation act."""
-        return int(self.mujoco.na)
-
-    @property
-    def nbody(self) -> int:
-        """Number of bodies, the world included."""
-        return int(self.mujoco.nbody)
-
-    @property
-    def njnt(self) -> int:
-        """Number of joints."""
-        return int(self.mujoco.njnt)
-
-    @property
-    def ngeom(self) -> int:
-        """Number of geoms."""
-        return int(self.mujoco.ngeom)
-
-    @property
-    def nsite(self) -> int:
-        """Number of sites."""
-        return int(self.mujoco.nsite)
 
     @cached_property
     def q0(self) -> Array:

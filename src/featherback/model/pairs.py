@@ -77,14 +77,7 @@ def type_name(number: int) -> str:
 
 
 def candidate_pairs(model: mujoco.MjModel) -> Pairs:
-    """Return all pairs that MuJoCo's filter lets through, supported or not.
-
-    Args:
-        model: the compiled model.
-
-    Returns:
-        The pairs, with condim as MuJoCo combines it (it may be 4 or 6).
-    """
+    """Return all pairs that MuJoCo's filter lets through, with condim as it combines it."""
     import mujoco
 
     off = int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)

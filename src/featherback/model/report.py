@@ -81,18 +81,7 @@ class Findings:
         self.unsupported.append(UnsupportedFeature(where, what, anchor, notice))
 
     def settle(self, on_unsupported: str, name: str) -> tuple[Notice, ...]:
-        """Raise if something is not supported, or turn it into notices.
-
-        Args:
-            on_unsupported: "error" or "drop".
-            name: how the file is called in the message.
-
-        Returns:
-            All notices.
-
-        Raises:
-            ModelError: if on_unsupported is "error" and something is not supported.
-        """
+        """Return all notices; raise ModelError for what is not supported unless it is dropped."""
         if self.unsupported and on_unsupported == "error":
             raise ModelError(unsupported_message(self.unsupported, name))
         return (*self.notices, *(feature.notice for feature in self.unsupported))
@@ -122,15 +111,7 @@ def _varied(features: list[UnsupportedFeature]) -> list[UnsupportedFeature]:
 
 
 def format_report(title: str, notices: Iterable[Notice]) -> str:
-    """Return notices as readable text, grouped by kind.
-
-    Args:
-        title: first line of the report.
-        notices: what to list.
-
-    Returns:
-        The text, without a trailing newline.
-    """
+    """Return notices as readable text, grouped by kind."""
     groups: dict[str, list[Notice]] = {kind: [] for kind in KIND_TITLES}
     for notice in notices:
         groups[notice.kind].append(notice)

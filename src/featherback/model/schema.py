@@ -50,43 +50,16 @@ def _row(supported: str = "", **others: str) -> dict[str, Meaning]:
     return row
 
 
-SUBTREES: dict[str, Meaning] = {
-    "visual": "visual",
-    "statistic": "visual",
-    "size": "no meaning",
-    "sensor": "no meaning",
-    "custom": "no meaning",
-    "extension": "refused",
-    "asset/hfield": "refused",
-    "asset/model": "refused",
-    "asset/skin": "visual",
-    "asset/texture": "visual",
-    "asset/material": "visual",
-    "asset/mesh/plugin": "refused",
-    "body/camera": "visual",
-    "body/light": "visual",
-    "body/attach": "refused",
-    "body/plugin": "refused",
-    "body/geom/plugin": "refused",
-    "body/flexcomp": "refused",
-    "body/composite": "refused",
-    "deformable/skin": "visual",
-    "deformable/flex": "refused",
-    "tendon/fixed": "checked",
-    "tendon/spatial": "checked",
-    "default/tendon": "checked",
-    "equality/tendon": "refused",
-    "equality/flex": "refused",
-    "equality/flexvert": "refused",
-    "equality/flexstrain": "refused",
-    "equality/distance": "refused",
-    "actuator/orientation": "refused",
-    "actuator/pid": "refused",
-    "actuator/muscle": "refused",
-    "actuator/adhesion": "refused",
-    "actuator/dcmotor": "refused",
-    "actuator/plugin": "refused",
-}
+SUBTREES: dict[str, Meaning] = _row(
+    checked="tendon/fixed tendon/spatial default/tendon",
+    refused="extension asset/hfield asset/model asset/mesh/plugin body/attach body/plugin "
+    "body/geom/plugin body/flexcomp body/composite deformable/flex equality/tendon equality/flex "
+    "equality/flexvert equality/flexstrain equality/distance actuator/orientation actuator/pid "
+    "actuator/muscle actuator/adhesion actuator/dcmotor actuator/plugin",
+    ignored="size sensor custom",
+    visual="visual statistic asset/skin asset/texture asset/material body/camera body/light "
+    "deformable/skin",
+)
 """Elements whose attributes and children all have the same meaning."""
 
 _ORIENTATION = "quat axisangle euler xyaxes zaxis"
@@ -220,12 +193,8 @@ REASONS: dict[str, str] = {
     "magnetic": "there are no sensors",
     "autoreset": "no world is ever reset by itself",
     "sensor": "there are no sensors",
-    "sleep": "bodies never sleep",
-    "sleep_tolerance": "bodies never sleep",
-    "ctrl": "a keyframe holds q, v and act",
-    "mpos": "a keyframe holds q, v and act",
-    "mquat": "a keyframe holds q, v and act",
-    "time": "a keyframe holds q, v and act",
+    **dict.fromkeys(("sleep", "sleep_tolerance"), "bodies never sleep"),
+    **dict.fromkeys(("ctrl", "mpos", "mquat", "time"), "a keyframe holds q, v and act"),
 }
 """Attribute (or section) -> why it has no meaning, for the report."""
 
@@ -234,13 +203,9 @@ SECTIONS = frozenset("asset contact tendon equality actuator keyframe worldbody 
 
 
 def element_key(path: tuple[str, ...]) -> str:
-    """Return the key of an element in the tables.
+    """Return the key "body/geom" of a path of tags ("worldbody", "body", "geom") below the root.
 
-    Args:
-        path: tags from below the root down to the element, such as ("worldbody", "body", "geom").
-
-    Returns:
-        The key, such as "body/geom"; elements of <default> have the key of what they set.
+    Elements of <default> have the key of what they set.
     """
     if not path:
         return "mujoco"

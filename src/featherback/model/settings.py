@@ -23,11 +23,7 @@ _ZERO_WHEN_OFF: dict[str, tuple[str, ...]] = {
 
 
 def apply_flags(model: mujoco.MjModel) -> None:
-    """Write disabled flags into the arrays, so that only the arrays need to be read.
-
-    Args:
-        model: the compiled model, changed in place; its own behaviour stays the same.
-    """
+    """Write disabled flags into the arrays, so that only the arrays need to be read."""
     import mujoco
 
     off = model.opt.disableflags

@@ -27,16 +27,7 @@ LAWS = {
 
 
 def edit_spec(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
-    """Find what is not supported and cannot be compiled, and take it out of the spec.
-
-    Args:
-        spec: MuJoCo's editable model, changed in place.
-        locator: finds locations in the user's file.
-        findings: receives what is not supported.
-
-    Returns:
-        The actuators that stay in the model without effect.
-    """
+    """Take what cannot be compiled out of the spec; return actuators that have no effect."""
     _remove_shapes(spec, locator, findings)
     return _disable_actuators(spec, locator, findings)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from featherback._core import (
     TypeRow,
@@ -65,11 +66,7 @@ class Structure:
     touches: int
 
     def packed(self, **limits: int) -> tuple[Ints, Ints]:
-        """Return int32 sizes and tables, one after another, in the core's order.
-
-        Args:
-            limits: sizes that replace the model's own, such as max_contacts.
-        """
+        """Return int32 sizes, some replaced by `limits`, and tables, in the core's order."""
         sizes = {**self.sizes, **limits}
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
@@ -386,7 +383,7 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
     return weights
 
 
-def _carried_inertia(m: mujoco.MjModel, bodies: Ints) -> float:
+def _carried_inertia(m: mujoco.MjModel, bodies: NDArray[np.intp]) -> float:
     """Return the sum of the mean moments of inertia of some bodies and of all that they carry."""
     carried = np.zeros(m.nbody, bool)
     carried[bodies] = True

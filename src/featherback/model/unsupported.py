@@ -154,16 +154,9 @@ def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None
 def acting_actuators(
     model: mujoco.MjModel, dead: set[int], locator: Locator, findings: Findings
 ) -> Bools:
-    """Return which actuators act; transmissions that are not joints are not supported.
+    """Return which actuators act, bool[nu]; the others lose their gain and bias.
 
-    Args:
-        model: the compiled model; actuators that do not act lose their gain and bias.
-        dead: actuators whose law is not supported.
-        locator: finds locations in the user's file.
-        findings: receives what is not supported.
-
-    Returns:
-        bool[nu], which actuators act.
+    What does not act: laws that are not supported (`dead`), and transmissions that are not joints.
     """
     import mujoco
 
@@ -197,11 +190,7 @@ def acting_actuators(
 
 
 def acting_equalities(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:
-    """Return which equality constraints act; connect, weld and joint are supported.
-
-    Returns:
-        bool[neq].
-    """
+    """Return which equality constraints act, bool[neq]; connect, weld and joint are supported."""
     import mujoco
 
     known = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)

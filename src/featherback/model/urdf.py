@@ -81,20 +81,7 @@ class Tree:
 def read(
     root: Element, folder: Path, options: UrdfOptions, findings: Findings
 ) -> tuple[mujoco.MjSpec, Locator]:
-    """Check a URDF tree, tidy it and pass it to MuJoCo's reader.
-
-    Args:
-        root: the tree; changed in place.
-        folder: folder of the file.
-        options: what the user asked for.
-        findings: receives notices and what is not supported.
-
-    Returns:
-        MuJoCo's editable model, and the way back to the file.
-
-    Raises:
-        ModelError: if the file makes no sense.
-    """
+    """Check a URDF tree, tidy it in place and pass it to MuJoCo's reader."""
     _check_not_xacro(root)
     _note_meanings(root, findings)
     _prune(root)

@@ -29,16 +29,13 @@ def repair(
     free_root: bool,
     findings: Findings,
 ) -> None:
-    """Give every link an inertia that a real body can have.
+    """Give every link an inertia that a real body can have, with a notice for each repair.
 
     Args:
         links: link name -> element; changed in place.
         parent: child link -> joint element.
         free_root: whether the root link moves.
-        findings: receives a notice for each repair.
-
-    Raises:
-        ModelError: if a mass is negative or not a number.
+        findings: receives the notices.
     """
     for link in links.values():
         _repair_link(link, findings)
@@ -179,14 +176,11 @@ def sphere_inertia(mass: float) -> float:
 
 
 def balanced(inertia: Array) -> Array:
-    """Return the inertia itself if a body can have it, else one close to it that a body can.
+    """Return the inertia [3, 3] itself if a body can have it, else one close to it that a body can.
 
     Negative principal moments are set to zero. Then the second moments of mass
     `E = tr(I)/2 - I`, which are not negative for any body, are treated likewise, and
     `I = tr(E) - E`.
-
-    Args:
-        inertia: float64[3, 3], symmetric [kg·m²].
     """
     moments, directions = np.linalg.eigh(inertia)
     slack = TRIANGLE_TOLERANCE * abs(moments[2])

@@ -38,24 +38,11 @@ _NON_NEGATIVE: dict[str, dict[str, str]] = {
     "compiler": {"boundmass": "kg", "boundinertia": "kg·m²"},
 }
 
-# element key -> attribute -> unit; lower must not exceed upper
-_ORDERED: dict[str, dict[str, str]] = {
-    "body/joint": {"range": "", "actuatorfrcrange": ""},
-    "tendon/fixed": {"range": ""},
-    "tendon/spatial": {"range": ""},
-    **{
-        f"actuator/{tag}": {"ctrlrange": "", "forcerange": "", "actrange": ""}
-        for tag in schema.ACTUATORS
-    },
-}
-
-# tags whose names share one space of names
-_NAME_SPACES = {
-    "body": "body",
-    "joint": "joint",
-    "freejoint": "joint",
-    "geom": "geom",
-    "site": "site",
+# element key -> attributes whose lower end must not exceed the upper
+_ORDERED: dict[str, tuple[str, ...]] = {
+    "body/joint": ("range", "actuatorfrcrange"),
+    **dict.fromkeys(("tendon/fixed", "tendon/spatial"), ("range",)),
+    **{f"actuator/{tag}": ("ctrlrange", "forcerange", "actrange") for tag in schema.ACTUATORS},
 }
 
 
@@ -150,11 +137,7 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 def check_mjcf(root: Element) -> None:
-    """Check every element of an MJCF tree.
-
-    Raises:
-        ModelError: at the first value without meaning, with file, line, element and units.
-    """
+    """Raise ModelError at the first value of an MJCF tree without meaning."""
     balance = any(e.get("balanceinertia") == "true" for e in root.findall("compiler"))
     taken: dict[tuple[str, str], Element] = {}
     for element, key in schema.keyed(root):
@@ -162,7 +145,7 @@ def check_mjcf(root: Element) -> None:
         for attribute, unit in _NON_NEGATIVE.get(key, {}).items():
             check_non_negative(element, attribute, unit)
         if _limited(element):
-            for attribute in _ORDERED.get(key, {}):
+            for attribute in _ORDERED.get(key, ()):
                 check_ordered(element, attribute)
         check_vector(element, "quat", "a rotation needs a quaternion of non-zero length")
         if key == "body/joint":
@@ -231,8 +214,8 @@ def _check_name(element: Element, key: str, taken: dict[tuple[str, str], Element
     section, _, tag = key.partition("/")
     if not name:
         return
-    if section == "body" and tag in _NAME_SPACES:
-        space = _NAME_SPACES[tag]
+    if section == "body" and tag in ("body", "joint", "freejoint", "geom", "site"):
+        space = tag.removeprefix("free")
     elif section in ("actuator", "equality", "tendon", "keyframe") and "/" not in tag:
         space = section
     else:
@@ -273,15 +256,7 @@ _BOUNDED_FIELDS = (
 
 
 def check_compiled(model: mujoco.MjModel, shown_name: str) -> None:
-    """Raise ModelError for a compiled model in which a number overflowed or became NaN.
-
-    Args:
-        model: the compiled model.
-        shown_name: its file in messages.
-
-    Raises:
-        ModelError: naming the first field with a non-finite number.
-    """
+    """Raise ModelError for a compiled model in which a number overflowed or became NaN."""
     for name in _FINITE_FIELDS:
         values = getattr(model, name)
         bounded = name not in _BOUNDED_FIELDS or np.all(np.abs(values) <= MAX_NUMBER)

@@ -179,19 +179,10 @@ class _Reader:
 
 
 def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Element:
-    """Read XML.
+    """Return the root element of XML, within the limits above.
 
-    Args:
-        data: the content of the file.
-        shown: its name in messages.
-        mended: receives a message if a misplaced declaration or bytes after the end had to be
-            left out; None forbids it.
-
-    Returns:
-        The root element.
-
-    Raises:
-        ModelError: if the XML is malformed, too large, too deep, or declares entities.
+    Where `mended` is a list, a misplaced declaration or bytes after the end are left out, and it
+    receives a message.
     """
     if len(data) > MAX_BYTES:
         raise ModelError(
@@ -213,11 +204,7 @@ def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Ele
 
 
 def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
-    """Return the content of a file.
-
-    Raises:
-        ModelError: if it is not a readable file or longer than the limit.
-    """
+    """Return the content of a file."""
     try:
         if not path.is_file():
             raise ModelError(f"{shown}: there is no such file; check the path.")
@@ -234,40 +221,20 @@ def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
         raise ModelError(f"{shown}: the file cannot be read ({reason}).") from None
 
 
-def is_file(path: Path) -> bool:
-    """Return whether a path leads to a file; one that the system cannot take leads to none."""
-    return os.path.isfile(path)
-
-
-def allowed_root(folder: Path, rise: int = MAX_RISE) -> Path:
-    """Return the highest folder from which a model in `folder` may name files."""
-    root = folder
-    for _ in range(rise):
-        if len(root.parent.parts) < 2:
-            break
-        root = root.parent
-    return root
-
-
 def is_confined(path: Path, folder: Path, rise: int = MAX_RISE) -> bool:
     """Return whether a file lies where a model in `folder` may read, links followed."""
     try:
-        real, base = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
+        real, root = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
     except (OSError, ValueError):
         return False
-    return real.is_relative_to(allowed_root(base, rise))
+    for _ in range(rise):
+        if len(root.parent.parts) >= 2:
+            root = root.parent
+    return real.is_relative_to(root)
 
 
 def expand_includes(root: Element, folder: Path) -> None:
-    """Replace every <include> by the content of its file, as MuJoCo does.
-
-    Args:
-        root: root of the main file; changed in place.
-        folder: folder of the main file.
-
-    Raises:
-        ModelError: if a file is missing, out of reach, included twice, or too much.
-    """
+    """Replace every <include> by the content of its file, as MuJoCo does, in place."""
     seen: set[Path] = set()
     pending = [(element, folder) for element in root.walk() if element.tag == "include"]
     while pending:
@@ -319,7 +286,7 @@ def _include_path(element: Element, folder: Path, base: Path) -> Path:
                 f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
                 f"keep it at most {MAX_RISE} folders above the model."
             )
-        if is_file(path):
+        if os.path.isfile(path):
             return path
     raise ModelError(f'{element.where}: there is no file "{clip(name)}"; check the path.')
 

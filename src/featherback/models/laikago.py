@@ -229,9 +229,6 @@ def laikago(robots: int = 1) -> Model:
     Args:
         robots: how many robots stand on the floor.
 
-    Returns:
-        The loaded model.
-
     Raises:
         ModelError: if ``robots`` is not an integer >= 1.
     """

@@ -65,8 +65,5 @@ def quadruped() -> Model:
     have kp 120 N·m/rad and a torque limit of 30 N·m; joint damping is 3 N·m·s/rad. All shapes
     (trunk, thighs and shanks capsules, feet spheres) collide with the floor only. Keyframe
     ``stand`` has the feet touching the floor; sites ``FR_foot`` ... are at the foot centres.
-
-    Returns:
-        The loaded model.
     """
     return load(quadruped_xml(), name="quadruped")

@@ -54,8 +54,5 @@ def racecar() -> Model:
     nq 13: position [m], quaternion wxyz, the rear wheels, and for each front wheel its steering
     and its rotation [rad]; nv 12, nu 0. Every joint has dry friction of 2 N·m, so the wheels are
     locked: a moving car slides to rest in ``v^2 / (2 mu g)``. It stands on the floor in ``q0``.
-
-    Returns:
-        The loaded model.
     """
     return load(racecar_xml(), name="racecar")

@@ -54,8 +54,5 @@ def reacher() -> Model:
     points up. ``u`` holds the servo targets [rad] in the same order; servos have a gain, a damping
     and a torque limit that holds the arm in every pose, and sag under its weight as real ones do.
     Site ``tip`` is the end of the arm.
-
-    Returns:
-        The loaded model.
     """
     return load(reacher_xml(), name="reacher")

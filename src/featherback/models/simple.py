@@ -55,9 +55,6 @@ def chain(n: int, *, ground: bool = False, length: float = 0.1, motors: bool = F
         length: length of one link [m].
         motors: add one motor [N·m] per joint, so nu = n instead of 0.
 
-    Returns:
-        The loaded model.
-
     Raises:
         ModelError: if ``n`` is not an integer >= 1 or ``length`` not above 0.
     """
@@ -103,9 +100,6 @@ def pendulum(n: int = 1, *, length: float = 0.5, mass: float = 1.0) -> Model:
         length: hinge to sphere centre [m].
         mass: mass of one sphere [kg].
 
-    Returns:
-        The loaded model.
-
     Raises:
         ModelError: if ``n`` is not an integer >= 1, or a size or mass not above 0.
     """
@@ -134,9 +128,6 @@ def ball(*, radius: float = 0.1, mass: float = 1.0) -> Model:
     Args:
         radius: radius [m].
         mass: mass [kg].
-
-    Returns:
-        The loaded model.
 
     Raises:
         ModelError: if ``radius`` or ``mass`` is not above 0.
@@ -174,9 +165,6 @@ def box(*, size: tuple[float, float, float] = (0.2, 0.2, 0.2), mass: float = 1.0
         size: edge lengths along x, y, z [m] (full edges, not halves).
         mass: mass [kg].
 
-    Returns:
-        The loaded model.
-
     Raises:
         ModelError: if an edge or ``mass`` is not above 0.
     """
@@ -212,8 +200,5 @@ def cartpole() -> Model:
     nq = nv = 2: cart position along x [m] (limited to +-2.4) and pole angle about y [rad], zero
     when upright; nu 1: force on the cart [N] within +-10. Nothing collides. Keyframes ``upright``
     and ``hanging``; site ``tip`` at the end of the pole.
-
-    Returns:
-        The loaded model.
     """
     return load(cartpole_xml(), name="cartpole")

@@ -50,9 +50,6 @@ def struck_chain(links: int = 10) -> Model:
     Args:
         links: number of links, each 0.1 m long; together they weigh 1 kg.
 
-    Returns:
-        The loaded model.
-
     Raises:
         ModelError: if ``links`` is not an integer >= 1.
     """

@@ -120,9 +120,6 @@ def thrower() -> Model:
     joint limits and torque limits like those of common research arms.
     Only the ball touches anything: fingers, palm and floor. Keyframe ``hold`` has the ball
     between the fingers of the bent arm.
-
-    Returns:
-        The loaded model.
     """
     return load(thrower_xml(), name="thrower")
 
@@ -193,8 +190,5 @@ def golfer() -> Model:
     limit. Only the ball touches anything: head, tee and floor. Keyframe ``raised`` has the club
     up behind the ball; swung down it sends the ball along +x. Restitution is zero unless given, as
     for every model: pass ``geom_restitution`` to the Simulator.
-
-    Returns:
-        The loaded model.
     """
     return load(golfer_xml(), name="golfer")

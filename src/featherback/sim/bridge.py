@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +26,20 @@ from featherback._core import CONTACT_NUMBERS, TRACE_NUMBERS, Engine, isa
 from featherback._typing import Ints, Params, Real
 from featherback.errors import ParameterError
 from featherback.model import Model
-from featherback.model.joints import quaternion_columns
+from featherback.model.manifold import quaternions
 from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
-from featherback.sim.directions import theta_direction
 from featherback.sim.inputs import (
     INERTIAS,
+    NO_GRADIENT,
     as_real,
-    check_steps,
     named_arrays,
     pack_theta,
     refuse_unknown,
     refuse_without_gradient,
     require_finite,
     same_worlds,
+    theta_direction,
 )
 from featherback.sim.memory import (
     WORKSPACE,
@@ -51,7 +51,7 @@ from featherback.sim.memory import (
 from featherback.sim.options import Options
 from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
 from featherback.sim.replay import Bars, Replay, require_finite_states
-from featherback.sim.state import Point, StateLayout, Trajectory
+from featherback.sim.state import Point, StateLayout, Trajectory, check_controls
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTACT_NUMBERS",
     "INERTIAS",
+    "NO_GRADIENT",
     "SENTENCES",
     "TRACE_NUMBERS",
     "Bars",
@@ -67,7 +68,6 @@ __all__ = [
     "Point",
     "Replay",
     "Schedule",
-    "Signature",
     "StateLayout",
     "Status",
     "Trajectory",
@@ -75,7 +75,7 @@ __all__ = [
     "as_real",
     "bridge_of",
     "bridge_of_handle",
-    "check_steps",
+    "check_controls",
     "describe",
     "evaluate",
     "evaluate_vjp",
@@ -110,43 +110,15 @@ def _job(method: Job) -> Job:
     return cast("Job", told)
 
 
-class Signature(NamedTuple):
-    """What a bridge to a framework knows of a simulator before it calls it.
-
-    Attributes:
-        handle: name of the simulator, never used again in this process.
-        model: name of the model.
-        dtype: "float64" or "float32".
-        nq: length of a configuration.
-        nv: length of a velocity.
-        na: length of an activation.
-        nu: length of a control.
-    """
-
-    handle: str
-    model: str
-    dtype: str
-    nq: int
-    nv: int
-    na: int
-    nu: int
-
-
 class Bridge:
-    """One model compiled with options and parameters.
-
-    Args:
-        model: the model.
-        options: numerical options.
-        dtype: number type of all arrays.
-        threads: worker threads.
-        theta: float64[ntheta], the parameters in force, flat.
+    """One model compiled with options and parameters, `theta` float64[ntheta].
 
     Attributes:
         layout: of flat states.
         params: the parameters in force, by name, read-only.
         shapes: shapes of the parameters, by name.
-        signature: what a bridge to a framework asks for.
+        handle: name of the simulator, never used again in this process.
+        real: name of the number type.
         step_one: (q, v, act, u, return_status) -> q1, v1, act1 where the model has activations, and
             the status if asked for; None where the arrays of one world do not fit as they are, or
             the next state is not finite.
@@ -164,13 +136,12 @@ class Bridge:
         self.step_one, self.linearize_one = self.engine.step_one, self.engine.linearize_one
         check_workspace("Simulator()", self.workspace_bytes * threads)
         lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
-        self.layout = StateLayout(model.name, *lengths, dtype, tuple(quaternion_columns(model)))
+        starts = tuple(at for at, _ in quaternions(model))
+        self.layout = StateLayout(model.name, *lengths, dtype, starts)
         self.params = MappingProxyType(_split(theta, structure.params))
         self.shapes = {name: a.shape for name, a in self.params.items()}
-        handle = f"{model.name}#{next(_handles)}"
-        own = self.layout
-        self.signature = Signature(handle, model.name, dtype.name, own.nq, own.nv, own.na, own.nu)
-        _bridges[handle] = self
+        self.handle, self.real = f"{model.name}#{next(_handles)}", dtype.name
+        _bridges[self.handle] = self
 
     @property
     def workspace_bytes(self) -> int:
@@ -202,10 +173,7 @@ class Bridge:
     ) -> tuple[Real | None, dict[str, tuple[int, ...]]]:
         """Check parameters; return them flat, None for the simulator's own, and their shapes.
 
-        Args:
-            where: what the sentence of an error starts with.
-            params: parameters by name, in their own shape or with a leading world axis.
-            worlds: number of worlds; None where there is no world axis.
+        Each has its own shape or a leading axis of `worlds`, which is None where nothing has one.
         """
         given = named_arrays(where, params)
         if not given:
@@ -265,14 +233,8 @@ class Bridge:
     ) -> WorldStatus:
         """Run the adjoint over the states x, real[worlds, steps + 1, nx], of steps from `first`.
 
-        Args:
-            path: the rollout they are of.
-            x: the states.
-            x_cot: real[worlds, rows, nx], cotangents of the last `rows` of them.
-            bars: read and written; the controls' from `first` on.
-            theta_bar: read and written; completed where `first` is zero.
-            first: number of the first step.
-            trace: real[worlds, steps, TRACE_NUMBERS], written.
+        x_cot, real[worlds, rows, nx], belongs to the last rows of x. Bars are read and written: the
+        controls' from `first` on; theta_bar is completed where `first` is zero.
         """
         found = WorldStatus.ok(len(x))
         self.engine.vjp(
@@ -313,13 +275,13 @@ class Bridge:
         bars: tuple[Bars, Bars],
         theta_bars: tuple[Real | None, Real | None],
     ) -> WorldStatus:
-        """Run the adjoint and its tangent over all states.
+        """Run the adjoint and its tangent over all states; bars are read and written.
 
         Args:
             path: the rollout.
             directions: x_dot of all states as `jvp` leaves it, du and dtheta.
             cotangents: x_cot and its tangent, real[worlds, rows, nx].
-            bars: the adjoint and its tangent, read and written.
+            bars: the adjoint and its tangent.
             theta_bars: of the parameters, likewise.
         """
         found = WorldStatus.ok(path.worlds)
@@ -351,29 +313,14 @@ class Bridge:
     def contacts(
         self, point: Point, numbers: Real, pair: Ints, count: Ints, overflow: NDArray[np.uint8]
     ) -> None:
-        """Write the contacts that a step sees.
-
-        Args:
-            point: where the step starts.
-            numbers: real[worlds, max_contacts, CONTACT_NUMBERS].
-            pair: int32[worlds, max_contacts].
-            count: int32[worlds].
-            overflow: uint8[worlds].
-        """
+        """Write the contacts that a step sees, numbers[worlds, n, CONTACT_NUMBERS]."""
         if point.worlds:
             own = (point.x, point.u, point.theta)
             self.engine.contacts(*own, numbers, pair, count, overflow)
 
     @_job
     def output(self, name: str, inputs: Mapping[str, Real], theta: Real | None, y: Real) -> None:
-        """Write an output of each world to y.
-
-        Args:
-            name: of the output, as the core knows it.
-            inputs: q, and v and a third one where the output reads them, real[worlds, n].
-            theta: parameters.
-            y: real[worlds, ...].
-        """
+        """Write an output of each world to y from inputs, real[worlds, n] each."""
         if len(y):
             self.engine.output(name, *_three(inputs), theta, y)
 
@@ -397,13 +344,10 @@ class Bridge:
     def states(
         self, x: Real, u: Real | None, steps: int, theta: Real | None
     ) -> tuple[Real, WorldStatus]:
-        """Roll out; return every state, real[worlds, steps + 1, nx], and what went wrong.
+        """Roll out from x[worlds, nx]; return states[worlds, steps + 1, nx] and what went wrong.
 
-        Args:
-            x: real[worlds, nx].
-            u: real[(worlds,) steps, nu]; None where the model has no controls.
-            steps: number of steps.
-            theta: what `read_params` returned.
+        u is real[(worlds,) steps, nu], None where the model has no controls; theta is what
+        `read_params` returned.
         """
         rows = np.empty((len(x), steps + 1, x.shape[1]), self.layout.dtype)
         rows[:, 0] = x

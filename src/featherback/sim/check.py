@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from featherback._checks import check_integer
 from featherback._core import parameter_table
 from featherback.errors import ParameterError, WorldError
-from featherback.model.joints import quaternion_columns
+from featherback.model.manifold import quaternions
 from featherback.sim.bridge import bridge_of
 from featherback.sim.contacts import find_contacts
 from featherback.sim.differences import Slopes, slopes, stencil
@@ -245,8 +245,8 @@ def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
     model, out = sim.model, dict(base)
     q = base["q"] + SPREAD["q"] * rng.normal(size=model.nq)
     tables = model.mujoco
-    for at in quaternion_columns(model):
-        q[at : at + 4] /= np.linalg.norm(q[at : at + 4])
+    for first, _ in quaternions(model):
+        q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
     out["q"] = q
     out["v"] = base["v"] + SPREAD["v"] * rng.normal(size=model.nv)
     out["act"] = base["act"] + SPREAD["act"] * rng.normal(size=model.na)
@@ -482,11 +482,7 @@ def sizes(name: str, inputs: Mapping[str, Any]) -> Vector:
     """Return by how much the entries of an input are moved along a line, flat.
 
     What must keep its sign is moved by a share of itself, a product of inertia by a share of the
-    least moment of its body.
-
-    Args:
-        name: the input.
-        inputs: inputs by name; "body_inertia" among them where a product of inertia is asked for.
+    least moment of its body, which is then among the inputs.
     """
     x = np.asarray(inputs[name])
     flat = np.abs(x.reshape(-1))

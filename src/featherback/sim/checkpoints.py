@@ -92,17 +92,7 @@ def runs_needed(units: int, slots: int) -> int:
 
 
 def plan(where: str, checkpoint: Checkpoint, steps: int, state_bytes: int) -> Schedule:
-    """Return the schedule for "step", for every k-th state, or for "bytes:N".
-
-    Args:
-        where: the call, for messages.
-        checkpoint: what the user gave.
-        steps: number of steps of the rollout.
-        state_bytes: bytes of one state of all worlds.
-
-    Raises:
-        ParameterError: where checkpoint is none of these or the bytes hold too few states.
-    """
+    """Return the schedule for "step", for every k-th state, or for "bytes:N"."""
     if checkpoint == "step":
         return Schedule.all(steps)
     if is_integer(checkpoint) and int(checkpoint) >= 1:

@@ -21,14 +21,7 @@ ZERO = "give finite numbers, and zero where the loss does not depend on the stat
 def read_cotangents(
     where: str, path: Trajectory, given: tuple[Any, ...], end: str = "_bar"
 ) -> Real | None:
-    """Check cotangents of all kept states, or of the last one; return real[worlds, rows, nx].
-
-    Args:
-        where: the call, for messages.
-        path: the rollout.
-        given: of q, v and act, each in the shape of all states, in that of one, or None.
-        end: of their names.
-    """
+    """Check cotangents of all kept states, or of the last one; return real[worlds, rows, nx]."""
     views = (path.q, path.v, path.act)
     bars: list[Real | None] = []
     for name, value, like in zip(NAMES, given, views, strict=True):
@@ -71,14 +64,7 @@ def _read(where: str, stem: str, end: str, value: Any, like: Real) -> Real:
 
 
 def place_rows(x_cot: Real | None, kept: NDArray[np.int64], first: int, like: Real) -> Real | None:
-    """Put cotangents of the kept states at their places among all states of a piece.
-
-    Args:
-        x_cot: real[worlds, rows, nx], of all kept states or of the last.
-        kept: the steps of the kept states.
-        first: step of the first state of the piece.
-        like: real[worlds, rows, nx], the states of the piece.
-    """
+    """Put cotangents of the kept states, or of the last, at their places among states `like`."""
     if x_cot is None:
         return None
     rows = like.shape[1]

@@ -48,12 +48,7 @@ def stencil(ladder: Vector = LADDER) -> Vector:
 
 
 def slopes(values: Vector, ladder: Vector = LADDER) -> Slopes:
-    """Return slopes at zero from values at the stencil's offsets.
-
-    Args:
-        values: float64[lines, stencil]; NaN where there is none, and that step is not used.
-        ladder: the steps of the stencil, each a quarter of the one before.
-    """
+    """Return slopes at zero from values[lines, stencil]; a step with a NaN is not used."""
     n = len(ladder)
     centre, plus, minus = values[:, :1], values[:, 1 : n + 1], values[:, n + 1 :]
     central = (plus - minus) / (2 * ladder)

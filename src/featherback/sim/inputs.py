@@ -56,14 +56,7 @@ def _check_framework(where: str, name: str, value: Any) -> None:
 
 
 def require_finite(where: str, name: str, array: Real, hint: str = "give finite numbers") -> None:
-    """Refuse an array with a NaN or infinity, and name its first entry that is one.
-
-    Args:
-        where: the call, for messages.
-        name: of the array, as the caller knows it.
-        array: in the shape in which the caller gave it.
-        hint: what to do.
-    """
+    """Refuse an array with a NaN or infinity, and name its first entry that is one."""
     if np.isfinite(array).all():
         return
     index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -108,24 +101,27 @@ def check_steps(where: str, steps: Any, known: bool) -> int | None:
     return int(steps)
 
 
-def same_worlds(where: str, first: str, worlds: int, name: str, other: int) -> None:
-    """Refuse arrays that speak of different numbers of worlds."""
-    if worlds != other:
-        raise ShapeError(
-            f"{where}: {first} has {worlds} worlds and {name} has {other}; they must agree."
-        )
+def same_worlds(where: str, counts: Mapping[str, int | None]) -> int | None:
+    """Return the number of worlds on which all agree, None where nothing has a world axis."""
+    known = [(name, count) for name, count in counts.items() if count is not None]
+    for name, count in known:
+        first, worlds = known[0]
+        if count != worlds:
+            raise ShapeError(
+                f"{where}: {first} has {worlds} worlds and {name} has {count}; they must agree."
+            )
+    return known[0][1] if known else None
 
 
 def broadcast_worlds(
     where: str, named: dict[str, tuple[Real, bool]]
 ) -> tuple[dict[str, Real], bool]:
     """Give all arrays the same number of worlds; those without a world axis are repeated."""
-    counts = {name: len(a) for name, (a, batched) in named.items() if batched}
-    if not counts:
+    worlds = same_worlds(
+        where, {k: len(a) if batched else None for k, (a, batched) in named.items()}
+    )
+    if worlds is None:
         return {name: a for name, (a, _) in named.items()}, False
-    first, worlds = next(iter(counts.items()))
-    for name, count in counts.items():
-        same_worlds(where, first, worlds, name, count)
     out = {
         name: a if batched else np.ascontiguousarray(np.broadcast_to(a, (worlds, a.shape[1])))
         for name, (a, batched) in named.items()
@@ -192,14 +188,7 @@ _checkers: WeakKeyDictionary[Model, ParameterChecker] = WeakKeyDictionary()
 
 
 def check_values(where: str, model: Model, theta: Real, given: Mapping[str, Any]) -> None:
-    """Refuse values that have no physical meaning.
-
-    Args:
-        where: the call, for messages.
-        model: the model, whose bodies are named.
-        theta: real[(worlds,) ntheta], all parameters.
-        given: those that the caller gave, in the number type in which they were rounded.
-    """
+    """Refuse parameters without physical meaning; those given are rounded as their type is."""
     if not given:
         return
     if model not in _checkers:
@@ -241,3 +230,66 @@ def unpack_theta(
             out[name] = part.reshape(given[name])
         at += value.size
     return out
+
+
+def array_direction(
+    where: str, name: str, value: Any, like: Real, shapes: tuple[tuple[int, ...], ...]
+) -> Real | None:
+    """Check a direction that may be missing; it has one of `shapes` and the type of `like`."""
+    if value is None:
+        return None
+    array = as_real(where, name, value, like.dtype)
+    if array.shape not in shapes:
+        allowed = " or ".join(map(str, dict.fromkeys(shapes)))
+        raise ShapeError(f"{where}: {name} has shape {array.shape}; expected {allowed}.")
+    require_finite(where, name, array)
+    return array
+
+
+def theta_direction(
+    where: str, base: Mapping[str, Real], given: Any, worlds: int | None, dtype: np.dtype[Any]
+) -> Real | None:
+    """Return a direction in the flat parameters, (ntheta,) or (worlds, ntheta), or None."""
+    if given is None or (isinstance(given, Mapping) and not given):
+        return None
+    if not isinstance(given, Mapping):
+        raise ParameterError(
+            f"{where}: dparams is of type {type(given).__name__}; it must be a dict from "
+            'parameter names to arrays, such as {"body_mass": direction}.'
+        )
+    parts = {k: _direction(where, base, (str(k), x), worlds, dtype) for k, x in given.items()}
+    own = any(a.ndim > base[k].ndim for k, a in parts.items())
+    lead = (worlds,) if own and worlds is not None else ()
+    columns: list[Real] = []
+    for name, value in base.items():
+        part = parts.get(name, np.zeros(value.shape, dtype))
+        flat = part.reshape(*part.shape[: part.ndim - value.ndim], value.size)
+        columns.append(np.broadcast_to(flat, (*lead, value.size)))
+    return np.concatenate(columns, axis=-1)
+
+
+def _direction(
+    where: str,
+    base: Mapping[str, Real],
+    given: tuple[str, Any],
+    worlds: int | None,
+    dtype: np.dtype[Any],
+) -> Real:
+    """Check the direction in one parameter."""
+    name, value = given
+    refuse_unknown(where, name, list(base))
+    label = f'dparams["{name}"]'
+    if name in NO_GRADIENT:
+        raise ParameterError(
+            f"{where}: {label} has no gradient: {NO_GRADIENT[name]}; leave it out."
+        )
+    shape = base[name].shape
+    array = as_real(where, label, value, dtype)
+    if array.shape == () and shape == (1,):
+        array = array.reshape(1)
+    batch = () if worlds is None else (worlds, *shape)
+    if array.shape not in (shape, batch):
+        either = f" or {batch}" if batch else ""
+        raise ShapeError(f"{where}: {label} has shape {array.shape}; expected {shape}{either}.")
+    require_finite(where, label, array)
+    return array

@@ -89,14 +89,7 @@ def check_workspace(where: str, need: int) -> None:
 
 
 def refuse_too_large(where: str, what: str, need: int, advice: str = CHECKPOINT) -> None:
-    """Raise MemoryError for a rollout whose states or controls cannot fit.
-
-    Args:
-        where: the call, for messages.
-        what: "states" or "controls".
-        need: bytes that they take.
-        advice: what to do besides taking fewer steps or worlds.
-    """
+    """Raise MemoryError for a rollout whose states or controls take more bytes than there are."""
     # a small one is not worth the look
     if need < 10**8:
         return

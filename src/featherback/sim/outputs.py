@@ -108,15 +108,7 @@ def output_shape(model: Model, name: str) -> tuple[int, ...]:
 def evaluate(
     where: str, bridge: Bridge, name: str, inputs: tuple[ArrayLike, ...], params: Params | None
 ) -> tuple[Real, ...]:
-    """Return the arrays of one output.
-
-    Args:
-        where: the call, for messages.
-        bridge: of the simulator.
-        name: of the output.
-        inputs: what it reads, in the order of the table.
-        params: parameters that the caller gave.
-    """
+    """Return the arrays of one output, from what it reads in the order of the table."""
     output = find_output(where, name)
     _check_count(where, output.inputs, inputs)
     named, batched = read_rows(where, bridge.layout, dict(zip(output.inputs, inputs, strict=True)))
@@ -138,15 +130,7 @@ def evaluate(
 def evaluate_vjp(
     where: str, bridge: Bridge, name: str, arrays: tuple[Any, ...], params: Params | None
 ) -> OutputGradient:
-    """Return the gradient of a loss on one output.
-
-    Args:
-        where: the call, for messages.
-        bridge: of the simulator.
-        name: of the output.
-        arrays: what it reads, then a cotangent for each array of it, in the order of the table.
-        params: parameters that the caller gave.
-    """
+    """Return the gradient of a loss on one output, from its inputs and then its cotangents."""
     output = find_output(where, name)
     _check_count(where, (*output.inputs, *output.bars), arrays)
     count = len(output.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # (first, x) -> cotangents of the last rows of x, the states from step `first` on, or None
 Cotangents = Callable[[int, Real], "Real | None"]
 
+_NONFINITE = np.uint32(Status.NONFINITE)
 GREW = "it overflowed on the way back; take fewer steps, or see where it grows with diagnose()"
 
 OVERFLOWED = "it overflowed on its way; take a shorter direction, or fewer steps"
@@ -62,12 +64,7 @@ class Bars:
 
 
 class Replay:
-    """A rollout that can be differentiated.
-
-    Args:
-        bridge: the engine that made it.
-        path: its states, controls and parameters.
-    """
+    """A rollout, with the bridge that made it, that can be differentiated."""
 
     def __init__(self, bridge: Bridge, path: Trajectory) -> None:
         """Hold both."""
@@ -76,10 +73,7 @@ class Replay:
     def vjp(self, where: str, cotangents: Cotangents, trace: bool = False) -> Bars:
         """Run the adjoint backwards over all steps.
 
-        Args:
-            where: the call, for messages.
-            cotangents: of the states.
-            trace: note figures of each step; a gradient that overflows is not refused then.
+        A trace holds figures of each step; a gradient that overflows is not refused then.
         """
         path = self.path
         refuse_without_gradient(where, path.given)
@@ -169,14 +163,7 @@ class Replay:
         found.require_ok(where, first + self.path.first_step)
 
     def jvp(self, where: str, start: Real | None, du: Real | None, dtheta: Real | None) -> Real:
-        """Return tangents of all states, real[worlds, steps + 1, nx].
-
-        Args:
-            where: the call, for messages.
-            start: real[worlds, nx], direction in the first state.
-            du: real[(worlds,) steps, nu], direction in the controls.
-            dtheta: real[(worlds,) ntheta], direction in the flat parameters.
-        """
+        """Return tangents of all states, real[worlds, steps + 1, nx], along a direction."""
         self._need_all(where)
         x_dot = np.zeros_like(self.path.x)
         if start is not None:
@@ -189,11 +176,11 @@ class Replay:
     def _require_finite_tangents(self, where: str, found: WorldStatus) -> None:
         """Tell a tangent that overflowed from a state that did."""
         path = self.path
-        worlds = np.flatnonzero(found.status & np.uint32(Status.NONFINITE))
+        worlds = np.flatnonzero(found.status & _NONFINITE)
         if not len(worlds):
             return
         _, states = self.bridge.states(path.x[:, 0], path.u, path.steps, path.theta)
-        worlds = worlds[(states.status[worlds] & np.uint32(Status.NONFINITE)) == 0]
+        worlds = worlds[(states.status[worlds] & _NONFINITE) == 0]
         if len(worlds):
             raise overflow_error(where, "tangent", worlds, OVERFLOWED, found.step[worlds])
 
@@ -205,15 +192,7 @@ class Replay:
         du: Real | None,
         dtheta: Real | None,
     ) -> Bars:
-        """Return the tangent of the vjp along a direction.
-
-        Args:
-            where: the call, for messages.
-            cotangents: x_cot and its tangent, each real[worlds, rows, nx] or None.
-            x_dot: tangents of all states, from `jvp`.
-            du: direction in the controls.
-            dtheta: direction in the flat parameters.
-        """
+        """Return the tangent of the vjp along a direction; x_dot is what `jvp` returned for it."""
         path = self.path
         refuse_without_gradient(where, path.given)
         bars = Bars.zeros(path), Bars.zeros(path)
@@ -249,10 +228,9 @@ class Replay:
 
 def require_finite_gradient(where: str, bars: Bars) -> None:
     """Refuse a gradient that overflowed, by world or by parameter."""
-    parts = (bars.x, bars.u)
-    bad = [~np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in parts]
-    worlds = np.flatnonzero(bad[0] | bad[1])
-    if len(worlds):
+    parts = [np.isfinite(a).reshape(len(a), math.prod(a.shape[1:])) for a in (bars.x, bars.u)]
+    if not all(part.all() for part in parts):
+        worlds = np.flatnonzero(~np.concatenate(parts, 1).all(axis=1))
         raise overflow_error(where, "gradient", worlds, GREW)
     names = [name for name, a in bars.params.items() if not np.isfinite(a).all()]
     if names:
@@ -260,15 +238,9 @@ def require_finite_gradient(where: str, bars: Bars) -> None:
 
 
 def require_finite_states(where: str, path: Trajectory, found: WorldStatus) -> None:
-    """Refuse a derivative through a state that is not finite, by world and step.
-
-    Args:
-        where: the call, for messages.
-        path: the rollout.
-        found: what its worlds said.
-    """
-    bad = found.status & np.uint32(Status.NONFINITE)
-    if not bad.any():
+    """Refuse a derivative through a state that is not finite, by world and step."""
+    bad = found.status & _NONFINITE
+    if not np.count_nonzero(bad):
         return
     # the word's step may be that of another bit; the first row that is not finite says it
     finite = np.isfinite(path.x).all(axis=-1)

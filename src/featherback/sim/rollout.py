@@ -18,7 +18,7 @@ from featherback.sim.cotangents import (
     require_cotangent,
 )
 from featherback.sim.diagnosis import Diagnosis, diagnose
-from featherback.sim.directions import array_direction
+from featherback.sim.inputs import array_direction
 from featherback.sim.replay import Bars, Cotangents, Replay, require_finite_states
 from featherback.sim.state import StateLayout
 from featherback.sim.status import WorldStatus, describe, world_error
@@ -305,7 +305,7 @@ class Rollout:
         last = {"du": (path.steps, layout.nu)}
         found: dict[str, Real | None] = {}
         for name, value in named.items():
-            shape = last.get(name, (layout.length(name),))
+            shape = last.get(name, (layout.lengths[name],))
             found[name] = array_direction(where, name, value, path.x, (path.lead(*shape), shape))
         start = None
         if any(found[name] is not None for name in ("dq", "dv", "dact")):

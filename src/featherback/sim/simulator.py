@@ -13,10 +13,10 @@ from featherback._checks import check_integer
 from featherback._core import isa
 from featherback._typing import Params, Real
 from featherback.model import Model
+from featherback.sim import run
 from featherback.sim.bridge import Bridge
 from featherback.sim.checkpoints import Checkpoint, plan
 from featherback.sim.contacts import Contacts, find_contacts
-from featherback.sim.derivatives import linearize_step, step_jvp, step_vjp
 from featherback.sim.inputs import MAX_STEPS, named_arrays, pack_theta
 from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.options import (
@@ -29,9 +29,7 @@ from featherback.sim.options import (
     shown_options,
 )
 from featherback.sim.outputs import OutputGradient, evaluate, evaluate_vjp
-from featherback.sim.progress import progress_bar
 from featherback.sim.rollout import Gradient, Rollout
-from featherback.sim.run import roll_out, take_step
 from featherback.sim.state import check_step_controls, read_point, read_start
 
 if TYPE_CHECKING:
@@ -167,7 +165,7 @@ class Simulator:
         bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u}
         point, _ = read_point("step()", bridge, state, params, finite=True)
         check_step_controls("step()", point, q, v, act)
-        x, found = take_step(bridge, point)
+        x, found = run.take_step(bridge, point)
         parts = tuple(part.copy() for part in bridge.layout.parts(x[point.one]))
         return (*parts, found.status[point.one]) if return_status else parts
 
@@ -209,8 +207,10 @@ class Simulator:
         state = bridge.layout.nx * self.dtype.itemsize * point.worlds
         schedule = plan(where, checkpoint, length, state)
         refuse_too_large(where, "states", schedule.states * state)
-        with progress_bar(length) if progress else nullcontext() as report:
-            return roll_out(bridge, point, controls if self.model.nu else None, schedule, report)
+        with run.progress_bar(length) if progress else nullcontext() as report:
+            return run.roll_out(
+                bridge, point, controls if self.model.nu else None, schedule, report
+            )
 
     def memory(self, steps: int, worlds: int = 1, *, checkpoint: Checkpoint = "step") -> Memory:
         """Return the memory that a rollout and its gradient will take, before it is run.
@@ -246,19 +246,9 @@ class Simulator:
     ) -> tuple[Real, ...]:
         """Return the directional derivative of one step, in forward mode.
 
-        Args:
-            q: real[(worlds,) nq], configuration.
-            v: real[(worlds,) nv], velocity.
-            u: real[(worlds,) nu], control; zero when None.
-            dq: real[(worlds,) nq], direction in q, ambient: quaternions have four numbers, and
-                a change of their length has no effect; zero when None.
-            dv: real[(worlds,) nv], direction in v; zero when None.
-            du: real[(worlds,) nu], direction in u; zero when None.
-            act: real[(worlds,) na], activation of actuators; zero when None.
-            dact: real[(worlds,) na], direction in act; zero when None.
-            params: parameters that replace the simulator's in this call.
-            dparams: directions in parameters, by name, in the shape of the parameter or with a
-                leading world axis; zero for those left out.
+        Where the step starts is given as to `step`, and directions in the shapes of what they
+        change; None is zero. That in q is ambient: quaternions have four numbers, and a change of
+        their length has no effect. Those in parameters come by name, zero for those left out.
 
         Returns:
             The derivatives of the next q (ambient) and v, and of act where the model has
@@ -271,7 +261,7 @@ class Simulator:
         """
         state = {"q": q, "v": v, "act": act, "u": u}
         along = {"dq": dq, "dv": dv, "dact": dact, "du": du}
-        return step_jvp(self._bridge, state, along, params, dparams)
+        return run.step_jvp(self._bridge, state, along, params, dparams)
 
     def vjp(
         self,
@@ -287,19 +277,12 @@ class Simulator:
     ) -> Gradient:
         """Return the gradient of a loss on the next state, in reverse mode.
 
-        Args:
-            q: real[(worlds,) nq], configuration.
-            v: real[(worlds,) nv], velocity.
-            u: real[(worlds,) nu], control; zero when None.
-            q_bar: real[(worlds,) nq], derivative of the loss with respect to the next q; zero
-                when None.
-            v_bar: real[(worlds,) nv], that with respect to the next v; zero when None.
-            act_bar: real[(worlds,) na], that with respect to the next act; zero when None.
-            act: real[(worlds,) na], activation of actuators; zero when None.
-            params: parameters that replace the simulator's in this call; their gradients come too.
+        Where the step starts is given as to `step`; q_bar, v_bar and act_bar are the derivatives of
+        the loss with respect to the next q, v and act, in their shapes; None is zero.
 
         Returns:
-            Gradients as of `Rollout.vjp`; that of the control has no axis for steps.
+            Gradients as of `Rollout.vjp`, those of the parameters given too; that of the control
+            has no axis for steps.
 
         Raises:
             WorldError: where the step has no gradient, or a world leaves the finite numbers.
@@ -308,7 +291,7 @@ class Simulator:
         """
         state = {"q": q, "v": v, "act": act, "u": u}
         bars = {"q_bar": q_bar, "v_bar": v_bar, "act_bar": act_bar}
-        return step_vjp(self._bridge, state, bars, params)
+        return run.step_vjp(self._bridge, state, bars, params)
 
     def linearize(
         self,
@@ -321,12 +304,7 @@ class Simulator:
     ) -> tuple[Real, Real]:
         """Return the Jacobians of one step, laid out as MuJoCo's `mjd_transitionFD` does.
 
-        Args:
-            q: real[(worlds,) nq], configuration.
-            v: real[(worlds,) nv], velocity.
-            u: real[(worlds,) nu], control; zero when None.
-            act: real[(worlds,) na], activation of actuators; zero when None.
-            params: parameters that replace the simulator's in this call.
+        Args are those of `step`.
 
         Returns:
             A, real[(worlds,) 2 nv + na, 2 nv + na], the derivative of the next (dq, v, act) with
@@ -337,12 +315,12 @@ class Simulator:
             WorldError: where a step has no gradient, or a world leaves the finite numbers.
             ShapeError: where an array has a wrong shape.
         """
-        bridge = self._bridge
         # one world whose arrays fit takes a short way, as in step()
-        out: Any = bridge.linearize_one(q, v, act, u) if params is None else None
+        out: Any = self._bridge.linearize_one(q, v, act, u) if params is None else None
         if out is not None:
             return out
-        return linearize_step(bridge, {"q": q, "v": v, "act": act, "u": u}, params)
+        state = {"q": q, "v": v, "act": act, "u": u}
+        return run.linearize_step(self._bridge, state, params)
 
     def contacts(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,11 +23,13 @@ from featherback.sim.inputs import (
     rows,
     same_worlds,
 )
-from featherback.sim.memory import refuse_too_large
+from featherback.sim.memory import CHECKPOINT, refuse_too_large
 
 if TYPE_CHECKING:
     from featherback.sim.bridge import Bridge
 
+# arrays of NumPy or of a framework
+A = TypeVar("A", bound=Any)
 # without these there is nothing to compute; what else is None is zero
 REQUIRED = ("q", "v", "a", "tau")
 # what may be zero but must not be missing
@@ -46,6 +48,7 @@ class StateLayout:
         nu: length of a control.
         dtype: number type of all arrays.
         quaternions: entries of q at which a quaternion starts.
+        lengths: of inputs by their names, such as q, dq, q_bar, u or tau.
     """
 
     model: str
@@ -55,32 +58,35 @@ class StateLayout:
     nu: int
     dtype: np.dtype[Any]
     quaternions: tuple[int, ...] = ()
+    lengths: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Note all lengths."""
+        own = {"q": self.nq, "v": self.nv, "act": self.na, "u": self.nu}
+        own |= {"a": self.nv, "tau": self.nv}
+        lengths = {name: n for k, n in own.items() for name in (k, f"d{k}", f"{k}_bar")}
+        object.__setattr__(self, "lengths", lengths)
 
     @property
     def nx(self) -> int:
         """Length of a state."""
         return self.nq + self.nv + self.na
 
-    def q(self, x: Real) -> Real:
+    def q(self, x: A) -> A:
         """Return the configurations of states, a view."""
         return x[..., : self.nq]
 
-    def v(self, x: Real) -> Real:
+    def v(self, x: A) -> A:
         """Return the velocities of states, a view."""
         return x[..., self.nq : self.nq + self.nv]
 
-    def act(self, x: Real) -> Real:
+    def act(self, x: A) -> A:
         """Return the activations of states, a view."""
         return x[..., self.nq + self.nv :]
 
-    def parts(self, x: Real) -> tuple[Real, ...]:
+    def parts(self, x: A) -> tuple[A, ...]:
         """Return q and v, and act where the model has activations; views."""
         return (self.q(x), self.v(x), self.act(x)) if self.na else (self.q(x), self.v(x))
-
-    def length(self, name: str) -> int:
-        """Return the length of an input by its name, such as q, dq, q_bar, u or tau."""
-        stem = name.removeprefix("d").removesuffix("_dot").removesuffix("_bar")
-        return {"q": self.nq, "act": self.na, "u": self.nu}.get(stem, self.nv)
 
     def join(self, lead: tuple[int, ...], *parts: Real | None) -> Real:
         """Return flat states of this leading shape from q, v and act; None is zero."""
@@ -108,18 +114,14 @@ def read_rows(
 ) -> Arguments:
     """Check named inputs, each (n,) or (worlds, n), and give all of them the same worlds.
 
-    Args:
-        where: the call, for messages.
-        layout: says how long each of them is.
-        given: inputs by name. None for u or act is zero; directions and cotangents may be None.
-        finite: refuse a state or control that is not finite, and quaternions without a length;
-            directions and cotangents must always be finite.
+    None is zero for u and act; a direction or cotangent that is None is left out, others must be
+    finite. With `finite`, states and controls must be too, and quaternions must have a length.
     """
     named: dict[str, tuple[Real, bool]] = {}
     for name, value in given.items():
         if value is None and name not in REQUIRED:
             continue
-        n = layout.length(name)
+        n = layout.lengths[name]
         array = as_real(where, name, value, layout.dtype)
         named[name] = rows(where, name, array, n, layout.model)
         if finite or (name not in REQUIRED and name not in FILLED):
@@ -129,7 +131,7 @@ def read_rows(
     found, batched = broadcast_worlds(where, named)
     for name in FILLED:
         if name in given and name not in found:
-            found[name] = np.zeros((len(found["q"]), layout.length(name)), layout.dtype)
+            found[name] = np.zeros((len(found["q"]), layout.lengths[name]), layout.dtype)
     return Arguments(found, batched)
 
 
@@ -207,16 +209,7 @@ def read_point(
     *,
     finite: bool = False,
 ) -> tuple[Point, dict[str, Real]]:
-    """Check the inputs of a step; return where it starts, and directions or cotangents.
-
-    Args:
-        where: the call, for messages.
-        bridge: of the simulator.
-        state: q, v, act and u, each as the caller gave it.
-        params: parameters that the caller gave.
-        more: directions (dq, ...) or cotangents (q_bar, ...); None where there is none.
-        finite: refuse a state that is not finite.
-    """
+    """Check a step; return where it starts, and the directions or cotangents in `more`."""
     layout = bridge.layout
     named, batched = read_rows(where, layout, {**state, **(more or {})}, finite=finite)
     worlds = len(named["q"])
@@ -243,15 +236,7 @@ def read_start(
     controls: tuple[Any, int | None],
     params: Params | None,
 ) -> tuple[Point, Real]:
-    """Check the inputs of a rollout; return where it starts, and its controls.
-
-    Args:
-        where: the call, for messages.
-        bridge: of the simulator.
-        state: q, v and act, each as the caller gave it.
-        controls: u and the number of steps, likewise.
-        params: parameters that the caller gave.
-    """
+    """Check the inputs of a rollout; return where it starts, and its controls."""
     layout = bridge.layout
     named, batched = read_rows(where, layout, state)
     u = _read_controls(where, layout, *controls, len(named["q"]) if batched else None)
@@ -266,36 +251,41 @@ def read_start(
 def _read_controls(
     where: str, layout: StateLayout, u: Any, steps: int | None, worlds: int | None
 ) -> Real:
-    """Check the controls of a rollout; return real[(worlds,) steps, nu].
+    """Check the controls of a rollout; return real[(worlds,) steps, nu]."""
+    given = None if u is None else as_real(where, "u", u, layout.dtype)
+    shape = None if given is None else given.shape
+    held = check_controls(where, layout, shape, steps, layout.dtype.itemsize)
+    same_worlds(where, {"q": worlds, "u": shape[0] if shape and len(shape) == 3 else None})
+    if held is None:
+        # a copy, since the rollout keeps it
+        return np.array(given, order="C")
+    zero = np.zeros(layout.nu, layout.dtype)
+    return np.array(np.broadcast_to(zero if given is None else given, (held, layout.nu)))
 
-    Args:
-        where: the call, for messages.
-        layout: of the states.
-        u: controls of all steps, one that is held, or None for zero.
-        steps: number of steps; None where the controls say it.
-        worlds: worlds of the state; None where it has no world axis.
-    """
+
+def check_controls(
+    where: str,
+    layout: StateLayout,
+    shape: tuple[int, ...] | None,
+    steps: Any,
+    itemsize: int,
+    advice: str = CHECKPOINT,
+) -> int | None:
+    """Check steps and the shape of controls; return for how many steps one, or zero, is held."""
     nu = layout.nu
-    steps = check_steps(where, steps, u is not None)
+    steps = check_steps(where, steps, shape is not None)
     if steps is not None:
-        refuse_too_large(where, "controls", steps * nu * layout.dtype.itemsize)
-    if u is None:
-        assert steps is not None
-        return np.zeros((steps, nu), layout.dtype)
-    # a copy, since the rollout keeps it
-    array = np.array(as_real(where, "u", u, layout.dtype), order="C")
-    if array.shape == (nu,) and steps is not None:
-        array = np.ascontiguousarray(np.broadcast_to(array, (steps, nu)))
-    if array.ndim not in (2, 3) or array.shape[-1] != nu:
+        refuse_too_large(where, "controls", steps * nu * itemsize, advice)
+    if shape is None or (shape == (nu,) and steps is not None):
+        return steps
+    if len(shape) not in (2, 3) or shape[-1] != nu:
         raise ShapeError(
-            f"{where}: u has shape {array.shape}; expected (steps, {nu}), (worlds, steps, {nu}) "
-            f'or, with steps=, ({nu},) for model "{layout.model}".'
+            f"{where}: u has shape {shape}; expected (steps, {nu}), (worlds, steps, {nu}) or, with "
+            f'steps=, ({nu},) for model "{layout.model}".'
         )
-    if steps is not None and array.shape[-2] != steps:
-        raise ShapeError(f"{where}: u has {array.shape[-2]} steps and steps is {steps}.")
-    if array.ndim == 3 and worlds is not None:
-        same_worlds(where, "q", worlds, "u", len(array))
-    return array
+    if steps is not None and shape[-2] != steps:
+        raise ShapeError(f"{where}: u has {shape[-2]} steps and steps is {steps}.")
+    return None
 
 
 @dataclass(frozen=True, eq=False)

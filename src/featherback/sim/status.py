@@ -15,13 +15,7 @@ SENTENCES: dict[Status, str] = {Status(row.bit): row.sentence for row in status_
 
 
 def describe(status: NDArray[np.uint32], step: Ints, residual: Real | None = None) -> str:
-    """Return a text that names each world that is not OK, at most ten of them.
-
-    Args:
-        status: uint32[worlds].
-        step: int32[worlds], the step at which the first bit was set.
-        residual: real[worlds], largest residual of the contact solve [m/s], where it is known.
-    """
+    """Return a text that names each world that is not OK, at most ten of them."""
     found = None if residual is None else np.ascontiguousarray(residual, np.float64)
     text = describe_worlds(np.ascontiguousarray(status), np.ascontiguousarray(step), found)
     return text or f"all {len(status)} worlds are OK"
@@ -41,11 +35,13 @@ class WorldStatus(NamedTuple):
     @classmethod
     def ok(cls, worlds: int) -> WorldStatus:
         """Return that of worlds in which nothing went wrong."""
-        return cls(np.zeros(worlds, np.uint32), np.full(worlds, -1, np.int32))
+        step = np.empty(worlds, np.int32)
+        step.fill(-1)
+        return cls(np.zeros(worlds, np.uint32), step)
 
     def require_ok(self, where: str, first: int = 0) -> None:
         """Raise WorldError where a world is not OK; its steps are counted from `first`."""
-        if self.status.any():
+        if np.count_nonzero(self.status):
             raise world_error(where, self.status, self.step + np.int32(first))
 
 
@@ -66,15 +62,7 @@ def world_error(
 def overflow_error(
     where: str, what: str, worlds: NDArray[np.int64], hint: str, step: Ints | int = -1
 ) -> WorldError:
-    """Return the error for a derivative that overflowed.
-
-    Args:
-        where: the call, for messages.
-        what: the derivative, such as "gradient".
-        worlds: those in which it did.
-        hint: what to do.
-        step: int32[worlds], where it is known.
-    """
+    """Return the error for a derivative that overflowed in some worlds."""
     more = f" and {len(worlds) - 1} more worlds" if len(worlds) > 1 else ""
     text = f"{where}: the {what} of world {worlds[0]}{more} is not finite: {hint}."
     return WorldError(text, world=worlds, step=step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -13,19 +13,17 @@ from featherback._checks import is_integer
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
 from featherback.sim.bridge import refuse_too_large
+from featherback.sim.options import check_choice
 from featherback.torch import ops
 from featherback.torch.inputs import (
     check_simulator,
     check_state,
     check_tensor,
-    join_state,
     pack_params,
     same_worlds,
-    split_state,
-    state_parts,
+    spread_state,
 )
-from featherback.torch.loop import Loop, Policy
-from featherback.torch.recompute import run_recomputed
+from featherback.torch.recompute import Loop, Policy, run_loop
 from featherback.torch.rollout import Params, Trajectory
 
 WHERE = ops.WHERE[ops.LOOP]
@@ -98,30 +96,23 @@ def closed_loop(
             weights or answers otherwise when it is asked again.
         WorldError: in the backward pass, where a step has no gradient.
     """
-    known = check_simulator(WHERE, sim)
+    bridge = check_simulator(WHERE, sim)
+    layout = bridge.layout
     _check_options(policy, steps, memory, segment)
-    parts, worlds = check_state(WHERE, known, q, v, act)
+    parts, worlds = check_state(WHERE, bridge, q, v, act)
     count = same_worlds(WHERE, worlds)
-    state = (known.nq + known.nv + known.na + known.nu) * q.element_size() * (count or 1)
+    state = (layout.nx + layout.nu) * q.element_size() * (count or 1)
     refuse_too_large(WHERE, "states", (steps + 1) * state, advice="")
     names, *packs = pack_params(WHERE, params, sim, count)
 
-    def checked(x: Tensor, t: int) -> Tensor:
-        return _check_control(policy(*state_parts(known, x), t), known.nu, known.dtype, count)
+    def checked(state: Sequence[Tensor], t: int) -> Tensor:
+        return _check_control(policy(*state, t), layout.nu, bridge.real, count)
 
     length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
     given = None if memory == "graph" else _list_weights(policy, weights)
-    start = (join_state(parts, count), *packs)
-    x, u, flags = _run(Loop(sim, checked, names), int(steps), int(length), start, given)
-    q, v, act = split_state(known, x)
-    return ClosedLoop(q, v, u, flags, act)
-
-
-def _run(loop: Loop, steps: int, segment: int, start: Any, weights: Any) -> tuple[Tensor, ...]:
-    """Return states, controls and flags; without weights torch records all steps."""
-    if weights is None:
-        return loop.whole(steps, *start)
-    return run_recomputed(loop, steps, segment, start, weights)
+    start = (torch.cat(spread_state(parts, count), -1), *packs)
+    x, u, flags = run_loop(Loop(sim, checked, names), int(steps), int(length), start, given)
+    return ClosedLoop(layout.q(x), layout.v(x), u, flags, layout.act(x))
 
 
 def _list_weights(policy: Any, weights: Any) -> tuple[Tensor, ...]:
@@ -154,10 +145,7 @@ def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
         whole = is_integer(value) and value > 0
         if not whole and not (name == "segment" and value is None):
             raise ParameterError(f"{WHERE}: {name} is {value!r}; it must be a whole number >= 1.")
-    if memory not in MEMORY:
-        raise ParameterError(
-            f"{WHERE}: memory is {memory!r}; it must be one of {', '.join(MEMORY)}."
-        )
+    check_choice(WHERE, "memory", memory, MEMORY)
 
 
 def _check_control(u: Any, nu: int, dtype: str, worlds: int | None) -> Tensor:

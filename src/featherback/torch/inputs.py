@@ -10,24 +10,20 @@ from torch import Tensor
 
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
-from featherback.sim.bridge import (
-    Signature,
-    bridge_of,
-    refuse_unknown,
-    refuse_without_gradient,
-)
+from featherback.sim import bridge as sim_bridge
+from featherback.sim.bridge import Bridge, StateLayout, bridge_of
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASTS = {"float64": "double", "float32": "float"}
 
 
-def check_simulator(where: str, sim: Any) -> Signature:
-    """Return what is known of a simulator; refuse what is not one."""
+def check_simulator(where: str, sim: Any) -> Bridge:
+    """Return the bridge of a simulator; refuse what is not one."""
     if not isinstance(sim, Simulator):
         raise ParameterError(
             f"{where}: sim is of type {type(sim).__name__}; pass a featherback.Simulator."
         )
-    return bridge_of(sim).signature
+    return bridge_of(sim)
 
 
 def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
@@ -65,15 +61,7 @@ def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
 def pack_params(
     where: str, params: Any, sim: Simulator, worlds: int | None, moves: bool = True
 ) -> tuple[str, Tensor | None, Tensor | None]:
-    """Return parameters flat, with their names, as the operators take them.
-
-    Args:
-        where: what the sentence of an error starts with.
-        params: tensors by name, or None.
-        sim: the simulator.
-        worlds: number of worlds; None where there is no world axis.
-        moves: refuse parameters that do not act on the motion.
-    """
+    """Return parameters flat, with their names; with `moves`, they must act on the motion."""
     if params is None:
         return "", None, None
     if not isinstance(params, Mapping):
@@ -85,10 +73,10 @@ def pack_params(
     shared: dict[str, Tensor] = {}
     own: dict[str, Tensor] = {}
     for name, value in params.items():
-        refuse_unknown(where, str(name), list(bridge.shapes))
+        sim_bridge.refuse_unknown(where, str(name), list(bridge.shapes))
         if moves:
-            refuse_without_gradient(where, {name: value})
-        x = check_tensor(where, f'params["{name}"]', value, bridge.signature.dtype)
+            sim_bridge.refuse_without_gradient(where, {name: value})
+        x = check_tensor(where, f'params["{name}"]', value, bridge.real)
         shape = bridge.shapes[name]
         if tuple(x.shape) == shape or (x.ndim == 0 and shape == (1,)):
             shared[name] = x.reshape(-1)
@@ -109,63 +97,43 @@ def _joined(parts: dict[str, Tensor]) -> Tensor | None:
     return torch.cat(list(parts.values()), -1) if parts else None
 
 
-def check_rows(where: str, name: str, x: Tensor, n: int, model: str) -> int | None:
+def check_rows(where: str, name: str, x: Tensor, layout: StateLayout) -> int | None:
     """Return the number of worlds of (n,) or (worlds, n), None for the former."""
+    n = layout.lengths[name]
     if x.ndim == 1 and x.shape[0] == n:
         return None
     if x.ndim != 2 or x.shape[1] != n:
         raise ShapeError(
             f"{where}: {name} has shape {tuple(x.shape)}; expected ({n},) or (worlds, {n}) "
-            f'for model "{model}".'
+            f'for model "{layout.model}".'
         )
     return x.shape[0]
 
 
 def check_state(
-    where: str, known: Signature, q: Any, v: Any, act: Any
+    where: str, bridge: Bridge, q: Any, v: Any, act: Any
 ) -> tuple[dict[str, Tensor], dict[str, int | None]]:
     """Refuse what is no state; return its parts by name, and their numbers of worlds."""
     parts = {"q": q, "v": v}
-    if known.na or act is not None:
-        parts["act"] = q.new_zeros(known.na) if act is None else act
-    lengths = {"q": known.nq, "v": known.nv, "act": known.na}
+    if bridge.layout.na or act is not None:
+        parts["act"] = q.new_zeros(bridge.layout.na) if act is None else act
     for name, x in parts.items():
-        check_tensor(where, name, x, known.dtype)
-    worlds = {
-        name: check_rows(where, name, x, lengths[name], known.model) for name, x in parts.items()
-    }
-    return parts, worlds
+        check_tensor(where, name, x, bridge.real)
+    return parts, {name: check_rows(where, name, x, bridge.layout) for name, x in parts.items()}
 
 
-def join_state(parts: dict[str, Tensor], worlds: int | None) -> Tensor:
-    """Return flat states x = (q, v, act), with a world axis where anything has one."""
-    lead = () if worlds is None else (worlds,)
-    return torch.cat([x.expand(*lead, x.shape[-1]) for x in parts.values()], -1)
-
-
-def split_state(known: Signature, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return q, v and act of flat states."""
-    first, second = known.nq, known.nq + known.nv
-    return x[..., :first], x[..., first:second], x[..., second:]
-
-
-def state_parts(known: Signature, x: Tensor) -> tuple[Tensor, ...]:
-    """Return q and v of flat states, and act where the model has activations."""
-    parts = split_state(known, x)
-    return parts if known.na else parts[:2]
+def spread_state(parts: dict[str, Tensor], worlds: int | None) -> list[Tensor]:
+    """Return q, v and act, with a world axis where anything has one."""
+    if worlds is None:
+        return list(parts.values())
+    return [x if x.ndim == 2 else x.expand(worlds, x.shape[-1]) for x in parts.values()]
 
 
 def same_worlds(where: str, counts: dict[str, int | None]) -> int | None:
     """Return the number of worlds that all agree on, None where nothing has a world axis."""
-    known = {name: count for name, count in counts.items() if count is not None}
-    if not known:
+    if set(counts.values()) == {None}:
         return None
-    first, worlds = next(iter(known.items()))
-    if worlds == 0:
-        raise ShapeError(f"{where}: {first} has 0 worlds; give at least one.")
-    for name, count in known.items():
-        if count != worlds:
-            raise ShapeError(
-                f"{where}: {first} has {worlds} worlds and {name} has {count}; they must agree."
-            )
-    return worlds
+    for name, count in counts.items():
+        if count == 0:
+            raise ShapeError(f"{where}: {name} has 0 worlds; give at least one.")
+    return sim_bridge.same_worlds(where, counts)

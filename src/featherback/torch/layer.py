@@ -38,7 +38,7 @@ class SimulatorLayer(torch.nn.Module):
     def __init__(self, sim: Simulator, params: Iterable[str] | Params = ()) -> None:
         """Register the parameters; see the class."""
         super().__init__()
-        dtype = check_simulator(WHERE, sim).dtype
+        dtype = check_simulator(WHERE, sim).real
         if isinstance(params, str):
             raise ParameterError(
                 f'{WHERE}: params is the text "{params}"; pass a list of names, such as '

@@ -1,11 +1,11 @@
 """The operators: tensors and numbers in, tensors out, and what torch must know of each.
 
-An operator sees one rollout, of one world or of many, on flat states x = (q, v, act), with a world
-axis or without one; controls may lack it, and are then shared. The kinds STEP and LOOP have one
-step, and neither their controls nor their states have an axis for it. Parameters come flat, one
-after the other: `shared` real[n], and `own` real[worlds, n] where each world has its own; `names`
-holds their names, with commas between them and a semicolon between the two. A simulator is known by
-its handle.
+An operator sees one rollout, of one world or of many, with a world axis or without one; controls
+may lack it, and are then shared. States are parts q, v and act where it is entered, and flat rows
+x = (q, v, act) in its derivatives. The kinds STEP and LOOP have one step, and neither controls nor
+states have an axis for it. Parameters come flat, one after the other: `shared` real[n], and `own`
+real[worlds, n] where each world has its own; `names` holds their names, with commas between them
+and a semicolon between the two. A simulator is known by its handle.
 """
 
 from __future__ import annotations
@@ -18,46 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from featherback._typing import Real
 from featherback.errors import ParameterError
-from featherback.sim.bridge import (
-    Bars,
-    Bridge,
-    Replay,
-    Schedule,
-    Trajectory,
-    WorldStatus,
-    bridge_of_handle,
-    refuse_too_large,
-    require_finite_states,
-)
-
-Real = NDArray[np.floating]
-Dims = Sequence[int | None]
-
-library = torch.library.Library("featherback", "DEF")
-_HEAD = "str sim, str names, int kind"
-_STATES = "Tensor x, Tensor u, Tensor flags, Tensor? shared, Tensor? own"
-_DOTS = "Tensor dx, Tensor du, Tensor? dshared, Tensor? down"
-_BARS = "(Tensor, Tensor, Tensor, Tensor)"
-for _name in ("rollout", "rollout_traced"):
-    library.define(
-        f"{_name}({_HEAD}, Tensor x, Tensor u, Tensor? shared, Tensor? own) -> (Tensor, Tensor)"
-    )
-library.define(f"rollout_vjp({_HEAD}, {_STATES}, Tensor x_bar) -> {_BARS}")
-library.define(f"rollout_hvp({_HEAD}, {_STATES}, Tensor x_bar, {_DOTS}, Tensor dx_bar) -> {_BARS}")
-library.define(f"rollout_jvp({_HEAD}, {_STATES}, {_DOTS}) -> Tensor")
-
-# states, and flags int32[(worlds,) 2]
-rollout: Any = torch.ops.featherback.rollout.default
-# the same, with a gradient of its own, for the compiler, which does without nodes of ours
-rollout_traced: Any = torch.ops.featherback.rollout_traced.default
-# derivatives with respect to x, u, shared and own
-rollout_vjp: Any = torch.ops.featherback.rollout_vjp.default
-# derivatives of these along a direction in the inputs and in x_bar
-rollout_hvp: Any = torch.ops.featherback.rollout_hvp.default
-# derivatives of the states along a direction
-rollout_jvp: Any = torch.ops.featherback.rollout_jvp.default
-
+from featherback.sim import bridge as sim_bridge
+from featherback.sim.bridge import Bars, Bridge, Replay, Trajectory
+from featherback.torch.operators import define
 
 # a rollout, a single step, and a step of a closed loop, whose state may have gone wrong before
 ROLLOUT, STEP, LOOP = 0, 1, 2
@@ -109,13 +74,6 @@ def join_params(
 class Task:
     """One rollout in the engine's layout: a world axis and a step axis everywhere.
 
-    Args:
-        head: handle of the simulator, names of the parameters, kind.
-        x: the first state, or all states.
-        u: the controls.
-        packs: parameters, shared and own.
-        axes: axes of x besides worlds.
-
     Attributes:
         bridge: of the simulator.
         x: real[worlds, nx] or real[worlds, steps + 1, nx].
@@ -124,12 +82,12 @@ class Task:
         theta: all parameters, or None for the simulator's own.
     """
 
-    def __init__(self, head: Any, x: Tensor, u: Tensor, packs: Any, axes: int) -> None:
-        """Read the tensors; see the class."""
+    def __init__(self, head: Any, states: Real, u: Tensor, packs: Any, axes: int) -> None:
+        """Read the first state or all, which has so many axes besides worlds, and the rest."""
         handle, names, self.kind = head
-        self.bridge = bridge_of_handle(handle)
+        self.bridge = sim_bridge.bridge_of_handle(handle)
         self.where, self.one = WHERE[self.kind], self.kind != ROLLOUT
-        states, controls = as_array(x), as_array(u)
+        controls = as_array(u)
         self.batched = states.ndim > axes
         self.x = states if self.batched else states[None]
         controls = controls[..., None, :] if self.one else controls
@@ -171,7 +129,7 @@ class Task:
         if self.one:
             # derivatives compute the next state themselves
             x = np.repeat(x[:, None], 2, axis=1)
-        plan = Schedule.all(x.shape[1] - 1)
+        plan = sim_bridge.Schedule.all(x.shape[1] - 1)
         layout = self.bridge.layout
         return Trajectory(layout, x, u, plan, self.theta, given, self.batched, first_step)
 
@@ -197,17 +155,22 @@ class Task:
         return self.out(found.x), as_tensor(u), *rest
 
 
-def _rollout(
-    sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Roll out."""
-    task = Task((sim, names, kind), x, u, packs, 1)
-    refuse_too_large(task.where, "states", (task.steps + 1) * task.x.nbytes, advice="")
+def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> tuple[Tensor, ...]:
+    """Roll out; return q, v, act and flags, or, where only q is given, flat states in its place."""
+    *state, u, shared, own = tensors
+    x = np.concatenate([as_array(part) for part in state if part is not None], -1)
+    task = Task((sim, names, kind), x, u, (shared, own), 1)
+    sim_bridge.refuse_too_large(task.where, "states", (task.steps + 1) * task.x.nbytes, advice="")
     states, found = task.bridge.states(task.x, task.u, task.steps, task.theta)
-    flags = np.stack([found.status.astype(np.int32), found.step], -1)
-    if kind != LOOP and found.status.any():
+    flags = np.empty((len(x) if task.batched else 1, 2), np.int32)
+    flags[:, 0], flags[:, 1] = found
+    if kind != LOOP and np.count_nonzero(found.status):
         _refuse_nonfinite_inputs(task)
-    return task.last(states), task.out(flags)
+    rows, (q, v, _) = states[:, 1] if task.one else states, state
+    first = q.shape[-1]
+    second = first + (0 if v is None else v.shape[-1])
+    parts = (rows[..., :first], rows[..., first:second], rows[..., second:])
+    return *(task.out(part) for part in parts), task.out(flags)
 
 
 def _refuse_nonfinite_inputs(task: Task) -> None:
@@ -222,11 +185,11 @@ def _refuse_nonfinite_inputs(task: Task) -> None:
 
 def _started(head: Any, x: Tensor, u: Tensor, flags: Tensor, *packs: Any) -> tuple[Task, Replay]:
     """Return a rollout to be differentiated from its states, controls, flags and parameters."""
-    task = Task(head, x, u, packs, 1 if head[2] else 2)
+    task = Task(head, as_array(x), u, packs, 1 if head[2] else 2)
     replay = task.replay(packs)
     marks: Any = as_array(flags).reshape(-1, 2)
-    found = WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1])
-    require_finite_states(task.where, replay.path, found)
+    found = sim_bridge.WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1])
+    sim_bridge.require_finite_states(task.where, replay.path, found)
     return task, replay
 
 
@@ -235,7 +198,8 @@ def _rollout_vjp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     *kept, bar = tensors
     task, replay = _started((sim, names, kind), *kept)
     x_bar = task.rows(bar)
-    for name, part in zip(("q", "v", "act"), task.bridge.layout.parts(x_bar), strict=False):
+    parts = () if np.isfinite(x_bar).all() else task.bridge.layout.parts(x_bar)
+    for name, part in zip(("q", "v", "act"), parts, strict=False):
         if not np.isfinite(part).all():
             raise ParameterError(
                 f"{task.where}: the derivative of the loss with respect to the states {name} holds "
@@ -261,12 +225,13 @@ def _rollout_hvp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     return task.bars(replay.hvp(task.where, cotangents, x_dot, du, dtheta))
 
 
-def _rollout_fake(sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Any) -> Any:
+def _rollout_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Return empty results of `_rollout`."""
-    lead = x.shape[:-1]
-    middle = () if kind else (u.shape[-2] + 1,)
-    flags = x.new_empty((*lead, 2), dtype=torch.int32)
-    return x.new_empty((*lead, *middle, x.shape[-1])), flags
+    q, v, act, u, *_ = tensors
+    lead = (*q.shape[:-1], *(() if kind else (u.shape[-2] + 1,)))
+    sizes = (0 if part is None else part.shape[-1] for part in (q, v, act))
+    flags = q.new_empty((*q.shape[:-1], 2), dtype=torch.int32)
+    return *(q.new_empty((*lead, n)) for n in sizes), flags
 
 
 def _rollout_vjp_fake(sim: str, names: str, kind: int, *tensors: Any) -> Any:
@@ -286,163 +251,31 @@ def _rollout_jvp_fake(sim: str, names: str, kind: int, x: Tensor, *rest: Any) ->
     return x.new_empty(x.shape)
 
 
-class Fold:
-    """A batch of vmap laid into the world axis, and results unfolded again.
-
-    Args:
-        size: size of the batch.
-        worlds: worlds of the operator's inputs; None where they have no world axis.
-    """
-
-    def __init__(self, size: int, worlds: int | None) -> None:
-        """Note the sizes."""
-        self.size, self.worlds = size, worlds
-
-    def put(self, x: Tensor, dim: int | None, own: bool) -> Tensor:
-        """Return a tensor with batch and worlds in one leading axis.
-
-        Args:
-            x: the tensor.
-            dim: its batch axis, or None.
-            own: whether it has a world axis besides.
-        """
-        x = x.expand(self.size, *x.shape) if dim is None else x.movedim(dim, 0)
-        if self.worlds is None:
-            return x
-        x = x if own else x.unsqueeze(1).expand(self.size, self.worlds, *x.shape[1:])
-        return x.reshape(self.size * self.worlds, *x.shape[2:])
-
-    def put_packs(self, packs: Sequence[Tensor | None], dims: Dims) -> list[Any]:
-        """Return parameters of which each world has its own: the shared ones, then the others."""
-        parts = [
-            self.put(x, dim, own)
-            for x, dim, own in zip(packs, dims, (False, True), strict=True)
-            if x is not None
-        ]
-        return [None, torch.cat(parts, 1) if parts else None]
-
-    def take(self, x: Tensor, own: bool = True) -> Tensor:
-        """Return a result with the batch axis first; what all worlds share is summed."""
-        if self.worlds is None:
-            return x
-        x = x.reshape(self.size, self.worlds, *x.shape[1:])
-        return x if own else x.sum(1)
-
-    def take_packs(self, pack: Tensor, packs: Any, none: Tensor) -> tuple[Tensor, Tensor]:
-        """Return derivatives of shared and own parameters from those of all as own."""
-        count = 0 if packs[0] is None else packs[0].shape[-1]
-        shared = none if packs[0] is None else self.take(pack[:, :count], own=False)
-        return shared, none if packs[1] is None else self.take(pack[:, count:])
+_HEAD, _KEPT, _DOTS = (
+    "str sim, str names, int kind",
+    "x u flags shared? own?",
+    "dx du dshared? down?",
+)
+_BARS = "x u shared own"
 
 
-def _rank(x: Tensor, dim: int | None) -> int:
-    """Return the number of axes besides that of vmap."""
-    return x.ndim - (dim is not None)
+def _forward(name: str) -> Any:
+    """Return the operator of a rollout."""
+    given = "q v? act? u shared? own?"
+    return define(name, _HEAD, given, "qs vs acts flags", _rollout, _rollout_fake)
 
 
-def fold_of(info: Any, x: Tensor, dim: int | None, axes: int) -> Fold:
-    """Return how to fold, from a tensor that has this many axes besides worlds and batch."""
-    if _rank(x, dim) == axes:
-        return Fold(info.batch_size, None)
-    return Fold(info.batch_size, x.shape[1 if dim == 0 else 0])
-
-
-def all_own(names: str) -> str:
-    """Return the names where each world has its own of all parameters."""
-    return ";" + ",".join(part for part in names.split(";") if part) if names else ""
-
-
-def _rollout_vmap(
-    info: Any, dims: Any, sim: str, names: str, kind: int, x: Tensor, u: Tensor, *packs: Any
-) -> Any:
-    """Fold a batch of rollouts into worlds."""
-    x_dim, u_dim, *pack_dims = dims[3:]
-    fold = fold_of(info, x, x_dim, 1)
-    x = fold.put(x, x_dim, fold.worlds is not None)
-    u_own = _rank(u, u_dim) > (2 - bool(kind))
-    u = fold.put(u, u_dim, u_own) if u_own or u_dim is not None else u
-    if packs[1] is not None or pack_dims[0] is not None:
-        names, packs = all_own(names), tuple(fold.put_packs(packs, pack_dims))
-    out = rollout(sim, names, kind, x, u, *packs)
-    return tuple(fold.take(y) for y in out), (0, 0)
-
-
-class Folded:
-    """The tensors of a derivative, folded into worlds.
-
-    Args:
-        info: what vmap says of the batch.
-        dims: batch axes of the tensors.
-        kind: of the rollout.
-        tensors: states, controls, flags and parameters, then what is differentiated along.
-
-    Attributes:
-        fold: how they are folded.
-        kept: states, controls, flags, and parameters of which each world has its own.
-        rest: the other tensors with their batch axes.
-    """
-
-    def __init__(self, info: Any, dims: Dims, kind: int, tensors: Any) -> None:
-        """Fold; see the class."""
-        x, u, flags, shared, own, *rest = tensors
-        x_dim, u_dim, flags_dim, *pack_dims = dims[:5]
-        self.fold = fold_of(info, x, x_dim, 1 if kind else 2)
-        self.own = self.fold.worlds is not None
-        self.u_own = _rank(u, u_dim) > (1 if kind else 2)
-        self.packs = (shared, own)
-        self.kept = [
-            self.fold.put(x, x_dim, self.own),
-            self.fold.put(u, u_dim, self.u_own),
-            self.fold.put(flags, flags_dim, self.own),
-            *self.fold.put_packs(self.packs, pack_dims),
-        ]
-        self.rest = list(zip(rest, dims[5:], strict=True))
-
-    def state(self, pair: tuple[Tensor, int | None]) -> Tensor:
-        """Return a tangent or cotangent of states, folded."""
-        return self.fold.put(*pair, self.own)
-
-    def dots(self, pairs: Any) -> list[Any]:
-        """Return directions in x, u and parameters of each world."""
-        dx, (du, du_dim), (shared, shared_dim), (own, own_dim) = pairs
-        along = [self.state(dx), self.fold.put(du, du_dim, self.u_own)]
-        return [*along, *self.fold.put_packs((shared, own), (shared_dim, own_dim))]
-
-    def bars(self, out: Any) -> Any:
-        """Return derivatives with respect to inputs; all parameters were given as own."""
-        x, u, _, pack = out
-        rest = self.fold.take_packs(pack, self.packs, x.new_empty(self.fold.size, 0))
-        return (self.fold.take(x), self.fold.take(u, self.u_own), *rest), (0,) * 4
-
-
-def _rollout_vjp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
-    """Fold a batch of gradients into worlds; what is shared is spread, for a gradient each."""
-    f = Folded(info, dims[3:], kind, tensors)
-    (x_bar,) = f.rest
-    return f.bars(rollout_vjp(sim, all_own(names), kind, *f.kept, f.state(x_bar)))
-
-
-def _rollout_hvp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
-    """Fold a batch of derivatives of gradients into worlds."""
-    f = Folded(info, dims[3:], kind, tensors)
-    x_bar, *dots, dx_bar = f.rest
-    given = (f.state(x_bar), *f.dots(dots), f.state(dx_bar))
-    return f.bars(rollout_hvp(sim, all_own(names), kind, *f.kept, *given))
-
-
-def _rollout_jvp_vmap(info: Any, dims: Any, sim: str, names: str, kind: int, *tensors: Any) -> Any:
-    """Fold a batch of directions into worlds."""
-    f = Folded(info, dims[3:], kind, tensors)
-    return f.fold.take(rollout_jvp(sim, all_own(names), kind, *f.kept, *f.dots(f.rest))), 0
-
-
-for _name, _kernel, _fake, _vmap in (
-    ("rollout", _rollout, _rollout_fake, _rollout_vmap),
-    ("rollout_traced", _rollout, _rollout_fake, _rollout_vmap),
-    ("rollout_vjp", _rollout_vjp, _rollout_vjp_fake, _rollout_vjp_vmap),
-    ("rollout_hvp", _rollout_hvp, _rollout_vjp_fake, _rollout_hvp_vmap),
-    ("rollout_jvp", _rollout_jvp, _rollout_jvp_fake, _rollout_jvp_vmap),
-):
-    library.impl(_name, _kernel, "CPU")
-    torch.library.register_fake(f"featherback::{_name}", _fake, lib=library)
-    torch.library.register_vmap(f"featherback::{_name}", _vmap, lib=library)
+# configurations, velocities, activations, and flags int32[(worlds,) 2]
+rollout = _forward("rollout")
+# the same, with a gradient of its own, for the compiler, which does without nodes of ours
+rollout_traced = _forward("rollout_traced")
+# derivatives with respect to x, u, shared and own
+rollout_vjp = define("rollout_vjp", _HEAD, f"{_KEPT} x_bar", _BARS, _rollout_vjp, _rollout_vjp_fake)
+# derivatives of these along a direction in the inputs and in x_bar
+rollout_hvp = define(
+    "rollout_hvp", _HEAD, f"{_KEPT} x_bar {_DOTS} dx_bar", _BARS, _rollout_hvp, _rollout_vjp_fake
+)
+# derivatives of the states along a direction
+rollout_jvp = define(
+    "rollout_jvp", _HEAD, f"{_KEPT} {_DOTS}", "states", _rollout_jvp, _rollout_jvp_fake
+)

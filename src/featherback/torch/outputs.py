@@ -12,14 +12,9 @@ from torch.autograd import Function
 
 from featherback.errors import FeatherbackError
 from featherback.sim import Simulator
-from featherback.sim.bridge import (
-    bridge_of,
-    bridge_of_handle,
-    evaluate,
-    evaluate_vjp,
-    output_shape,
-)
+from featherback.sim.bridge import bridge_of, bridge_of_handle, evaluate, evaluate_vjp, output_shape
 from featherback.torch import ops
+from featherback.torch.functions import last
 from featherback.torch.inputs import (
     check_rows,
     check_simulator,
@@ -27,6 +22,7 @@ from featherback.torch.inputs import (
     pack_params,
     same_worlds,
 )
+from featherback.torch.operators import define, library
 
 Params = Mapping[str, Tensor]
 
@@ -36,16 +32,6 @@ NO_SECOND = (
     "featherback.torch: outputs have a first derivative in reverse mode only; for forward mode or "
     "second derivatives take differences of gradients."
 )
-
-_STATE = "str sim, str job, str names, Tensor q, Tensor? v, Tensor? x, Tensor? shared, Tensor? own"
-for _name in ("output", "output_traced"):
-    ops.library.define(f"{_name}({_STATE}) -> Tensor")
-ops.library.define(
-    f"output_vjp({_STATE}, Tensor y_bar) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
-)
-_output: Any = torch.ops.featherback.output.default
-_output_traced: Any = torch.ops.featherback.output_traced.default
-_output_vjp: Any = torch.ops.featherback.output_vjp.default
 
 
 def body_poses(sim: Simulator, q: Tensor, params: Params | None = None) -> tuple[Tensor, Tensor]:
@@ -107,30 +93,28 @@ def _split(poses: Tensor) -> tuple[Tensor, Tensor]:
 def _evaluate(job: str, sim: Simulator, inputs: dict[str, Tensor], params: Any) -> Tensor:
     """Check tensors, bring them to one world axis at most, and evaluate."""
     where = f"featherback.torch.{job}()"
-    known = check_simulator(where, sim)
-    q = check_tensor(where, "q", inputs["q"], known.dtype)
+    bridge = check_simulator(where, sim)
+    q = check_tensor(where, "q", inputs["q"], bridge.real)
     lead = tuple(q.shape[:-1]) if q.ndim > 2 else None
     flat: dict[str, Tensor] = {}
     for name, x in inputs.items():
-        check_tensor(where, name, x, known.dtype)
+        check_tensor(where, name, x, bridge.real)
         same = lead is not None and tuple(x.shape[:-1]) == lead
         flat[name] = x.flatten(0, -2) if same else x
-    counts = {
-        name: check_rows(where, name, x, known.nq if name == "q" else known.nv, known.model)
-        for name, x in flat.items()
-    }
-    worlds = same_worlds(where, counts)
+    worlds = same_worlds(
+        where, {k: check_rows(where, k, x, bridge.layout) for k, x in flat.items()}
+    )
     names, *packs = pack_params(where, params, sim, worlds, moves=False)
     spread = [x if worlds is None else x.expand(worlds, x.shape[-1]) for x in flat.values()]
     q, v, x = (*spread, None, None)[:3]
     if torch.compiler.is_compiling():
-        y = _output_traced(known.handle, job, names, q, v, x, *packs)
+        y = _output_traced(bridge.handle, names, job, q, v, x, *packs)
     else:
-        y = _FeatherbackOutput.apply(sim, job, names, q, v, x, *packs)
+        y = _FeatherbackOutput.apply(sim, names, job, q, v, x, *packs)
     return y if lead is None else y.unflatten(0, lead)
 
 
-def _kernel(handle: str, job: str, names: str, *tensors: Any) -> Tensor:
+def _kernel(handle: str, names: str, job: str, *tensors: Any) -> Tensor:
     """Evaluate an output."""
     bridge = bridge_of_handle(handle)
     inputs = tuple(ops.as_array(x) for x in tensors[:3] if x is not None)
@@ -141,7 +125,7 @@ def _kernel(handle: str, job: str, names: str, *tensors: Any) -> Tensor:
     return ops.as_tensor(y[0])
 
 
-def _kernel_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:
+def _kernel_vjp(handle: str, names: str, job: str, *tensors: Any) -> Any:
     """Pull the derivative with respect to an output back to its inputs."""
     bridge = bridge_of_handle(handle)
     given, packs, y_bar = tensors[:3], tensors[3:5], ops.as_array(tensors[5])
@@ -163,63 +147,30 @@ def _kernel_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:
     return *(ops.as_tensor(a) for a in states), *rest
 
 
-def _fake(handle: str, job: str, names: str, *tensors: Any) -> Tensor:
+def _fake(handle: str, names: str, job: str, *tensors: Any) -> Tensor:
     """Return an empty output."""
     q = tensors[0]
     return q.new_empty((*q.shape[:-1], *output_shape(bridge_of_handle(handle).model, job)))
 
 
-def _fake_vjp(handle: str, job: str, names: str, *tensors: Any) -> Any:
+def _fake_vjp(handle: str, names: str, job: str, *tensors: Any) -> Any:
     """Return empty derivatives."""
     return tuple(tensors[0].new_empty(0 if x is None else x.shape) for x in tensors[:5])
 
 
-def _put(fold: ops.Fold, tensors: Any, at: Any) -> list[Any]:
-    """Return the state of each world of a batch."""
-    own = fold.worlds is not None
-    return [None if x is None else fold.put(x, d, own) for x, d in zip(tensors, at, strict=True)]
-
-
-def _vmap(info: Any, dims: Any, handle: str, job: str, names: str, *tensors: Any) -> Any:
-    """Fold a batch of outputs into worlds."""
-    at = dims[3:]
-    fold = ops.fold_of(info, tensors[0], at[0], 1)
-    packs = tensors[3:]
-    if packs[1] is not None or at[3] is not None:
-        names, packs = ops.all_own(names), fold.put_packs(packs, at[3:])
-    y = _output(handle, job, names, *_put(fold, tensors[:3], at[:3]), *packs)
-    return fold.take(y), 0
-
-
-def _vmap_vjp(info: Any, dims: Any, handle: str, job: str, names: str, *tensors: Any) -> Any:
-    """Fold a batch of gradients into worlds."""
-    at = dims[3:]
-    fold = ops.fold_of(info, tensors[0], at[0], 1)
-    states = _put(fold, tensors[:3], at[:3])
-    packs = tensors[3:5]
-    y_bar = fold.put(tensors[5], at[5], fold.worlds is not None)
-    spread = fold.put_packs(packs, at[3:5])
-    *bars, _, pack = _output_vjp(handle, job, ops.all_own(names), *states, *spread, y_bar)
-    none = y_bar.new_empty(fold.size, 0)
-    taken = [
-        none if x is None else fold.take(bar) for x, bar in zip(tensors[:3], bars, strict=True)
-    ]
-    return (*taken, *fold.take_packs(pack, packs, none)), (0,) * 5
-
-
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Keep the inputs."""
-    ctx.sim, ctx.job, ctx.names = inputs[:3]
+    ctx.sim, ctx.names, ctx.job = inputs[:3]
     ctx.save_for_backward(*inputs[3:])
 
 
 def _pull(ctx: Any, y_bar: Tensor) -> tuple[Any, ...]:
     """Return the derivatives of the loss with respect to the inputs of an output."""
     kept = ctx.saved_tensors
-    handle = ctx.sim if isinstance(ctx.sim, str) else bridge_of(ctx.sim).signature.handle
+    handle = ctx.sim if isinstance(ctx.sim, str) else bridge_of(ctx.sim).handle
+    given = (handle, ctx.names, ctx.job, *kept, y_bar)
     once = torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    run = _Once.apply if once else _output_vjp
-    found = run(handle, ctx.job, ctx.names, *kept, y_bar)
+    found = last(NO_SECOND, _output_vjp, *given) if once else _output_vjp(*given)
     bars = (None if x is None else bar for x, bar in zip(kept, found, strict=True))
     return None, None, None, *bars
 
@@ -231,7 +182,7 @@ class _FeatherbackOutput(Function):
 
     @staticmethod
     def forward(*inputs: Any) -> Any:
-        return _output(bridge_of(inputs[0]).signature.handle, *inputs[1:])
+        return _output(bridge_of(inputs[0]).handle, *inputs[1:])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -246,36 +197,16 @@ class _FeatherbackOutput(Function):
         raise FeatherbackError(NO_SECOND)
 
 
-class _Once(Function):
-    """A gradient that refuses to be differentiated."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs: Any) -> Any:
-        return _output_vjp(*inputs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        raise FeatherbackError(NO_SECOND)
-
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise FeatherbackError(NO_SECOND)
+def _define(name: str) -> Any:
+    """Return the operator of outputs."""
+    return define(name, _HEAD, _INPUTS, "y", _kernel, _fake)
 
 
-for _name, _run, _empty, _batch in (
-    ("output", _kernel, _fake, _vmap),
-    ("output_traced", _kernel, _fake, _vmap),
-    ("output_vjp", _kernel_vjp, _fake_vjp, _vmap_vjp),
-):
-    ops.library.impl(_name, _run, "CPU")
-    torch.library.register_fake(f"featherback::{_name}", _empty, lib=ops.library)
-    torch.library.register_vmap(f"featherback::{_name}", _batch, lib=ops.library)
+_HEAD, _INPUTS = "str sim, str names, str job", "q v? third? shared? own?"
+_output, _output_traced = _define("output"), _define("output_traced")
+_output_vjp = define(
+    "output_vjp", _HEAD, f"{_INPUTS} y_bar", "q v third shared own", _kernel_vjp, _fake_vjp
+)
 torch.library.register_autograd(
-    "featherback::output_traced", _pull, setup_context=_keep, lib=ops.library
+    "featherback::output_traced", _pull, setup_context=_keep, lib=library
 )

@@ -2,41 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 
+from featherback._typing import Ints, Real
 from featherback.errors import FeatherbackError, ParameterError
-from featherback.sim.bridge import (
-    Bars,
-    Schedule,
-    Trajectory,
-    WorldStatus,
-    bridge_of,
-    require_finite_states,
-)
+from featherback.sim import Simulator
+from featherback.sim import bridge as sim_bridge
+from featherback.sim.bridge import Bars, bridge_of
 from featherback.torch import ops
-from featherback.torch.loop import Loop, StatePolicy
+from featherback.torch.functions import roll
 from featherback.torch.ops import Task
 
 WHERE = ops.WHERE[ops.LOOP]
-Real = NDArray[np.floating]
+# (q, v, number of the step) -> u; where the model has activations (q, v, act, number of the step)
+Policy = Callable[..., Tensor]
+# the same of q, v, and act where the model has activations
+StatePolicy = Callable[[Sequence[Tensor], int], Tensor]
 
 # how far the answers of a policy to the same question may lie apart, as a share of the largest
 SAME = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
-def run_recomputed(
-    loop: Loop,
-    steps: int,
-    segment: int,
-    start: tuple[Tensor | None, ...],
-    weights: tuple[Tensor, ...],
+class Loop:
+    """Steps with a policy; names as in `featherback.torch.ops`."""
+
+    def __init__(self, sim: Simulator, policy: StatePolicy, names: str) -> None:
+        """Note what the loop runs."""
+        self.sim, self.policy, self.names = sim, policy, names
+
+    def run(self, first: int, number: int, x: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the states after each step, the controls, and the status, as torch records it."""
+        state = bridge_of(self.sim).layout.parts(x)
+        rows: list[tuple[Tensor, ...]] = []
+        status = step = None
+        for t in range(first, first + number):
+            u = self.policy(state, t)
+            *found, flags = roll(self.sim, self.names, ops.LOOP, state, u, *packs)
+            state = tuple(found[: len(state)])
+            rows.append((*state, u))
+            bits = flags[..., 0]
+            if status is None or step is None:
+                status, step = bits, torch.full_like(bits, -1)
+            step = torch.where((step < 0) & (bits != 0), t, step)
+            status = status | bits
+        assert status is not None and step is not None
+        *states, us = (torch.stack(column, -2) for column in zip(*rows, strict=True))
+        return torch.cat(states, -1), us, torch.stack((status, step), -1)
+
+    def whole(self, steps: int, x: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
+        """Return all states, the controls, and the status."""
+        xs, us, flags = self.run(0, steps, x, *packs)
+        return torch.cat([x.unsqueeze(-2), xs], -2), us, flags
+
+
+def run_loop(
+    loop: Loop, steps: int, segment: int, start: tuple[Any, ...], weights: tuple[Tensor, ...] | None
 ) -> Any:
     """Return states, controls and flags of a closed loop.
 
@@ -45,8 +71,10 @@ def run_recomputed(
         steps: number of steps.
         segment: steps that the backward pass records at once; 0 to go step by step.
         start: the first state, and the parameters, shared and own.
-        weights: tensors that the policy depends on.
+        weights: tensors that the policy depends on; None for torch to record all steps.
     """
+    if weights is None:
+        return loop.whole(steps, *start)
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
         raise ParameterError(
             f"{WHERE}: memory={_memory(segment)} works neither in torch.func nor in "
@@ -66,9 +94,9 @@ class _FeatherbackClosedLoop(Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
         loop, steps, segment, x, shared, own, *weights = inputs
-        known = bridge_of(loop.sim).signature
-        u = x.new_zeros((*x.shape[:-1], known.nu))
-        task = Task((known.handle, loop.names, ops.LOOP), x, u, (shared, own), 1)
+        bridge = bridge_of(loop.sim)
+        u = x.new_zeros((*x.shape[:-1], bridge.layout.nu))
+        task = Task((bridge.handle, loop.names, ops.LOOP), ops.as_array(x), u, (shared, own), 1)
         xs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment, weights)
         ctx.loop, ctx.segment = loop, segment
         ctx.set_materialize_grads(False)
@@ -95,12 +123,13 @@ class _FeatherbackClosedLoop(Function):
         return None, None, None, x_bar, *back.pack_bars, *back.weight_bars
 
 
-def _refuse_nonfinite(loop: Loop, states: Tensor, marks: NDArray[np.int32]) -> None:
+def _refuse_nonfinite(loop: Loop, states: Tensor, marks: Ints) -> None:
     """Refuse a gradient through a state that is not finite."""
     layout = bridge_of(loop.sim).layout
     x = states.numpy().reshape(len(marks), -1, states.shape[-1])
-    path = Trajectory(layout, x, None, Schedule.all(x.shape[1] - 1))
-    require_finite_states(WHERE, path, WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1]))
+    path = sim_bridge.Trajectory(layout, x, None, sim_bridge.Schedule.all(x.shape[1] - 1))
+    found = sim_bridge.WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1])
+    sim_bridge.require_finite_states(WHERE, path, found)
 
 
 def _forward(
@@ -120,7 +149,7 @@ def _forward(
             random.append(torch.get_rng_state())
         # the first answer is recorded, to see what the policy depends on
         with torch.set_grad_enabled(t == 0):
-            u = policy(task.out(x.copy()), t)
+            u = policy(layout.parts(task.out(x.copy())), t)
         if t == 0:
             _refuse_other_weights(u, weights)
         us[:, t] = u.detach().numpy()
@@ -135,11 +164,6 @@ def _forward(
 
 class _Backward:
     """The backward pass of a closed loop.
-
-    Args:
-        ctx: the node.
-        packs: parameters, shared and own.
-        weights: tensors that the policy depends on.
 
     Attributes:
         pack_bars: derivatives with respect to the parameters, so far; None where there is none.
@@ -198,8 +222,8 @@ class _Backward:
 
     def by_steps(self, xs: Tensor, us: Tensor, x_bar: Tensor, u_bar: Tensor) -> Tensor:
         """Go through one step and one answer of the policy after the other, the last first."""
-        head = (bridge_of(self.loop.sim).signature.handle, self.loop.names, ops.LOOP)
-        task = Task(head, xs[..., 0, :], us[..., 0, :], self.given, 1)
+        head = (bridge_of(self.loop.sim).handle, self.loop.names, ops.LOOP)
+        task = Task(head, ops.as_array(xs[..., 0, :]), us[..., 0, :], self.given, 1)
         bar = x_bar[..., -1, :]
         for t in reversed(range(us.shape[-2])):
             point = xs[..., t, :], us[..., t, :]
@@ -214,7 +238,7 @@ class _Backward:
         x_bar = task.out(found.x)
         with torch.enable_grad():
             x = point[0].detach().clone().requires_grad_()
-            u = self.loop.policy(x, t)
+            u = self.loop.policy(task.bridge.layout.parts(x), t)
         _refuse_other_answer(t, point[1], u, 0)
         if not u.requires_grad:
             return x_bar

@@ -8,20 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from featherback.errors import ShapeError
 from featherback.sim import Simulator
-from featherback.sim.bridge import Signature, check_steps, refuse_too_large, world_error
+from featherback.sim.bridge import check_controls, world_error
 from featherback.torch.functions import roll
 from featherback.torch.inputs import (
     check_rows,
     check_simulator,
     check_state,
     check_tensor,
-    join_state,
     pack_params,
     same_worlds,
-    split_state,
-    state_parts,
+    spread_state,
 )
 from featherback.torch.ops import ROLLOUT, STEP, WHERE
 
@@ -95,14 +92,14 @@ def step(
         WorldError: in the backward pass, where the step has no gradient.
     """
     where = WHERE[STEP]
-    known = check_simulator(where, sim)
-    parts, worlds = check_state(where, known, q, v, act)
-    u = q.new_zeros(known.nu) if u is None else check_tensor(where, "u", u, known.dtype)
-    worlds["u"] = check_rows(where, "u", u, known.nu, known.model)
+    bridge = check_simulator(where, sim)
+    parts, worlds = check_state(where, bridge, q, v, act)
+    u = q.new_zeros(bridge.layout.nu) if u is None else check_tensor(where, "u", u, bridge.real)
+    worlds["u"] = check_rows(where, "u", u, bridge.layout)
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    x, _ = roll(sim, names, STEP, join_state(parts, count), u, *packs)
-    return state_parts(known, x)
+    found = roll(sim, names, STEP, spread_state(parts, count), u, *packs)
+    return found[:3] if bridge.layout.na else found[:2]
 
 
 def rollout(
@@ -140,37 +137,16 @@ def rollout(
             numbers.
     """
     where = WHERE[ROLLOUT]
-    known = check_simulator(where, sim)
-    parts, worlds = check_state(where, known, q, v, act)
-    u = _controls(where, u, steps, q, known)
+    bridge = check_simulator(where, sim)
+    layout = bridge.layout
+    parts, worlds = check_state(where, bridge, q, v, act)
+    shape = None if u is None else tuple(check_tensor(where, "u", u, bridge.real).shape)
+    held = check_controls(where, layout, shape, steps, q.element_size(), advice="")
+    if held is not None:
+        u = (q.new_zeros(layout.nu) if u is None else u).expand(held, layout.nu)
+    assert u is not None
     worlds["u"] = u.shape[0] if u.ndim == 3 else None
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    x, flags = roll(sim, names, ROLLOUT, join_state(parts, count), u, *packs)
-    q, v, act = split_state(known, x)
+    q, v, act, flags = roll(sim, names, ROLLOUT, spread_state(parts, count), u, *packs)
     return Trajectory(q, v, flags, act)
-
-
-def _controls(
-    where: str, u: Tensor | None, steps: int | None, q: Tensor, known: Signature
-) -> Tensor:
-    """Return the controls of a rollout, real[(worlds,) steps, nu]."""
-    nu = known.nu
-    steps = check_steps(where, steps, u is not None)
-    if steps is not None:
-        refuse_too_large(where, "controls", steps * nu * q.element_size(), advice="")
-    if u is None:
-        assert steps is not None
-        return q.new_zeros((steps, nu))
-    check_tensor(where, "u", u, known.dtype)
-    if u.ndim == 1 and u.shape[0] == nu and steps is not None:
-        u = u.expand(steps, nu)
-    if u.ndim not in (2, 3) or u.shape[-1] != nu:
-        raise ShapeError(
-            f"{where}: u has shape {tuple(u.shape)}; expected (steps, {nu}), "
-            f"(worlds, steps, {nu}) or, with steps=, ({nu},) "
-            f'for model "{known.model}".'
-        )
-    if steps is not None and u.shape[-2] != steps:
-        raise ShapeError(f"{where}: u has {u.shape[-2]} steps and steps is {steps}.")
-    return u

@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 
 import featherback as fb
-from featherback._optional import import_optional
 from featherback._typing import Array
 from featherback.errors import FeatherbackError
 from featherback.experiments.context import Context
-from featherback.experiments.differences import ByDifferences
+from featherback.experiments.differences import ByDifferences, fit
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
 from featherback.experiments.result import Claim, Result, Trace
 from featherback.identify import Estimate, Log, Unknown, scale_factor, unknown
-from featherback.identify.fit import solve
 from featherback.identify.log import cut
 from featherback.identify.problem import PredictionProblem
 
@@ -92,11 +90,7 @@ class Part:
 
 
 def ant_file() -> Path:
-    """Return the path of the ant's file in the installed gymnasium package.
-
-    Raises:
-        FeatherbackError: if the package or the file is not there.
-    """
+    """Return the path of the ant's file in the installed gymnasium package."""
     spec = importlib.util.find_spec("gymnasium")
     if spec is None or spec.origin is None:
         raise FeatherbackError(
@@ -234,31 +228,9 @@ def floor_motions(
     return [excite(ant, advance, start, rows, rng) for _ in range(count)]
 
 
-def fit(
-    context: Context, problems: Sequence[PredictionProblem], which: str, method: str
-) -> tuple[Estimate, Trace]:
-    """Identify, each problem from where the one before ended.
-
-    The trace shows the root mean square of the weighted errors of the problem in hand.
-    """
-    import_optional("run", "scipy.optimize", "opt")
-    trace = context.trace(which, method)
-    done = 0
-    estimate: Estimate | None = None
-    with context.progress(which, 60) as update_progress:
-
-        def report(iteration: int, cost: float, evaluations: int) -> None:
-            trace.add(math.sqrt(2.0 * cost / problem.independent), evaluations)
-            update_progress(done + iteration, trace.loss[-1])
-
-        trace.start()
-        for problem in problems:
-            if estimate is not None:
-                problem.start = estimate.x.copy()
-                done += estimate.iterations + 1
-            estimate = solve(problem, report=report)
-    assert estimate is not None
-    return estimate, trace
+def weighted_error(problem: PredictionProblem, cost: float) -> float:
+    """Return the root mean square of the weighted errors of a problem."""
+    return math.sqrt(2.0 * cost / problem.independent)
 
 
 def shorter(log: Log, rows: int) -> Log:
@@ -274,7 +246,8 @@ def fly(context: Context, rng: np.random.Generator, counts: Sequence[int]) -> Pa
     logs = mujoco_logs(ant, params, counts[0], counts[1], rng)
     windows = cut("run ant-identify", ant.sim.model, ant.sim.dt, logs, FLIGHT_WINDOW, True)
     problem = PredictionProblem(ant.sim, windows, ant.unknowns, True)
-    estimate, trace = fit(context, [problem], "flight", "trust region, exact; logs of MuJoCo")
+    method = "trust region, exact; logs of MuJoCo"
+    estimate, trace = fit(context, [problem], "flight", method, weighted_error)
     return Part(estimate, truth, trace)
 
 
@@ -308,7 +281,8 @@ def stand(context: Context, rng: np.random.Generator, counts: Sequence[int]) -> 
             )
             for share in HORIZONS
         ]
-        found = fit(context, problems, which, f"trust region (scipy least_squares), {method}")
+        words = f"trust region (scipy least_squares), {method}"
+        found = fit(context, problems, which, words, weighted_error)
         parts.append(Part(found[0], truth, found[1]))
     q, v, u = motions[0]
     context.record(

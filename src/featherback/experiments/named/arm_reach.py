@@ -38,11 +38,7 @@ def rate_at(update: int) -> float:
 
 
 def train(context: Context, reach: Reach) -> tuple[Array, Array, Trace]:
-    """Train by gradients through the arm's motion, first so many updates, then so long.
-
-    Returns:
-        The weights after the first part, those at the end, and the trace of the mean error.
-    """
+    """Train by gradients through the motion; return weights after the first part and at the end."""
     import torch
 
     from featherback.experiments.neural.networks import Training

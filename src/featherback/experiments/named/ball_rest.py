@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,25 +47,16 @@ class Throw:
     Attributes:
         sim: the ball on its floor.
         target: where it should rest [m].
+        size: number of unknowns.
+        lower: their lower bounds.
+        upper: their upper bounds.
     """
 
     sim: fb.Simulator
     target: tuple[float, float] = TARGET
-
-    @property
-    def size(self) -> int:
-        """Number of unknowns."""
-        return 6
-
-    @property
-    def lower(self) -> Array:
-        """Lower bounds of x."""
-        return np.full(6, -MAX_SPEED)
-
-    @property
-    def upper(self) -> Array:
-        """Upper bounds of x."""
-        return np.full(6, MAX_SPEED)
+    size: int = 6
+    lower: Array = field(default_factory=lambda: np.full(6, -MAX_SPEED))
+    upper: Array = field(default_factory=lambda: np.full(6, MAX_SPEED))
 
     def rollout(self, x: Array) -> fb.Rollout:
         """Return the throws of x[worlds, 6]."""

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 import featherback as fb
-from featherback._optional import import_optional
 from featherback._typing import Array
 from featherback.experiments.context import Context
-from featherback.experiments.differences import ByDifferences
+from featherback.experiments.differences import ByDifferences, fit
 from featherback.experiments.plots import COLOURS, new_figure, save_figure
-from featherback.experiments.result import Claim, Result, Trace
-from featherback.identify import Estimate, Log, Unknown, scale_factor
-from featherback.identify.fit import solve
+from featherback.experiments.result import Claim, Result
+from featherback.identify import Log, Unknown, scale_factor
 from featherback.identify.log import cut
 from featherback.identify.problem import PredictionProblem
 from featherback.models.struck_chain import struck_chain, struck_chain_xml
@@ -104,21 +102,10 @@ def observe(sim: fb.Simulator, roll: fb.Rollout, rng: np.random.Generator) -> Lo
     return Log(q, v, q_noise=NOISE, v_noise=np.inf)
 
 
-def fit(
-    context: Context, problem: PredictionProblem, which: str, method: str, label: str
-) -> tuple[Estimate, Trace]:
-    """Find the mass; the trace shows the root mean square of the errors in rad."""
+def angle_error(problem: PredictionProblem, cost: float) -> float:
+    """Return the root mean square of the errors [rad]."""
     count = max(np.count_nonzero(problem.windows.q_weight), 1)
-    trace = context.trace(which, method)
-    import_optional("run", "scipy.optimize", "opt")
-    with context.progress(label, 20) as update_progress:
-
-        def report(iteration: int, cost: float, evaluations: int) -> None:
-            trace.add(NOISE * math.sqrt(2.0 * cost / count), evaluations)
-            update_progress(iteration, trace.loss[-1])
-
-        trace.start()
-        return solve(problem, report=report), trace
+    return NOISE * math.sqrt(2.0 * cost / count)
 
 
 def parameter_directions(sim: fb.Simulator) -> list[tuple[str, tuple[int, ...]]]:
@@ -215,14 +202,10 @@ def run(context: Context) -> Result:
     unknowns = [mass_of(sim, start)]
     optimizer = "trust region (scipy least_squares)"
     exact = PredictionProblem(sim, windows, unknowns, False)
-    estimate, ours = fit(context, exact, "ours", f"{optimizer}, exact", "exact")
-    by_differences, baseline = fit(
-        context,
-        ByDifferences(sim, windows, unknowns, False),
-        "baseline",
-        f"{optimizer}, central differences",
-        "differences",
-    )
+    estimate, ours = fit(context, [exact], "ours", f"{optimizer}, exact", angle_error)
+    rough = ByDifferences(sim, windows, unknowns, False)
+    method = f"{optimizer}, central differences"
+    by_differences, baseline = fit(context, [rough], "baseline", method, angle_error)
     context.record(
         struck_chain_xml(LINKS),
         {"q": roll.q, "v": roll.v, "u": np.zeros((STEPS, 0))},

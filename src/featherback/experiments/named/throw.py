@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,9 +11,8 @@ import featherback as fb
 from featherback._typing import Array
 from featherback.control import FinalPosition, Shooting, Sum, final_position, make_controls
 from featherback.experiments.context import Context
-from featherback.experiments.methods import run_cma, run_gradients
 from featherback.experiments.result import Result
-from featherback.experiments.target_task import Budget, Ends, claims, figures, length, mean_effort
+from featherback.experiments.target_task import Budget, mean_effort, run_target
 from featherback.models.throwing import BALL_MASS, BALL_RADIUS, JOINTS, thrower_xml
 
 SUMMARY = "a nine-joint arm throws a ball that rolls to rest at a target on the floor"
@@ -28,21 +27,6 @@ NOTE = (
     "A target is two numbers, so CMA-ES comes within 1 cm of it in tens of iterations, whatever "
     "the number of unknowns; what it does not find is how to do it with little torque."
 )
-
-
-@dataclass(frozen=True)
-class ThrowTask:
-    """The throw as an optimization.
-
-    Attributes:
-        problem: cost of the unknowns.
-        final: half the squared distance from the target at the end [m²].
-        target: float64[3], [m].
-    """
-
-    problem: Shooting
-    final: FinalPosition
-    target: Array
 
 
 def hold_torque(sim: fb.Simulator, q: Array) -> Array:
@@ -60,8 +44,8 @@ def hold_torque(sim: fb.Simulator, q: Array) -> Array:
     return np.concatenate([bias + weight * pull, [-GRIP, -GRIP]])
 
 
-def make_task(seed: int) -> ThrowTask:
-    """Return the throw at the target that a seed chooses."""
+def make_task(seed: int) -> tuple[Shooting, FinalPosition]:
+    """Return the throw at the target that a seed chooses, and the cost of its distance."""
     model = fb.load(thrower_xml(), name="thrower")
     sim = fb.Simulator(model, threads=min(os.cpu_count() or 1, 8))
     q, v = (np.array(part) for part in model.keyframe("hold"))
@@ -72,36 +56,21 @@ def make_task(seed: int) -> ThrowTask:
     target = np.array([*np.random.default_rng(seed).uniform(*TARGETS), BALL_RADIUS])
     final = final_position(model, "ball", target)
     cost = Sum([final, mean_effort(controls, EFFORT)])
-    return ThrowTask(Shooting(sim, q, v, controls, cost), final, target)
+    return Shooting(sim, q, v, controls, cost), final
 
 
 def run(context: Context) -> Result:
     """Throw by gradients, then by CMA-ES, both from gravity compensation alone."""
-    task = make_task(context.seed)
-    outcome, ours = run_gradients(
-        context, task.problem, max_evaluations=BUDGET.gradients, measure=length, rate=RATE
-    )
-    roll = task.problem.rollout(outcome.x)
-    context.record(
-        thrower_xml(),
-        {"q": roll.q, "v": roll.v, "u": roll.u},
-        dt=task.problem.sim.dt,
-        target=task.target,
+    problem, final = make_task(context.seed)
+    found = run_target(
+        context,
+        problem,
+        final,
+        BUDGET,
+        xml=thrower_xml(),
         camera=(0.85, 0.0, 0.4, 2.7, 100.0, -12.0),
+        ball=slice(9, 12),
+        rate=RATE,
+        sigma=SIGMA,
     )
-    iterations = BUDGET.quick if context.quick else BUDGET.iterations
-    best, baseline = run_cma(
-        context, task.problem, max_iterations=iterations, sigma=SIGMA, measure=length, diagonal=True
-    )
-    ends = Ends(
-        ours=float(task.final.distance(roll.q)),
-        theirs=float(task.final.distance(task.problem.rollout(best).q)),
-        speed=float(np.linalg.norm(roll.v[-1, 9:12])),
-    )
-    return Result(
-        ours=ours,
-        baseline=baseline,
-        figures={"unknowns": task.problem.size, **figures(ours, baseline, ends)},
-        claims=claims(ours, baseline, ends, BUDGET, context.quick),
-        notes=[NOTE],
-    )
+    return replace(found, notes=[NOTE])

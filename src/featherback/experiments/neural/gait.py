@@ -82,12 +82,7 @@ def clock(frequency: float) -> Array:
 
 
 def sine_weights(amplitude: float, phase: float) -> Array:
-    """Return the weights from clock to servos of a trotting sine gait, float64[2, 8].
-
-    Args:
-        amplitude: of hips and knees around the standing pose [rad].
-        phase: of the knees before the hips [rad].
-    """
+    """Return float64[2, 8] from clock to servos; the knees swing `phase` [rad] before the hips."""
     hip = np.array([1.0, 0.0])
     knee = np.array([math.cos(phase), math.sin(phase)])
     legs = [sign * amplitude * np.stack([hip, knee], -1) for sign in TROT]

@@ -39,12 +39,7 @@ class Network:
         return np.concatenate(parts)
 
     def __call__(self, weights: Tensor, x: Tensor) -> Tensor:
-        """Return the outputs real[..., n, out].
-
-        Args:
-            weights: real[size], or real[networks, size] for several networks at once.
-            x: real[(networks,) n, in].
-        """
+        """Return real[(networks,) n, out] of weights[(networks,) size] and x[(networks,) n, in]."""
         at = 0
         last = len(self.sizes) - 2
         for layer, (before, after) in enumerate(pairwise(self.sizes)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -66,12 +66,7 @@ class Reach:
         return torch.from_numpy(self.points[rng.choice(POSES, count, p=self.chances)])
 
     def move(self, weights: Tensor, targets: Tensor) -> ReachBatch:
-        """Move from the upright arm at rest towards each target.
-
-        Args:
-            weights: real[size], or real[networks, size].
-            targets: real[n, 3], the same for every network [m].
-        """
+        """Move from the upright arm to targets[n, 3] by weights of one network, or of several."""
         networks = weights.shape[:-1]
         goal = targets.expand(*networks, *targets.shape).reshape(-1, 3)
         q = goal.new_zeros(len(goal), len(JOINTS))
@@ -104,25 +99,13 @@ class Reach:
 
 @dataclass(frozen=True)
 class Population:
-    """What CMA-ES minimizes: the loss of the weights over a fixed batch of targets."""
+    """What CMA-ES minimizes: the loss of the weights, without bounds, over a batch of targets."""
 
     reach: Reach
     targets: Tensor
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
-        return NETWORK.size
-
-    @property
-    def lower(self) -> Array:
-        """Lower bounds: none."""
-        return np.full(self.size, -np.inf)
-
-    @property
-    def upper(self) -> Array:
-        """Upper bounds: none."""
-        return np.full(self.size, np.inf)
+    size: int = NETWORK.size
+    lower: Array = field(default_factory=lambda: np.full(NETWORK.size, -np.inf))
+    upper: Array = field(default_factory=lambda: np.full(NETWORK.size, np.inf))
 
     def values(self, x: Array) -> Array:
         """Return the losses of x[networks, size] [m]."""
