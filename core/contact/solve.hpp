@@ -87,7 +87,7 @@ FB_FN void solve_step(const Layout& s, Work<T>& w) {
     RowSolver<T>::tangent(w.problem, w.solution);
   }
   if (!any(w.large)) return;
-  FB_STAGE(worlds);
+  FB_STAGE(newton);
   if (!any(w.few))
     for (int r = 0; r < w.problem.nrow; ++r) {
       w.solution.lam[r] = w.solution.descent[r] = T(0);

@@ -64,7 +64,6 @@ FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<
     FB_STAGE(newton);
     newton_rounds(p, s, live, goal);
     live = live & (s.residual > goal);
-    FB_STAGE(worlds);
     if (any(live)) {
       const Mask<T> left = finish(live);
       refresh_descent(p, s, live & !left);
