@@ -16,10 +16,10 @@ PENDULUM = f"""<mujoco>{OPTION}<default><geom condim="CONDIM"/></default><worldb
 <geom type="sphere" size=".1" pos="0 0 -1"/></body></worldbody></mujoco>"""
 
 ARM = f"""<mujoco>{OPTION}<default><geom contype="0" conaffinity="0" type="capsule" size=".03"/>
-</default><worldbody><body pos="0 0 1"><joint axis="0 1 0"/><geom fromto="0 0 0 .5 0 0"/>
-<body name="b" pos=".5 0 0"><joint axis="0 1 0"/><geom fromto="0 0 0 .5 0 0"/></body></body>
-<body name="post" pos="1.02 0 1"/></worldbody>
-<equality><connect body1="b" body2="post" anchor=".5 0 0"/></equality></mujoco>"""
+</default><worldbody><site name="post" pos="1.02 0 1"/><body pos="0 0 1"><joint axis="0 1 0"/>
+<geom fromto="0 0 0 .5 0 0"/><body name="b" pos=".5 0 0"><joint axis="0 1 0"/>
+<geom fromto="0 0 0 .5 0 0"/><site name="tip" pos=".5 0 0"/></body></body></worldbody>
+<equality><connect site1="tip" site2="post"/></equality></mujoco>"""
 
 WHEEL = f"""<mujoco>{OPTION}<worldbody><body name="w" pos="0 0 1"><joint axis="0 1 0"/>
 <geom size=".1" mass="1"/></body></worldbody>

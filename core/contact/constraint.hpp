@@ -23,7 +23,7 @@ template <class R>
 FB_INLINE GapLaw<R> gap_law(const Options<R>& o, bool equality) {
   const bool wide = sizeof(R) == 8;
   // equalities have one law in all precisions
-  const R share = equality ? R(1e-5) : o.regularization;
+  const R share = equality ? R(1e-4) : o.regularization;
   if (equality) return {true, share, o.v_recover, R(1), share * o.v_recover};
   return {false, share, o.v_recover * R(wide ? 4e-4 : 4e-3), R(0), share * o.v_recover};
 }

@@ -8,7 +8,7 @@
 namespace fb::FB_ISA {
 
 // compliance of the displacement over the inverse weight
-inline constexpr double kRecoverySoftness = 0.01;
+inline constexpr double kRecoverySoftness = 0.1;
 // impulses above this, times v_recover and over the inverse weight, are helped by the displacement
 inline constexpr double kDeadLoad = 20;
 // steps of Newton's method; a few are needed

@@ -113,7 +113,7 @@ def rows(box: bool, sweeps: int) -> Callable[[Vector], Vector]:
     return solve
 
 
-HOLD, SHARE = {False: 2e-4, True: 0.5}, {False: 1e-6, True: 1e-5}
+HOLD, SHARE = {False: 2e-4, True: 0.5}, {False: 1e-6, True: 1e-4}
 TOP = 0.5  # v_recover [m/s]
 
 
@@ -151,7 +151,7 @@ def recover_rows(x: Vector) -> Vector:
     for rows in ([0], [1], [2], [4, 5, 6], [7]):
         c[rows] += _asked(rest[rows], 1e-4 * lam[rows], 20 * TOP * share[rows[0]])
     c[1] += (A0 @ lam + 1e-4 * lam + b)[1]
-    R1 = 0.01 * 1e-4 / share
+    R1 = 0.1 * 1e-4 / share
     for on in np.ndindex(2, 2, 2):
         rows = [r for r in part if r not in one_sided or on[r]]
         push = np.zeros(n)

