@@ -11,7 +11,8 @@ struct Spin {
   Sym3<T> I;
   Vec3<T> w, Iw, y, Dy;
   Vec3<T> inverse[3];  // columns of the inverse of K
-  T half;              // h / 2, zero where K cannot be inverted
+  T half;              // h / 2, zero where K is not used
+  Mask<T> dropped;     // where the spin is too fast for the step
 };
 // D x, and D' x
 template <class T>
@@ -25,15 +26,18 @@ FB_INLINE Vec3<T> spin_transposed(const Spin<T>& k, Vec3<T> x) {
 template <class T>
 FB_INLINE Spin<T> open_spin(const Sym3<T>& I, Vec3<T> w, T h) {
   const T zero = T(0), one = T(1), half = h * Real<T>(0.5);
-  Spin<T> k{I, w, mul(I, w), zero3<T>(), zero3<T>(), {}, half};
+  Spin<T> k{I, w, mul(I, w), zero3<T>(), zero3<T>(), {}, half, Mask<T>(false)};
   // K' e_i are the rows of K
   const Vec3<T> e[3] = {{one, zero, zero}, {zero, one, zero}, {zero, zero, one}};
   Vec3<T> row[3];
   for (int i = 0; i < 3; ++i) row[i] = mul(I, e[i]) + spin_transposed(k, e[i]) * half;
   const T det = dot(row[0], cross(row[1], row[2])), size = I.xx + I.yy + I.zz;
-  const Mask<T> solid = det > size * size * size * Real<T>(1e-9);
-  const T scale = select(solid, one / select(solid, det, one), zero);
-  k.half = select(solid, half, zero);
+  const T still = dot(mul(I, e[0]), cross(mul(I, e[1]), mul(I, e[2])));
+  const Mask<T> solid = still > size * size * size * Real<T>(1e-9);
+  const Mask<T> slow = (det > still * Real<T>(0.5)) & (dot(w, w) * half * half < T(Real<T>(0.5)));
+  const T scale = select(solid & slow, one / select(solid & slow, det, one), zero);
+  k.half = select(solid & slow, half, zero);
+  k.dropped = solid & !slow;
   for (int i = 0; i < 3; ++i) k.inverse[i] = cross(row[(i + 1) % 3], row[(i + 2) % 3]) * scale;
   const Vec3<T> g = cross(w, k.Iw);
   k.y = k.inverse[0] * g.x + k.inverse[1] * g.y + k.inverse[2] * g.z;
@@ -44,7 +48,7 @@ FB_INLINE Spin<T> open_spin(const Sym3<T>& I, Vec3<T> w, T h) {
 // (G.1)  what the middle of the step adds to w x I w: I K^-1 (w x I w) - w x I w = -h / 2 D y
 template <class T>
 FB_INLINE Vec3<T> spin_torque(const Spin<T>& k) {
-  return k.Dy * -k.half;
+  return select(k.dropped, cross(k.Iw, k.w), k.Dy * -k.half);
 }
 // (G.2)  given its cotangent: those of w and h, and pairs for that of I
 template <class T>
@@ -56,7 +60,8 @@ struct SpinBars {
 template <class T>
 FB_INLINE SpinBars<T> spin_torque_adjoint(const Spin<T>& k, Vec3<T> bar) {
   const Vec3<T> x = spin_transposed(k, bar) * -k.half;
-  const Vec3<T> r{dot(k.inverse[0], x), dot(k.inverse[1], x), dot(k.inverse[2], x)};
+  const Vec3<T> solved{dot(k.inverse[0], x), dot(k.inverse[1], x), dot(k.inverse[2], x)};
+  const Vec3<T> r = select(k.dropped, -bar, solved);
   const Vec3<T> sum = bar + r, a = sum * -k.half;
   const Vec3<T> ay = cross(a, k.y), rw = cross(r, k.w);
   const Mask<T> moves = k.half > T(0);
