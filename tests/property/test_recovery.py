@@ -88,7 +88,9 @@ def test_hessian_products_agree_with_differences() -> None:
             continue
         v_dir = rng.normal(size=model.nv)
         q_bar, v_bar = rng.normal(size=(2, model.nq)), rng.normal(size=(2, model.nv))
-        product = sim.rollout(q, v, steps=1).hessian_vector_product(q_bar, v_bar, dv=v_dir)
+        product = sim.rollout(q, v, steps=1).hessian_vector_product(
+            q_bar, v_bar, direction=(None, v_dir, None)
+        )
         errors = []
         for e in (1e-5, 1e-6, 1e-7):
             ends = [sim.rollout(q, v + s * e * v_dir, steps=1).vjp(q_bar, v_bar).v for s in (1, -1)]
