@@ -53,6 +53,15 @@ FB_FN void sum_of(T* x) {
   x[0] += x[2];
 }
 """
+POINTERS = """\
+template <class R, class S>
+FB_FN void note_in(S* x, long row) {
+  const R *from = static_cast<const R*>(x), *to = from;
+  R* at[3];
+  S* const both[2] = {x, x};
+  at[1] = from * to;
+}
+"""
 
 
 @pytest.fixture
@@ -100,6 +109,18 @@ def test_finds_sites_in_all_of_the_engine(root: Path) -> None:
         "engine/jobs/sum.hpp | sum_of | index | x[2]: 2 -> 1",
     ]
     assert len(found) == len({s.key for s in found}) == 8
+
+
+def test_declarations_of_pointers_stay(root: Path) -> None:
+    """Take a pointer that is declared for no product, and the size of an array for no index."""
+    (root / "engine").mkdir()
+    (root / "engine" / "note.hpp").write_text(POINTERS)
+    found = [s for s in sites.all_sites(root) if s.file == "engine/note.hpp"]
+    assert [f"{s.line} {s.kind} {s.change}" for s in found] == [
+        "6 drop at[1] = from * to;",
+        "6 index at[1]: 1 -> 0",
+        "6 factor * to",
+    ]
 
 
 def test_guards_nest(root: Path) -> None:
