@@ -210,6 +210,24 @@ def test_report_tells_survivors(root: Path) -> None:
     ]
 
 
+def test_slow_tests_wait_for_the_quick_ones() -> None:
+    """Try all mutants on quick tests, then what is left on slow ones; a new worker goes on there."""
+    quick, slow = (
+        judge.Test(name, True, seconds, frozenset(), frozenset())
+        for name, seconds in (("quick", 0.1), ("slow", 10.0))
+    )
+    turns = judge.turns_of([(1, "f", [quick, slow]), (2, "f", [slow]), (3, "f", [quick])])
+    assert turns == [
+        (1, "f", ["quick"], False),
+        (3, "f", ["quick"], True),
+        (1, "f", ["slow"], True),
+        (2, "f", ["slow"], True),
+    ]
+    assert judge.left_of(turns, [{"begin": 1, "last": False}]) == turns
+    assert judge.left_of(turns, [{"waits": 1}, {"mutant": 3, "killer": None}]) == turns[2:]
+    assert judge.left_of(turns, [{"mutant": 1, "killer": "quick"}]) == [turns[1], turns[3]]
+
+
 def test_the_list_names_mutants_that_exist() -> None:
     """Find every mutant of the list in core/, however its line has moved."""
     known = {site.key for site in sites.all_sites(build.ROOT)}
