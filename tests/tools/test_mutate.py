@@ -211,7 +211,7 @@ def test_report_tells_survivors(root: Path) -> None:
 
 
 def test_slow_tests_wait_for_the_quick_ones() -> None:
-    """Try all mutants on quick tests, then what is left on slow ones; a new worker goes on there."""
+    """Try all mutants on quick tests, then the others on slow ones; a new worker goes on there."""
     quick, slow = (
         judge.Test(name, True, seconds, frozenset(), frozenset())
         for name, seconds in (("quick", 0.1), ("slow", 10.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,9 @@ from typing import Any
 from tools.mutate.sites import Site
 
 WORKER = Path(__file__).with_name("worker.py")
-PATIENCE = 600.0  # seconds a worker may be silent before its mutant counts as one that hangs
+# seconds a worker may be silent before its mutant counts as one that hangs: many, since a busy
+# machine is no hang and tests that compute for ever are ended by the worker itself
+PATIENCE = 3600.0
 QUICK = 1.0  # seconds of a test that all mutants are tried on before slower ones are run
 
 
@@ -191,7 +194,8 @@ class Part:
         current, *_, last = self.left[0]
         if {"begin": current, "last": last} not in lines:
             raise SystemExit(f"mutate: a worker did not start; see {self.out.with_suffix('.log')}.")
-        self.killers[current] = "hang" if silent else "crash"
+        timed_out = silent or self.process.returncode == -signal.SIGPROF
+        self.killers[current] = "hang" if timed_out else "crash"
         self.left = [turn for turn in self.left if turn[0] != current]
         self.process, self.heard = self.start(), time.monotonic()
         return False

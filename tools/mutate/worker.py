@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter, defaultdict
@@ -22,6 +23,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).resolve().parents[2]
+COMPUTING = 200.0  # seconds of the processor that a test may take
 
 
 def use_package(folder: Path) -> list[Any]:
@@ -70,8 +72,9 @@ class Runner:
         """Run a test and tell whether it passed or was skipped."""
         if hasattr(item, "_initrequest"):
             item._initrequest()  # type: ignore[attr-defined]
-        # a sign of life, so that many slow tests are no hang
+        # a sign of life, and an end of this process if the test computes for ever
         os.utime(self.out.fileno())
+        signal.setitimer(signal.ITIMER_PROF, COMPUTING)
         return not any(r.failed for r in runtestprotocol(item, log=False, nextitem=None))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
