@@ -19,7 +19,9 @@ SPHERES = "".join(
 )
 MODEL = (
     '<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="0 0 1" friction="0.4"/>'
-    f"{SPHERES}</worldbody></mujoco>"
+    f'{SPHERES}<body pos="0 9 9"><joint name="motor" axis="0 1 0"/>'
+    '<geom pos="0.3 0 0" size="0.1"/></body></worldbody>'
+    '<actuator><motor joint="motor" gear="2"/></actuator></mujoco>'
 )
 
 
@@ -42,20 +44,22 @@ def test_each_world_is_as_alone(dtype: str) -> None:
     params = {name: model.params[name] for name in ("body_mass", "geom_friction", "gravity")}
     rng = np.random.default_rng(5)
     q_bar, v_bar = rng.normal(size=(WORLDS, model.nq)), rng.normal(size=(WORLDS, model.nv))
-    roll = sim.rollout(q, v, steps=STEPS, params=params)
+    u = rng.normal(size=(WORLDS, STEPS, model.nu))
+    roll = sim.rollout(q, v, u, params=params)
     found = roll.vjp(q_bar, v_bar)
     # two sweeps do not finish, and nothing is left out of any world
     assert np.any(roll.status == fb.Status.UNCONVERGED)
     assert not np.any(roll.status & fb.Status.CONTACT_OVERFLOW)
     total = {name: np.zeros_like(value) for name, value in found.params.items()}
     for k in range(WORLDS):
-        alone = sim.rollout(q[k], v[k], steps=STEPS, params=params)
+        alone = sim.rollout(q[k], v[k], u[k], params=params)
         assert np.array_equal(alone.q, roll.q[k])
         assert np.array_equal(alone.v, roll.v[k])
         assert (alone.status, alone.status_step) == (roll.status[k], roll.status_step[k])
         one = alone.vjp(q_bar[k], v_bar[k])
         assert np.array_equal(one.q, found.q[k])
         assert np.array_equal(one.v, found.v[k])
+        assert np.any(one.u) and np.array_equal(one.u, found.u[k])
         assert (one.unrolled, one.ties) == (found.unrolled[k], found.ties[k])
         for name, value in one.params.items():
             total[name] += value

@@ -205,6 +205,28 @@ def test_ties_are_counted() -> None:
     assert np.all(np.isfinite(grad.q))
 
 
+def test_ties_of_forces_and_recoveries_are_counted() -> None:
+    """Count a force at an end of its range, and a contact that recovers at the largest speed."""
+    model = fb.load(
+        "<mujoco><worldbody><body><joint name='j' type='slide'/><geom size='.1' mass='1'/></body>"
+        "</worldbody><actuator><motor joint='j' forcelimited='true' forcerange='-2 1'/></actuator>"
+        "</mujoco>"
+    )
+    sim = fb.Simulator(model)
+    for u, ties in ((0.5, 0), (1.0, 1), (2.0, 0), (-2.0, 1), (-3.0, 0)):
+        assert sim.rollout([0.0], [0.0], [[u]]).vjp([1.0]).ties == ties
+    # the time step and the depth are powers of two: the border is met to the bit
+    touching = fb.load(
+        "<mujoco><option gravity='0 0 0' timestep='0.001953125'/><worldbody>"
+        "<geom type='plane' size='1 1 1'/><body pos='0 0 .125'><freejoint/>"
+        "<geom size='.125' mass='1'/></body></worldbody></mujoco>"
+    )
+    sim = fb.Simulator(touching, v_recover=0.5)
+    for depth, ties in ((2**-10, 1), (2**-9, 0), (2**-11, 0), (-(2**-10), 0)):
+        q = touching.q0 - depth * np.eye(7)[2]
+        assert sim.rollout(q, touching.v0, steps=1).vjp(v_bar=np.eye(6)[2]).ties == ties
+
+
 def test_diagnosis_follows_the_gradient() -> None:
     """Tell the length of the gradient at every state, contacts and events."""
     scene = Scene(29)
@@ -222,6 +244,45 @@ def test_diagnosis_follows_the_gradient() -> None:
     assert np.array_equal(found.events[:, 1:], changes)
     assert str(found).count("world") == WORLDS
     assert "growth" in str(found)
+
+
+@pytest.mark.parametrize("mode", ["newton", "unfinished"])
+def test_diagnosis_is_that_of_each_step(mode: str) -> None:
+    """Note of every step and world what the gradient from there on, and of that step alone, say."""
+    scene = Scene(31, **MODES[mode])
+    roll = scene.roll()
+    params = {"body_mass": scene.mass}
+    found = roll.diagnose(scene.q_bar[:, -1], scene.v_bar[:, -1])
+    for w, k in ((0, 0), (1, 0), (1, 5), (2, STEPS - 1)):
+        q, v, u = roll.q[w, k], roll.v[w, k], roll.u[w, k:]
+        on = scene.sim.rollout(q, v, u, params=params)
+        grad = on.vjp(scene.q_bar[w, -1], scene.v_bar[w, -1])
+        # angular velocities turn the quaternion in the body's frame: dq = q (0, w) / 2
+        x, y, z = q[4:7]
+        turn = 0.5 * np.array([[-x, -y, -z], [q[3], -z, y], [z, q[3], -x], [-y, x, q[3]]])
+        free = np.concatenate([grad.q[:3], turn.T @ grad.q[3:7], grad.q[7:], grad.v])
+        assert found.norm[w, k] == pytest.approx(np.linalg.norm(free), rel=1e-12)
+        one = scene.sim.rollout(q, v, u[:1], params=params)
+        assert found.residual[w, k] == one.residual
+        assert found.unrolled[w, k] == one.vjp(grad.q).unrolled
+    assert found.unrolled.any() == (mode == "unfinished")
+
+
+def test_diagnosis_counts_ties_and_activations() -> None:
+    """Note ties at the step they stand in, and activations in the length of the gradient."""
+    model = fb.load(
+        "<mujoco><worldbody><body><joint name='j' type='slide'/><geom size='.1' mass='1'/></body>"
+        "</worldbody><actuator><motor joint='j' ctrllimited='true' ctrlrange='-1 1'/>"
+        "<general joint='j' dyntype='integrator' gainprm='3'/></actuator></mujoco>"
+    )
+    sim = fb.Simulator(model)
+    u = np.array([[[0.5, 0.1], [1.0, 0.2], [0.0, 0.3]], [[-1.0, 0.1], [0.0, 0.2], [0.0, 0.3]]])
+    roll = sim.rollout(np.zeros((2, 1)), np.zeros((2, 1)), u, act=np.ones((2, 1)))
+    found = roll.diagnose(np.ones((2, 1)), act_bar=np.full((2, 1), 2.0))
+    assert found.ties.tolist() == [[0, 1, 0], [1, 0, 0]]
+    grad = roll.vjp(np.ones((2, 1)), act_bar=np.full((2, 1), 2.0))
+    both = np.sqrt(grad.q**2 + grad.v**2 + grad.act**2)[:, 0]
+    np.testing.assert_allclose(found.norm[:, 0], both, rtol=1e-14)
 
 
 def test_growth_rate_of_an_unstable_motion() -> None:

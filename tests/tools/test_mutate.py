@@ -53,6 +53,15 @@ FB_FN void sum_of(T* x) {
   x[0] += x[2];
 }
 """
+POINTERS = """\
+template <class R, class S>
+FB_FN void note_in(S* x, long row) {
+  const R *from = static_cast<const R*>(x), *to = from;
+  R* at[3];
+  S* const both[2] = {x, x};
+  at[1] = from * to;
+}
+"""
 
 
 @pytest.fixture
@@ -100,6 +109,18 @@ def test_finds_sites_in_all_of_the_engine(root: Path) -> None:
         "engine/jobs/sum.hpp | sum_of | index | x[2]: 2 -> 1",
     ]
     assert len(found) == len({s.key for s in found}) == 8
+
+
+def test_declarations_of_pointers_stay(root: Path) -> None:
+    """Take a pointer that is declared for no product, and the size of an array for no index."""
+    (root / "engine").mkdir()
+    (root / "engine" / "note.hpp").write_text(POINTERS)
+    found = [s for s in sites.all_sites(root) if s.file == "engine/note.hpp"]
+    assert [f"{s.line} {s.kind} {s.change}" for s in found] == [
+        "6 drop at[1] = from * to;",
+        "6 index at[1]: 1 -> 0",
+        "6 factor * to",
+    ]
 
 
 def test_guards_nest(root: Path) -> None:
@@ -187,6 +208,24 @@ def test_report_tells_survivors(root: Path) -> None:
         f"{lines[0]} (listed as equivalent; take it off equivalent.txt)",
         "equivalent.txt: there is no mutant gone; take it off",
     ]
+
+
+def test_slow_tests_wait_for_the_quick_ones() -> None:
+    """Try all mutants on quick tests, then the others on slow ones; a new worker goes on there."""
+    quick, slow = (
+        judge.Test(name, True, seconds, frozenset(), frozenset())
+        for name, seconds in (("quick", 0.1), ("slow", 10.0))
+    )
+    turns = judge.turns_of([(1, "f", [quick, slow]), (2, "f", [slow]), (3, "f", [quick])])
+    assert turns == [
+        (1, "f", ["quick"], False),
+        (3, "f", ["quick"], True),
+        (1, "f", ["slow"], True),
+        (2, "f", ["slow"], True),
+    ]
+    assert judge.left_of(turns, [{"begin": 1, "last": False}]) == turns
+    assert judge.left_of(turns, [{"waits": 1}, {"mutant": 3, "killer": None}]) == turns[2:]
+    assert judge.left_of(turns, [{"mutant": 1, "killer": "quick"}]) == [turns[1], turns[3]]
 
 
 def test_the_list_names_mutants_that_exist() -> None:

@@ -252,9 +252,17 @@ class Words:
             bracket = self.partner[bracket - 1]
         before = self.tokens[bracket - 2]
         in_block = self.tokens[self.enclosing(bracket)].text == "{"
-        return (before.kind == "name" and before.text not in WORDS) or (
-            before.text == "," and in_block
+        return (
+            (before.kind == "name" and before.text not in WORDS - {"const"})
+            or (before.text == "," and in_block)
+            or self.declares_pointer(bracket - 2)
         )
+
+    def declares_pointer(self, i: int) -> bool:
+        """Tell whether token i declares a pointer: the sign of a product has spaces around it."""
+        token, text = self.tokens[i], self.f.text
+        spaced = text[token.begin - 1].isspace() and text[token.end].isspace()
+        return token.text == "*" and not spaced
 
     def declares(self, name: str, i: int) -> bool:
         """Tell whether an argument, or a variable of a block around i, has this name."""

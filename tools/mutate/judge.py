@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,10 @@ from typing import Any
 from tools.mutate.sites import Site
 
 WORKER = Path(__file__).with_name("worker.py")
-PATIENCE = 600.0  # seconds a worker may be silent before its mutant counts as one that hangs
+# seconds a worker may be silent before its mutant counts as one that hangs: many, since a busy
+# machine is no hang and tests that compute for ever are ended by the worker itself
+PATIENCE = 3600.0
+QUICK = 1.0  # seconds of a test that all mutants are tried on before slower ones are run
 
 
 @dataclass(frozen=True)
@@ -123,11 +127,40 @@ def record(place: Place, state: str | None) -> list[Test]:
     ]
 
 
+# a mutant's number, its function, the names of tests, and whether these are its last ones
+Turn = tuple[int, str, list[str], bool]
+
+
+def turns_of(plan: list[tuple[int, str, list[Test]]]) -> list[Turn]:
+    """Return the turns of some mutants: all on their quick tests, then those left on slow ones.
+
+    Args:
+        plan: for each mutant its number, its function and its tests.
+    """
+    quick: list[Turn] = []
+    slow: list[Turn] = []
+    for number, function, tests in plan:
+        first = [t.name for t in tests if t.seconds <= QUICK]
+        then = [t.name for t in tests if t.seconds > QUICK]
+        if first:
+            quick.append((number, function, first, not then))
+        if then:
+            slow.append((number, function, then, True))
+    return quick + slow
+
+
+def left_of(turns: list[Turn], lines: list[dict[str, Any]]) -> list[Turn]:
+    """Return the turns that are still to come after a worker has written some lines."""
+    done = {x["mutant"] for x in lines if "mutant" in x}
+    waits = {x["waits"] for x in lines if "waits" in x}
+    return [t for t in turns if t[0] not in done and (t[3] or t[0] not in waits)]
+
+
 class Part:
     """The mutants that one worker judges, over the deaths of its processes."""
 
-    def __init__(self, index: int, place: Place, plan: list[Any]) -> None:
-        """Start on a plan: for each mutant its number, its function and the names of its tests."""
+    def __init__(self, index: int, place: Place, plan: list[Turn]) -> None:
+        """Start on a plan of turns (see turns_of)."""
         self.place = place
         self.out = place.folder / f"judge-{index}.jsonl"
         self.out.unlink(missing_ok=True)
@@ -135,7 +168,7 @@ class Part:
         self.killers: dict[int, str | None] = {}
         self.process = self.start()
         self.heard = time.monotonic()
-        self.size = 0
+        self.sign = 0
 
     def start(self) -> subprocess.Popen:
         """Start a process on what is left."""
@@ -143,10 +176,10 @@ class Part:
 
     def poll(self) -> bool:
         """Read what is new; restart a process that died or is silent. Tell whether all is done."""
-        size = self.out.stat().st_size if self.out.exists() else 0
+        sign = self.out.stat().st_mtime_ns if self.out.exists() else 0
         ended = self.process.poll() is not None
-        if size != self.size:
-            self.size, self.heard = size, time.monotonic()
+        if sign != self.sign:
+            self.sign, self.heard = sign, time.monotonic()
         silent = time.monotonic() - self.heard > PATIENCE
         if silent and not ended:
             self.process.kill()
@@ -155,14 +188,15 @@ class Part:
         self.killers |= {x["mutant"]: x["killer"] for x in lines if "mutant" in x}
         if not (ended or silent):
             return False
-        self.left = [entry for entry in self.left if entry[0] not in self.killers]
+        self.left = left_of(self.left, lines)
         if not self.left:
             return True
-        current = self.left[0][0]
-        if not any(line.get("begin") == current for line in lines):
+        current, *_, last = self.left[0]
+        if {"begin": current, "last": last} not in lines:
             raise SystemExit(f"mutate: a worker did not start; see {self.out.with_suffix('.log')}.")
-        self.killers[current] = "hang" if silent else "crash"
-        self.left = self.left[1:]
+        timed_out = silent or self.process.returncode == -signal.SIGPROF
+        self.killers[current] = "hang" if timed_out else "crash"
+        self.left = [turn for turn in self.left if turn[0] != current]
         self.process, self.heard = self.start(), time.monotonic()
         return False
 
@@ -186,16 +220,16 @@ def judge(
         options: jobs and the time at which to stop.
         note: called with each number, the test that noticed it, and whether any came across it.
     """
-    plan: list[tuple[int, str, list[str]]] = []
+    plan: list[tuple[int, str, list[Test]]] = []
     for number, site in chosen:
         able = [t for t in tests if t.passed and number in t.seen]
         able.sort(key=lambda t: t.seconds)
         if able:
-            plan.append((number, site.function, [t.name for t in able]))
+            plan.append((number, site.function, able))
         else:
             note(number, None, False)
     jobs = options.jobs
-    parts = [Part(i, place, plan[i::jobs]) for i in range(jobs) if plan[i::jobs]]
+    parts = [Part(i, place, turns_of(plan[i::jobs])) for i in range(jobs) if plan[i::jobs]]
     told: set[int] = set()
     try:
         done = False

@@ -33,7 +33,7 @@ from tools.mutate.verdicts import Verdicts
 
 BUILD = ROOT / "build" / "mutate"
 SURVIVED = BUILD / "survived.txt"
-TESTS = ("tests/core", "tests/sim", "tests/property", "tests/physics")
+TESTS = ("tests/core", "tests/sim", "tests/property", "tests/physics", "tests/reference")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

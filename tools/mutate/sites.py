@@ -33,7 +33,13 @@ template <class A> inline A still(int k, A x) {
   idle[k] = 1;
   return x;
 }
-template <int K, class A> inline A sign(A x) { return on(K) ? A(-x) : x; }
+// numbers that count stay positive: addresses are made of them
+template <int K, class A> inline A sign(A x) {
+  if constexpr (requires { x % x; })
+    return still(K, x);
+  else
+    return on(K) ? A(-x) : x;
+}
 template <int K, class A> inline A none(A x) { return on(K) ? A(x - x) : x; }
 template <int K, class A> inline A kept(A x) { return on(K) ? x : A(-x); }
 template <int K, class A> inline A other(A x, A y) { return on(K) ? y : x; }
@@ -235,13 +241,7 @@ class Finder:
         """Leave a factor out of a product."""
         if not self.words.operand_before(i) or self.tokens[self.words.enclosing(i)].text == "[":
             return
-        # a pointer is declared, not multiplied
-        if (
-            self.tokens[i - 1].text.rstrip(">")[-1:] in ("T", "P")
-            and "<" in self.tokens[i - 1].text
-        ):
-            return
-        if self.tokens[i - 1].text in ("T", "P"):
+        if self.words.declares_pointer(i):
             return
         end = self.words.factor_end(i + 1)
         if self.words.integral(i + 1, end) or self.words.integral(self.words.chain_begin(i - 1), i):
@@ -374,7 +374,10 @@ def all_sites(root: Path) -> list[Site]:
     for header in sorted([*root.glob("core/**/*.hpp"), *root.glob("engine/**/*.hpp")]):
         functions += functions_of(header.relative_to(root).as_posix(), header.read_text())
     inside = {f.name for f in adjoints(functions)}
-    chosen = [f for f in functions if f.name in inside or f.file.startswith("engine/")]
+    # sizes of memory stay
+    engine = {(f.file, f.name) for f in functions if f.file.startswith("engine/")}
+    engine -= {("engine/jobs/linearize.hpp", "linear_workspace")}
+    chosen = [f for f in functions if f.name in inside or (f.file, f.name) in engine]
     # overloads share their counts, so that every key is unique
     repeats: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     return [site for f in chosen for site in Finder(f, repeats[f.file, f.name]).sites()]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter, defaultdict
@@ -22,6 +23,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).resolve().parents[2]
+COMPUTING = 200.0  # seconds of the processor that a test may take
 
 
 def use_package(folder: Path) -> list[Any]:
@@ -47,7 +49,8 @@ class Runner:
             job: "record" or "judge".
             extensions: modules that carry the switch.
             out: where one line of JSON goes for each test or mutant.
-            plan: for a judge, the mutants in turn: number, function, and the tests that reach it.
+            plan: for a judge, the turns: a mutant's number, its function, the names of tests that
+                reach it, and whether these are its last.
         """
         self.job = job
         self.extensions = extensions
@@ -69,6 +72,9 @@ class Runner:
         """Run a test and tell whether it passed or was skipped."""
         if hasattr(item, "_initrequest"):
             item._initrequest()  # type: ignore[attr-defined]
+        # a sign of life, and an end of this process if the test computes for ever
+        os.utime(self.out.fileno())
+        signal.setitimer(signal.ITIMER_PROF, COMPUTING)
         return not any(r.failed for r in runtestprotocol(item, log=False, nextitem=None))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -78,12 +84,16 @@ class Runner:
             for name, item in items.items():
                 self.record(name, item)
         else:
-            for mutant, function, names in self.plan["mutants"]:
+            noticed: set[int] = set()
+            for mutant, function, names, last in self.plan["mutants"]:
+                if mutant in noticed:
+                    continue
                 # what noticed other mutants of the function is likely to notice this one
                 past = self.past[function]
                 ordered = sorted(names, key=lambda n: -past[n])
-                killer = self.judge(mutant, [items[n] for n in ordered])
+                killer = self.judge(mutant, [items[n] for n in ordered], last)
                 past.update([killer] if killer else [])
+                noticed |= {mutant} if killer else set()
         return True
 
     def record(self, name: str, item: pytest.Item) -> None:
@@ -96,13 +106,16 @@ class Runner:
         seen, idle = (sorted(set().union(*(f[k] for f in found))) for k in (0, 1))
         self.write(test=name, passed=passed, seconds=seconds, seen=seen, idle=idle)
 
-    def judge(self, mutant: int, items: Sequence[pytest.Item]) -> str | None:
+    def judge(self, mutant: int, items: Sequence[pytest.Item], last: bool) -> str | None:
         """Run tests under a mutant until one fails; write which and return it."""
-        self.write(begin=mutant)
+        self.write(begin=mutant, last=last)
         self.switch(mutant)
         killer = next((item.nodeid for item in items if not self.passes(item)), None)
         self.switch(0)
-        self.write(mutant=mutant, killer=killer)
+        if killer or last:
+            self.write(mutant=mutant, killer=killer)
+        else:
+            self.write(waits=mutant)
         return killer
 
 
