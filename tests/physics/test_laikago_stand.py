@@ -66,9 +66,9 @@ def drop() -> Drop:
 def test_flight_is_the_same() -> None:
     """Fly as MuJoCo does while the servos swing the legs: same model, same scheme, 1e-10.
 
-    Both engines step M + h D implicitly in damping and move with the new velocity; MuJoCo's trunk is
-    given the torque of the middle of the step. The robot falls from 0.5 m for 100 steps with targets
-    up to 0.3 rad off, so actuation and dynamics are compared where no contact law has a say.
+    Both engines step M + h D implicitly in damping and move with the new velocity; MuJoCo's trunk
+    is given the torque of the middle of the step. The robot falls from 0.5 m for 100 steps with
+    targets up to 0.3 rad off, so actuation and dynamics are compared where no contact law acts.
     """
     print("seed 3")
     rng = np.random.default_rng(3)
