@@ -13,15 +13,16 @@ import featherback as fb
 WORLDS, STEPS = 6, 4
 # the centre of mass lies off the centre, so that normal and friction are coupled
 SPHERES = "".join(
-    f'<body pos="{2 * k} 0 1"><freejoint/><geom size="0.1"/>'
+    f'<body pos="{2 * k} 0 1"><freejoint name="{k}"/><geom size="0.1"/>'
     f'<inertial pos="0.04 0.03 0.05" mass="{1 + k}" diaginertia="0.004 0.005 0.006"/></body>'
     for k in range(WORLDS)
 )
+MOTORS = "".join(
+    f'<motor joint="{k}" gear="1 2 0 0 0.5 0" ctrlrange="-1 1"/>' for k in range(WORLDS)
+)
 MODEL = (
     '<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="0 0 1" friction="0.4"/>'
-    f'{SPHERES}<body pos="0 9 9"><joint name="motor" axis="0 1 0"/>'
-    '<geom pos="0.3 0 0" size="0.1"/></body></worldbody>'
-    '<actuator><motor joint="motor" gear="2"/></actuator></mujoco>'
+    f"{SPHERES}</worldbody><actuator>{MOTORS}</actuator></mujoco>"
 )
 
 
@@ -45,8 +46,10 @@ def test_each_world_is_as_alone(dtype: str) -> None:
     rng = np.random.default_rng(5)
     q_bar, v_bar = rng.normal(size=(WORLDS, model.nq)), rng.normal(size=(WORLDS, model.nv))
     u = rng.normal(size=(WORLDS, STEPS, model.nu))
+    # controls at their limits are ties
+    u[1, 2] = u[4, 3, :2] = 1.0
     roll = sim.rollout(q, v, u, params=params)
-    found = roll.vjp(q_bar, v_bar)
+    found, diagnosis = roll.vjp(q_bar, v_bar), roll.diagnose(q_bar, v_bar)
     # two sweeps do not finish, and nothing is left out of any world
     assert np.any(roll.status == fb.Status.UNCONVERGED)
     assert not np.any(roll.status & fb.Status.CONTACT_OVERFLOW)
@@ -61,6 +64,10 @@ def test_each_world_is_as_alone(dtype: str) -> None:
         assert np.array_equal(one.v, found.v[k])
         assert np.any(one.u) and np.array_equal(one.u, found.u[k])
         assert (one.unrolled, one.ties) == (found.unrolled[k], found.ties[k])
+        assert (alone.residual, alone.sweeps) == (roll.residual[k], roll.sweeps[k])
+        step = alone.diagnose(q_bar[k], v_bar[k])
+        for name in ("norm", "contacts", "residual", "unrolled", "ties"):
+            assert np.array_equal(getattr(step, name), getattr(diagnosis, name)[k])
         for name, value in one.params.items():
             total[name] += value
     for name, value in found.params.items():
@@ -76,3 +83,6 @@ def test_a_world_that_does_not_fit_alone_is_flagged_alone() -> None:
     roll = fb.Simulator(model, max_contacts=1).rollout(q, v, steps=1)
     overflow = roll.status & fb.Status.CONTACT_OVERFLOW
     assert np.flatnonzero(overflow).tolist() == [2]
+    with pytest.raises(fb.WorldError) as caught:
+        roll.vjp(v_bar=np.ones((WORLDS, model.nv)))
+    assert np.array_equal(caught.value.world, [2])
