@@ -8,7 +8,7 @@ namespace fb::FB_ISA {
 template <class T>
 FB_INLINE RecoveryRows<T> recovery_rows(const Options<Real<T>>& o, const Work<T>& w) {
   const Real<T> share = gap_law(o, false).share, equality_share = gap_law(o, true).share;
-  return {w.R, w.R0, w.rest, w.lead, w.together, share, equality_share};
+  return {w.R, w.R0, w.rest, w.lead, w.together, share, equality_share, !w.large};
 }
 // lanes in which the solve left a row open
 template <class T>
@@ -78,7 +78,7 @@ template <class T, class P>
 FB_FN void recover(const Model<T, P>& m, const Options<Real<T>>& o, Mask<T> alive, Work<T>& w) {
   const RecoveryRows<T> rows = recovery_rows(o, w);
   recovery_targets(
-      w.problem, rows, w.solution.lam, alive, !w.large, [&](int r) { return row_open(w, r); },
+      w.problem, rows, w.solution.lam, alive, [&](int r) { return row_open(w, r); },
       [&](int r) { return -(w.solution.descent[r] * w.solution.D[r]); }, w.recovery);
   if (!any(w.recovery.moved)) return;
   recover_rows(w.problem, rows, w.few, w.recovery);

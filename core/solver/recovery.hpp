@@ -25,6 +25,7 @@ struct RecoveryRows {
       together;  // at the first of the rows that have one error: their number; 0 at the others
   // the share that R0 is of the inverse weight, of contacts and limits and of equalities
   Real<T> share, equality_share;
+  Mask<T> dense;  // lanes for which A is there
 };
 // the answer: the displacement's rate is Mh^-1 J' push
 template <class T>
@@ -122,11 +123,10 @@ FB_INLINE void set_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, con
 }
 
 // (X.3)  c = w+ + lead + what is asked, w+ = A lam + b where the solve left the row open.  open(r):
-// lanes in which it did; dense: lanes for which A is there; rate(r): w+ in the others
+// lanes in which it did; rate(r): w+ where there is no A
 template <class T, class Open, class Rate>
 FB_FN void recovery_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, const T* lam,
-                            Mask<T> live, Mask<T> dense, Open&& open, Rate&& rate,
-                            RecoverySolution<T>& s) {
+                            Mask<T> live, Open&& open, Rate&& rate, RecoverySolution<T>& s) {
   s.moved = Mask<T>(false);
   for (int r = 0; r < p.nrow; ++r) {
     s.push[r] = T(0);
@@ -144,9 +144,9 @@ FB_FN void recovery_targets(const RowProblem<T>& p, const RecoveryRows<T>& a, co
       const int r = is.first + i;
       if (!any(s.moved & (a.R0[r] > T(0)))) continue;
       T w = p.b[r];
-      if (any(dense))
+      if (any(a.dense))
         for (int j = 0; j < is.n; ++j) w = mul_add(p.A[is.at + i * is.n + j], lam[is.first + j], w);
-      if (!all(dense)) w = select(dense, w, rate(r));
+      if (!all(a.dense)) w = select(a.dense, w, rate(r));
       s.target[r] += select(open(r), w, T(0)) + a.lead[r];
     }
   });

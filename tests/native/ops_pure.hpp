@@ -326,7 +326,7 @@ struct RecoverRowsOp {
       }
       R0[outside] = T(0);
       p = {n, 1, island, cone, A, b, lo, hi, mu, {}};
-      rows = {R, R0, lam + n, lam + 2 * n, together, R_(1e-4), R_(1e-3)};
+      rows = {R, R0, lam + n, lam + 2 * n, together, R_(1e-4), R_(1e-3), core::Mask<T>(true)};
       core::Carver count{nullptr, 0};
       core::carve_recovery(count, n, n, s);
       buffer.assign(count.at + 64, char(0xff));
@@ -335,7 +335,7 @@ struct RecoverRowsOp {
       core::carve_recovery(carver, n, n, s);
       const auto open = [](int r) { return core::Mask<T>(r == open_row); };
       const core::Mask<T> all(true);
-      core::recovery_targets(p, rows, lam, all, all, open, [](int) { return T(0); }, s);
+      core::recovery_targets(p, rows, lam, all, open, [](int) { return T(0); }, s);
       core::recover_rows(p, rows, all, s);
     }
   };

@@ -145,9 +145,11 @@ class Comparison:
             return
         with np.errstate(invalid="ignore"):
             reference = self.lines(name, directions)
-        # what lies eight digits below the largest entry of all is rounding
+        # what lies eight digits below the largest entry of all is rounding, and what moves the loss by
+        # less than 1e-10
         size = sizes(name, self.inputs)
-        scale = max(float(np.abs(gradient * size).max()), reference.largest(), 1e-8 * self.largest)
+        floor = max(1e-8 * self.largest, 1e-10 / self.tolerance)
+        scale = max(float(np.abs(gradient * size).max()), reference.largest(), floor)
         error = np.abs(directions @ gradient - reference.value) / scale
         # differences cannot follow a slope by which the smallest step moves the loss this far
         lost = scale * -OFFSETS[-1] > 1e3

@@ -204,7 +204,8 @@ def test_laikago_against_differences() -> None:
     """Agree with central differences at three steps over 1000 steps in contact."""
     case = standing(0)
     check_contact(case)
-    names = "q v u body_mass body_ipos geom_size geom_friction gravity dof_damping dt".split()
+    # q is compared with dual numbers below: a gap term is linear within 0.4 um of closed only
+    names = "v u body_mass body_ipos geom_size geom_friction gravity dof_damping dt".split()
     check_differences(case, names, 1)
 
 

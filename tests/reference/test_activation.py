@@ -14,6 +14,7 @@ import pytest
 
 import featherback as fb
 from tests.core.ops_models import Case, activation_model
+from tests.core.references import apply_spin
 from tests.property.random_models import random_state
 
 STEPS = 100
@@ -54,6 +55,8 @@ def check(model: fb.Model, seed: int) -> tuple[int, int]:
         # slow enough for an integrator to reach its range and to come back
         u = 1.2 * np.sin(k / 30 + phase) + 0.3 * rng.normal(size=model.nu)
         data.ctrl = u
+        data.xfrc_applied[:] = 0
+        apply_spin(m, data)
         mujoco.mj_step(m, data)
         x = ops.forward("step", np.r_[x, u])
         theirs = np.r_[data.qpos, data.qvel, data.act]
