@@ -145,8 +145,7 @@ class Comparison:
             return
         with np.errstate(invalid="ignore"):
             reference = self.lines(name, directions)
-        # what lies eight digits below the largest entry of all is rounding, and what moves the loss by
-        # less than 1e-10
+        # eight digits below the largest entry of all is rounding, and what moves the loss by 1e-10
         size = sizes(name, self.inputs)
         floor = max(1e-8 * self.largest, 1e-10 / self.tolerance)
         scale = max(float(np.abs(gradient * size).max()), reference.largest(), floor)
