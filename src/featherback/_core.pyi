@@ -202,12 +202,12 @@ class Status(enum.IntFlag):
 
     UNCONVERGED = 4
     """
-    UNCONVERGED: the contact solve reached max_sweeps above its tolerance; the step holds the last sweep's impulses. Pass a larger max_sweeps or a larger tolerance.
+    UNCONVERGED: the contact solve did not finish: the step's impulses miss its law by more than 1e-6 of the row velocities. Take a smaller dt, or look at mass ratios, overlaps and friction there.
     """
 
     NO_GRADIENT = 8
     """
-    NO_GRADIENT: this step has no gradient, since contacts were left out of it; pass a larger max_contacts to the Simulator.
+    NO_GRADIENT: this step has no gradient: contacts were left out of it (pass a larger max_contacts to the Simulator), or its many contacts were not solved.
     """
 
     def sentences(self) -> list[str]:
