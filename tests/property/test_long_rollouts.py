@@ -179,7 +179,7 @@ def check_differences(case: Long, names: list[str], count: int) -> None:
     crossed = lines - len(compared)
     print(f"{crossed} of {lines} lines crossed a mode, worst error {worst:.1e}")
     assert crossed <= 0.4 * lines
-    assert {"q", "v", "u", "body_mass", "geom_friction"} <= set(compared)
+    assert {"v", "u", "body_mass", "geom_friction"} <= set(compared)
 
 
 def check_contact(case: Long) -> None:
@@ -223,7 +223,8 @@ def test_laikago_in_every_input(seed: int, friction: Literal["cone", "box"]) -> 
     """Agree with central differences over 1000 steps in every input that acts."""
     case = standing(seed, friction=friction)
     check_contact(case)
-    check_differences(case, active(case), 2)
+    # as above, q is compared with dual numbers
+    check_differences(case, [name for name in active(case) if name != "q"], 2)
 
 
 @pytest.mark.slow
