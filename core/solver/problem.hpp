@@ -56,16 +56,17 @@ FB_INLINE void for_islands(const RowProblem<T>& p, F&& visit) {
 // sign; columns are rows of `stride` numbers, the change of the row velocities in, that of the
 // impulses out, for the rows that move in some lane
 template <class S, class T>
-concept RowSolverFor = requires(const RowProblem<T>& p, typename S::Solution& s, const T* lam_bar,
-                                const RowProblemBar<T>& bar, Mask<T> active, int n, T* C) {
-  static_cast<RowSolution<T>&>(s);
-  // lam and its status; what it leaves goes to a function of the lanes that are left
-  S::solve(p, active, s, [](Mask<T> left) { return left; });
-  S::adjoint(p, s, lam_bar, bar);  // cotangents of the problem, all of them set
-  S::tangent(p, s);                // of lam, where T is a dual number
-  S::columns(p, s, n, C);          // G dlam = C, in place
-  S::moves(p, s, n);               // lanes in which a row's impulse answers to the problem
-  S::ties(p, s);                   // places where the derivative is a choice
-};
+concept RowSolverFor =
+    requires(const RowProblem<T>& p, typename S::Solution& s, const T* lam_bar,
+             const RowProblemBar<T>& bar, Mask<T> active, int n, T* C, Mask<T> (*finish)(Mask<T>)) {
+      static_cast<RowSolution<T>&>(s);
+      // lam and its status; finish takes the lanes that it leaves and returns those still left
+      S::solve(p, active, s, finish);
+      S::adjoint(p, s, lam_bar, bar);  // cotangents of the problem, all of them set
+      S::tangent(p, s);                // of lam, where T is a dual number
+      S::columns(p, s, n, C);          // G dlam = C, in place
+      S::moves(p, s, n);               // lanes in which a row's impulse answers to the problem
+      S::ties(p, s);                   // places where the derivative is a choice
+    };
 
 }  // namespace fb::FB_ISA
