@@ -58,14 +58,14 @@ FB_INLINE void for_islands(const RowProblem<T>& p, F&& visit) {
 template <class S, class T>
 concept RowSolverFor =
     requires(const RowProblem<T>& p, typename S::Solution& s, const T* lam_bar,
-             const RowProblemBar<T>& bar, Mask<T> active, int n, T* C, Mask<T> (*finish)(Mask<T>)) {
+             const RowProblemBar<T>& bar, Mask<T> active, T* C, Mask<T> (*finish)(Mask<T>)) {
       static_cast<RowSolution<T>&>(s);
       // lam and its status; finish takes the lanes that it leaves and returns those still left
       S::solve(p, active, s, finish);
       S::adjoint(p, s, lam_bar, bar);  // cotangents of the problem, all of them set
       S::tangent(p, s);                // of lam, where T is a dual number
-      S::columns(p, s, n, C);          // G dlam = C, in place
-      S::moves(p, s, n);               // lanes in which a row's impulse answers to the problem
+      S::columns(p, s, 0, C);          // G dlam = C, in place
+      S::moves(p, s, 0);               // lanes in which a row's impulse answers to the problem
       S::ties(p, s);                   // places where the derivative is a choice
     };
 
