@@ -15,8 +15,9 @@ from tests.property.random_models import random_state, rotation, text, unit
 
 STEPS = 100
 TOLERANCE = 1e-10
-# in scene 4 two points of a pair of boxes are equally deep, and either may be taken
-SEEDS = [seed for seed in range(11) if seed != 4]
+SEEDS = range(10)
+# points of two boxes that are equally deep are taken by the order of the bodies
+ORDERED = ("frictionless", 4)
 
 SCENES: dict[str, dict[str, Any]] = {
     "mixed": {},
@@ -123,8 +124,19 @@ def compare(first: fb.Model, second: fb.Model, kind: str, seed: int, worst: Wors
 @pytest.mark.parametrize("kind", ["tree", *SCENES])
 def test_body_renumbering(kind: str) -> None:
     """Write siblings in the reverse order: the motion of each named joint is the same."""
+    check_renumbered(kind, [seed for seed in SEEDS if (kind, seed) != ORDERED])
+
+
+@pytest.mark.xfail(strict=True, reason="the points of two boxes depend on which comes first")
+def test_body_renumbering_of_equally_deep_points() -> None:
+    """Be the same where two points of a pair of boxes are equally deep."""
+    check_renumbered(ORDERED[0], [ORDERED[1]])
+
+
+def check_renumbered(kind: str, seeds: list[int]) -> None:
+    """Compare models with the same in which siblings are in the reverse order."""
     worst = Worst()
-    for seed in SEEDS:
+    for seed in seeds:
         source = draw(kind, seed)
         root = ET.fromstring(source)
         for parent in root.iter():

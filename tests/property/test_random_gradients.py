@@ -243,4 +243,4 @@ def test_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     quantiles = np.quantile(errors, [0.5, 0.9, 0.95, 1.0])
     print(f"seeds 30000000 to 30000099: {len(errors)} compared, quantiles {quantiles}")
     assert len(errors) >= 80
-    assert np.all(quantiles <= [5e-6, 2e-4, 5e-4, 1e-2])
+    assert np.all(quantiles <= [5e-6, 2e-4, 5e-4, 6e-3])

@@ -215,6 +215,16 @@ def test_ties_of_forces_are_counted() -> None:
     sim = fb.Simulator(model)
     for u, ties in ((0.5, 0), (1.0, 1), (2.0, 0), (-2.0, 1), (-3.0, 0)):
         assert sim.rollout([0.0], [0.0], [[u]]).vjp([1.0]).ties == ties
+    # an overlap is no border, however deep
+    touching = fb.load(
+        "<mujoco><option gravity='0 0 0' timestep='0.001953125'/><worldbody>"
+        "<geom type='plane' size='1 1 1'/><body pos='0 0 .125'><freejoint/>"
+        "<geom size='.125' mass='1'/></body></worldbody></mujoco>"
+    )
+    sim = fb.Simulator(touching, v_recover=0.5)
+    for depth in (2**-10, 2**-9, 2**-11, -(2**-10)):
+        q = touching.q0 - depth * np.eye(7)[2]
+        assert sim.rollout(q, touching.v0, steps=1).vjp(v_bar=np.eye(6)[2]).ties == 0
 
 
 def test_diagnosis_follows_the_gradient() -> None:
