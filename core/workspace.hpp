@@ -171,6 +171,23 @@ struct Carver {
   }
 };
 
+// the widest row that a chain of dofs makes, in whole packs
+template <class S>
+FB_FN int widest_chain(const Layout& s) {
+  int most = 1;
+  for (int d = 0; d < s.nv; ++d) {
+    if (d + 1 < s.nv && s.dof_parent[d + 1] == d) continue;
+    int width = 0, count = 0;
+    for (int e = d; e >= 0; e = s.dof_parent[e]) {
+      ++count;
+      if (s.dof_parent[e] == e - 1 && e > 0) continue;
+      width += whole_packs<S>(count);
+      count = 0;
+    }
+    most = width > most ? width : most;
+  }
+  return most;
+}
 // scratch of one world, for up to `rows` rows in `groups` groups
 template <class S>
 FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max_tree,
@@ -179,15 +196,16 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   WorldRows<S>& p = w.rows;
   for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.D}) *x = c.take<S>(m);
   p.block = c.take<RowBlock>(g);
-  p.dof = c.take<int>(2 * g * max_tree);
-  p.G = c.take<S>(2 * m * max_tree);
+  p.run = c.take<DofRun>(2 * g * max_tree);
+  p.G = c.take<S>(2 * m * widest_chain<S>(s));
   w.number = c.take<int>(n);
   w.row = c.take<int>(m);
   for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue})
     *x = c.take<int>(s.ntree + 1);
   WorldScratch<S>& t = w.scratch;
   for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own}) *x = c.take<S>(m);
-  for (S** x : {&t.y, &t.y2, &t.H.diagonal, &t.H.inv_pivot}) *x = c.take<S>(n);
+  for (S** x : {&t.y, &t.y2}) *x = c.take<S>(n + kPack<S>);
+  for (S** x : {&t.H.diagonal, &t.H.inv_pivot}) *x = c.take<S>(n);
   RecoverySolution<S>& f = w.recovery.found;
   for (S** x : {&w.recovery.R1, &f.push, &f.target, &f.z, &f.scale, &f.x, &f.dx, &f.next, &f.rhs})
     *x = c.take<S>(m);
@@ -196,8 +214,8 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   t.law = c.take<BlockLaw<S>>(g);
   t.H.first = c.take<int>(n);
   t.H.start = c.take<int>(n + 1);
-  t.H.lower = c.take<S>(n * (n - 1) / 2);
-  t.H.upper = c.take<S>(n * (n - 1) / 2);
+  t.H.lower = c.take<S>(n * (n - 1) / 2 + kPack<S>);
+  t.H.upper = c.take<S>(n * (n - 1) / 2 + kPack<S>);
 }
 FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
   const size_t m = rows > 0 ? rows : 1;

@@ -93,17 +93,31 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
   b = {p.nrow,
        g.rows,
        w.cone[g.row],
-       last ? last->dof + last->ndof : 0,
+       last ? last->run + last->nrun : 0,
        0,
-       last ? last->value + last->rows * last->ndof : 0};
-  for_world_dofs(s, g, o, [&](int d, int) { p.dof[b.dof + b.ndof++] = world.number[d]; });
+       last ? last->value + last->rows * last->width : 0,
+       0};
+  for_world_dofs(s, g, o, [&](int d, int) {
+    const int at = world.number[d];
+    DofRun* run = p.run + b.run + b.nrun;
+    if (b.nrun > 0 && run[-1].dof + run[-1].count == at)
+      ++run[-1].count;
+    else
+      run[0] = {at, 1}, ++b.nrun;
+  });
+  for (int e = b.run; e < b.run + b.nrun; ++e) b.width += whole_packs<S>(p.run[e].count);
   for (int e = 0; e < g.rows; ++e) {
     const T* side[2];
     for (int c = 0; c < 2; ++c)
       side[c] = g.start[c] < 0 ? nullptr : row_segment(s, w, g, g.row + e, c);
-    S* out = p.G + b.value + e * b.ndof;
+    S* out = p.G + b.value + e * b.width;
+    int in_run = 0, run = b.run;
     for_world_dofs(s, g, o, [&](int d, int c) {
       *out++ = number_of<S>(side[c][d], k) * sqrt(number_of<S>(w.dof[d].Dinv, k));
+      if (++in_run < p.run[run].count) return;
+      for (; in_run % kPack<S>; ++in_run) *out++ = S(0);
+      in_run = 0;
+      ++run;
     });
     const int r = p.nrow + e, from = g.row + e;
     world.row[r] = from;

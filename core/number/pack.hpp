@@ -52,6 +52,18 @@ FB_INLINE void put_pack(Pack<T> p, T* x) {
     __builtin_memcpy(x, &p.x, sizeof(p));
 }
 
+// the sum of a pack's numbers, one after another
+template <class T>
+FB_INLINE T sum_of_pack(Pack<T> p) {
+  if constexpr (kPack<T> == 1) {
+    return p;
+  } else {
+    T sum = lane(p, 0);
+    for (int e = 1; e < kPack<T>; ++e) sum += lane(p, e);
+    return sum;
+  }
+}
+
 // y += a x and y *= a over n columns, a whole number of packs
 template <class T>
 FB_INLINE void add_columns(T a, const T* x, T* y, int n) {

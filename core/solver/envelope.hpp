@@ -15,7 +15,7 @@ FB_INLINE S dot_run(const S* x, const S* y, int n) {
     if (n >= kPack<S>) {
       Pack<S> wide(Real<S>(0));
       for (; k + kPack<S> <= n; k += kPack<S>) wide = mul_add(pack_at(x + k), pack_at(y + k), wide);
-      for (int e = 0; e < kPack<S>; ++e) sum += lane(wide, e);
+      sum = sum_of_pack<S>(wide);
     }
   }
   for (; k < n; ++k) sum = mul_add(x[k], y[k], sum);

@@ -13,13 +13,23 @@ template <class S>
 struct PathPoint {
   S *lam, *w, *a, *eta, *h, *lower, *upper, *z_lower, *z_upper;
 };
+// how fast k falls.  A point is central where its least product is above `centred` of the mean; k goes to
+// `least` of itself at best from there, else to `recentre`; steps are `share` of the longest, or all but
+// five times what k goes to; slips: k waits for them too, and there are no second-order terms
+struct PathPace {
+  double centred, least, recentre, share;
+  bool slips;
+  int max_iterations, newton_steps;
+};
+inline constexpr PathPace kBold{0.03, 5e-4, 0.2, 0.95, false, 100, 1};
+inline constexpr PathPace kEven{0.1, 0.02, 0.6, 0.9, false, 100, 3};
+inline constexpr PathPace kCareful{0.1, 0.1, 0.8, 0.9, true, 160, 3};
 // what a start tries: the size of the first impulses, the weight of contacts against that of bounded
-// rows in the products, the share of the longest step, how central; careful: without second-order
-// terms, and k waits for the slips too
+// rows in the products, how far from the mean the least of them may be, how fast
 template <class S>
 struct PathStart {
-  S size, cone_weight, share, central;
-  bool careful;
+  S size, cone_weight, central;
+  PathPace pace;
 };
 template <class S>
 struct PathScratch {
@@ -154,13 +164,13 @@ struct InteriorPath {
     const PathPoint<S>& q = x.now;
     for_parts(
         [&](int b, int r) {
-          const S kn = q.lam[r] / (q.w[r] + q.lam[r] * p.R[r]);
+          const S kn = q.lam[r] / (q.w[r] + q.lam[r] * p.soft(r));
           s.law[b] = cone_law(kn, S(0), S(0), S(0), S(1), S(0));
           for_rims(r, [&](const Rim& m) {
             const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2);
             const S size = sqrt(size2), inv = size > S(0) ? S(1) / size : S(0);
             const S e1 = size > S(0) ? a1 * inv : S(1), e2 = a2 * inv, g = g_of(q, m);
-            const S R = p.R[m.first], eta = q.eta[m.at], t = eta / (p.mu[r] * q.lam[r]);
+            const S R = p.soft(m.first), eta = q.eta[m.at], t = eta / (p.mu[r] * q.lam[r]);
             const S ke = S(1) / (t + S(2) * eta * size2 / g + R), kp = S(1) / (t + R);
             const S ct = ke * eta * size * (S(1) / q.lam[r] + p.mu[r] * (S(1) + size2) / g);
             if (m.n == 2) {
@@ -178,7 +188,7 @@ struct InteriorPath {
           s.law[b].C[i][i] =
               is_fixed(p, r)
                   ? S(0)
-                  : S(1) / (q.z_lower[r] / q.lower[r] + q.z_upper[r] / q.upper[r] + p.R[r]);
+                  : S(1) / (q.z_lower[r] / q.lower[r] + q.z_upper[r] / q.upper[r] + p.soft(r));
         });
     factor_law(p, s.law, s.H);
   }
@@ -188,7 +198,7 @@ struct InteriorPath {
     const PathPoint<S>& q = x.now;
     S tn = aim / weight(r) - q.lam[r] * q.w[r];
     if (f) tn -= f->lam[r] * f->w[r];
-    h[0] = (q.lam[r] * x.miss[r] + tn) / (q.w[r] + q.lam[r] * p.R[r]);
+    h[0] = (q.lam[r] * x.miss[r] + tn) / (q.w[r] + q.lam[r] * p.soft(r));
     h[1] = h[2] = S(0);
     S rt[3] = {S(0), S(0), S(0)};
     for_rims(r, [&](const Rim& m) {
@@ -235,10 +245,11 @@ struct InteriorPath {
     const PathPoint<S>& q = x.now;
     for_parts([&](int b, int r) { cone_side(b, r, aim, f, s.h + r); },
               [&](int b, int i, int r) { s.h[r] = bounded_side(b, i, r, aim, f); });
-    solve_law(p, s.law, s.H, s.h, s.y);
-    for (int r = 0; r < p.nrow; ++r) d.lam[r] = s.h[r];
-    row_velocities(p, d.lam, static_cast<const S*>(nullptr), s.y, d.w);
-    for (int r = 0; r < p.nrow; ++r) d.w[r] -= x.miss[r];
+    solve_law(p, s.law, s.H, s.h, s.y, d.w);
+    for (int r = 0; r < p.nrow; ++r) {
+      d.lam[r] = s.h[r];
+      d.w[r] += p.R[r] * d.lam[r] - x.miss[r];
+    }
     for_parts([&](int, int r) { cone_direction(r, aim, f, d); },
               [&](int, int, int r) {
                 d.z_lower[r] = has_lower(r)
@@ -380,11 +391,12 @@ struct InteriorPath {
     S left = longest(x.predictor);
     left = S(1) - (left < S(1) ? left : S(1));
     S aim = left * left * left;
-    const S least = central ? S(from.careful ? 0.1 : 0.02) : S(from.careful ? 0.8 : 0.6);
+    const S least(central ? from.pace.least : from.pace.recentre);
     aim = aim < least ? least : aim;
-    direction(aim * k, central && !from.careful ? &x.predictor : nullptr, x.corrector);
+    direction(aim * k, central && !from.pace.slips ? &x.predictor : nullptr, x.corrector);
+    const S share = max(S(from.pace.share), S(1) - S(5) * aim);
     const auto length = [&] {
-      const S most = from.share * longest(x.corrector);
+      const S most = share * longest(x.corrector);
       return most < S(1) ? most : S(1);
     };
     S step = length();
@@ -408,8 +420,9 @@ struct InteriorPath {
   // Newton steps from the projected point; true where they end at the solution, which is in s.best
   FB_FN bool cross_over(WorldOutcome& out) const {
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = s.best[r];
-    for (int k = 0; k < 3; ++k) {
-      newton_world(p, s, S(1));
+    for (int k = 0; k < from.pace.newton_steps; ++k) {
+      newton_world(p, s, S(1), true);
+      out.exact = true;
       ++out.factorisations;
       if (world_done(p, s, out.residual)) return true;
       if (!(out.residual == out.residual)) return false;
@@ -420,11 +433,11 @@ struct InteriorPath {
 
   // the solution in s.best with its velocities in s.w; false where the path was not followed to its
   // end
-  FB_FN bool follow(int max_iterations, WorldOutcome& out) const {
+  FB_FN bool follow(WorldOutcome& out) const {
     S cross(1e-6);
     int stalled = 0;
     start();
-    for (int it = 0; it <= max_iterations; ++it) {
+    for (int it = 0;; ++it) {
       row_velocities(p, x.now.lam, p.b, s.y, x.miss);
       S worst(0), mean, least;
       for (int r = 0; r < p.nrow; ++r) {
@@ -432,50 +445,52 @@ struct InteriorPath {
         worst = max(worst, abs(x.miss[r]));
       }
       products(x.now, mean, least);
-      for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.now.lam[r];
-      if (world_done(p, s, out.residual)) return true;
-      if (!(mean == mean)) return false;
       const S V2 = p.scale * p.scale;
-      if (mean <= cross * V2 && worst < S(1e-2) * p.scale) {
-        if (cross_over(out)) return true;
+      const bool near = mean <= cross * V2 && worst < S(1e-2) * p.scale;
+      const bool last = it == from.pace.max_iterations || stalled == kStalled || !(mean == mean);
+      if (near || last) {
+        for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.now.lam[r];
+        if (world_done(p, s, out.residual) || (near && cross_over(out))) return true;
         cross = S(1e-2) * mean / V2;
       }
-      if (it == max_iterations) break;
+      if (last) return false;
       linearise();
+      out.exact = false;
       ++out.factorisations;
-      if (from.careful) worst = max(worst, slip_error());
-      const S step = advance(mean, least > S(0.1) * mean && worst * worst < mean);
+      if (from.pace.slips) worst = max(worst, slip_error());
+      const S step = advance(mean, least > S(from.pace.centred) * mean && worst * worst < mean);
       stalled = step < S(0.02) ? stalled + 1 : 0;
-      if (stalled == kStalled) break;
     }
-    return false;
   }
 };
 
 // (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
 // s.best with their velocities in s.w: those of the least residual where none is a solution
-inline constexpr int kWorldNewtonSteps = 10, kStarts = 8;
+inline constexpr int kWorldNewtonSteps = 10, kStarts = 9;
 template <class S>
 FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
-  for (int d = 0; d < p.ndof; ++d) s.y2[d] = S(0);
+  clear_dofs(p, s.y2);
   for (int k = 0; k < 4; ++k) sweep_world(p, s.lam, s.y2);
   for (int k = 0;; ++k) {
     if (world_done(p, s, out.residual)) return true;
     if (k == kWorldNewtonSteps || !(out.residual == out.residual)) return false;
     row_velocities(p, s.lam, p.b, s.y, s.w);
-    newton_world(p, s, S(1));
+    newton_world(p, s, S(1), true);
+    out.exact = true;
     ++out.factorisations;
   }
 }
-// a solution that only the rounding of its loads let pass: two more steps, if they lower its residual
+// a residual within the tolerance is 1/R of it in the impulses, and derivatives see that: two more steps
+// with the factors of the last one, if they lower the residual
 template <class S>
 FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
                         WorldOutcome& out) {
-  for (int k = 0; k < 2 && out.residual > p.tolerance * p.scale; ++k) {
+  for (int k = 0; k < 2 && out.residual > S(1e-16) * p.scale; ++k) {
     const S before = out.residual;
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r] = s.best[r];
-    newton_world(p, s, S(1));
+    newton_world(p, s, S(1), !out.exact || out.residual > S(1e-3) * p.tolerance * p.scale);
+    out.exact = true;
     world_done(p, s, out.residual);
     if (out.residual < before) continue;
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
@@ -486,11 +501,12 @@ FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
   const PathStart<S> starts[kStarts] = {
-      {S(1e2), S(1), S(0.9), S(1e-2), false},  {S(1e2), S(1e4), S(0.9), S(1e-2), false},
-      {S(1e2), S(1e2), S(0.9), S(1e-2), true}, {S(1e2), S(1), S(0.9), S(1e-2), true},
-      {S(1e2), S(1e4), S(0.9), S(1e-2), true}, {S(1e6), S(1), S(0.9), S(1e-4), false},
-      {S(1e-2), S(1), S(0.9), S(1e-2), false}, {S(1e2), S(1e6), S(0.9), S(1e-2), true}};
-  WorldOutcome out{false, 0, 1, 0};
+      {S(0.3), S(1), S(1e-3), kBold},     {S(1e2), S(1), S(1e-2), kEven},
+      {S(1e2), S(1e4), S(1e-2), kEven},   {S(1e2), S(1e2), S(1e-2), kCareful},
+      {S(1e2), S(1), S(1e-2), kCareful},  {S(1e2), S(1e4), S(1e-2), kCareful},
+      {S(1e6), S(1), S(1e-4), kEven},     {S(1e-2), S(1), S(1e-2), kEven},
+      {S(1e2), S(1e6), S(1e-2), kCareful}};
+  WorldOutcome out{false, false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
   if (begin && newton_from_sweeps(p, s, out)) {
@@ -502,7 +518,7 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
   for (int k = 0; k < kStarts; ++k) {
     out.stage = 2 + k;
-    out.solved = InteriorPath<S>{p, s, x, starts[k]}.follow(starts[k].careful ? 160 : 100, out);
+    out.solved = InteriorPath<S>{p, s, x, starts[k]}.follow(out);
     if (out.solved) {
       polish_world(p, s, x, out);
       return out;

@@ -24,16 +24,17 @@ FB_FN void sweep_world(const WorldRows<S>& p, S* lam, S* y) {
       d[i] = next - lam[k.row + i];
       lam[k.row + i] = next;
       const S* g = p.row_of(k, i);
-      for (int c = 0; c < k.ndof; ++c) {
-        S& out = y[p.dof[k.dof + c]];
-        out = mul_add(g[c], d[i], out);
-      }
+      const Pack<S> by(d[i]);
+      p.for_packs(k, [&](int at, int c) {
+        put_pack(mul_add(pack_at(g + c), by, pack_at(y + at)), y + at);
+      });
     };
     const auto target = [&](int i) {
       const int r = k.row + i;
       const S* g = p.row_of(k, i);
-      S u = p.b[r];
-      for (int c = 0; c < k.ndof; ++c) u = mul_add(g[c], y[p.dof[k.dof + c]], u);
+      Pack<S> sum(Real<S>(0));
+      p.for_packs(k, [&](int at, int c) { sum = mul_add(pack_at(g + c), pack_at(y + at), sum); });
+      const S u = p.b[r] + sum_of_pack<S>(sum);
       return lam[r] - mul_add(p.R[r], lam[r], u) / p.D[r];
     };
     const int alone = k.cone ? 1 : k.rows;
@@ -98,8 +99,8 @@ FB_FN void exact_law(const WorldRows<S>& p, const RowBlock& k, const S* lam, con
   for (int i = 0; i < alone; ++i) {
     const int r = k.row + i;
     const bool free = world_free(p, lam, w, r, reach);
-    law.C[i][i] = free ? one / p.R[r] : zero;
-    if (h) h[i] = free ? -(w[r] / p.R[r]) : zero;
+    law.C[i][i] = free ? one / p.soft(r) : zero;
+    if (h) h[i] = free ? -(w[r] / p.soft(r)) : zero;
   }
   if (!k.cone) return;
   const int r = k.row;
@@ -115,7 +116,7 @@ FB_FN void exact_law(const WorldRows<S>& p, const RowBlock& k, const S* lam, con
     const S e[2] = {t.e1, t.e2}, miss[2] = {miss1, miss2};
     const bool slide[2] = {t.slide1, t.slide2};
     for (int i = 0; i < 2; ++i) {
-      const S k_t = slide[i] ? zero : one / p.R[r + 1 + i];
+      const S k_t = slide[i] ? zero : one / p.soft(r + 1 + i);
       law.C[1 + i][1 + i] = k_t;
       law.C[1 + i][0] = slide[i] ? mu * e[i] * kn : zero;
       if (h) h[1 + i] = slide[i] ? miss[i] + mu * e[i] * h[0] : -(w[r + 1 + i] * k_t);
@@ -123,7 +124,7 @@ FB_FN void exact_law(const WorldRows<S>& p, const RowBlock& k, const S* lam, con
     return;
   }
   // on the rim: the normal carries it along e, the cone's curvature lets it turn
-  const S rho = p.D[r + 1] / reach, den = one - t.f + t.f * p.R[r + 1] / rho;
+  const S rho = p.D[r + 1] / reach, den = one - t.f + t.f * p.soft(r + 1) / rho;
   law = cone_law(kn, zero, t.f / (rho * den), mu, t.e1, t.e2);
   if (!h) return;
   const S along = t.e1 * miss1 + t.e2 * miss2 + mu * h[0];
@@ -146,21 +147,22 @@ FB_FN void hold_world(const WorldRows<S>& p, S* lam, const S* w, Real<S> reach) 
     }
   }
 }
-// (V.5)  one Newton step; lam and w in, lam out
+// (V.5)  one Newton step, with new factors or with those of the last one; lam and w in, lam out
 template <class S>
-FB_FN void newton_world(const WorldRows<S>& p, WorldScratch<S>& s, Real<S> reach) {
+FB_FN void newton_world(const WorldRows<S>& p, WorldScratch<S>& s, Real<S> reach, bool factor) {
   hold_world(p, s.lam, s.w, reach);
   row_velocities(p, s.lam, p.b, s.y, s.w);
   for (int b = 0; b < p.nblock; ++b)
     exact_law(p, p.block[b], s.lam, s.w, reach, s.law[b], s.h + p.block[b].row);
-  factor_law(p, s.law, s.H);
-  solve_law(p, s.law, s.H, s.h, s.y);
+  if (factor) factor_law(p, s.law, s.H);
+  solve_law(p, s.law, s.H, s.h, s.y, s.w);
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = s.lam[r] + s.h[r];
 }
 
 // how a solve of one world went
 struct WorldOutcome {
   bool solved;
+  bool exact;  // the factors at hand are those of the exact law
   int factorisations, stage;
   double residual;
 };

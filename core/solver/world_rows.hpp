@@ -10,15 +10,24 @@ namespace fb::FB_ISA {
 // a run of rows that the same dofs move: a contact (a normal and two tangents), or rows with bounds
 struct RowBlock {
   int row, rows, cone;  // first row, how many; cone: 1 for a contact with friction
-  int dof, ndof;        // its dofs, ascending, from `dof` on in WorldRows::dof
-  int value;            // rows x ndof numbers from here on in WorldRows::G
+  int run, nrun;        // its dofs, in runs from `run` on in WorldRows::run
+  int value, width;     // rows x width numbers from here on in WorldRows::G
 };
+// consecutive dofs, runs ascending.  Each takes a whole number of packs in a row of G, zeros at its
+// end: what is read or added there beyond the run is read and added times zero
+struct DofRun {
+  int dof, count;
+};
+template <class S>
+FB_INLINE int whole_packs(int n) {
+  return (n + kPack<S> - 1) / kPack<S> * kPack<S>;
+}
 
 template <class S>
 struct WorldRows {
   int nrow, ndof, nblock;
   RowBlock* block;
-  int* dof;
+  DofRun* run;
   S* G;
   S *b, *lo, *hi, *mu, *R;
   S* D;           // diagonal of A; for the tangents of a cone the larger eigenvalue of their block
@@ -26,7 +35,18 @@ struct WorldRows {
   Real<S> tolerance;  // of the residual, relative to scale
   bool box;           // each tangent by itself
 
-  FB_INLINE const S* row_of(const RowBlock& k, int i) const { return G + k.value + i * k.ndof; }
+  FB_INLINE const S* row_of(const RowBlock& k, int i) const { return G + k.value + i * k.width; }
+  // compliance in linearised laws, where next to none would be more than a pivot can hold
+  FB_INLINE S soft(int r) const { return max(R[r], D[r] * Real<S>(1e-11)); }
+  FB_INLINE int first_dof(const RowBlock& k) const { return run[k.run].dof; }
+  // visit(dof, column) at every pack of a block's columns
+  template <class F>
+  FB_INLINE void for_packs(const RowBlock& k, F&& visit) const {
+    int column = 0;
+    for (int e = k.run; e < k.run + k.nrun; ++e)
+      for (int c = 0; c < run[e].count; c += kPack<S>, column += kPack<S>)
+        visit(run[e].dof + c, column);
+  }
 };
 
 // whether a bound is none
@@ -43,27 +63,30 @@ FB_INLINE bool is_fixed(const WorldRows<S>& p, int r) {
 // u = G y of a block
 template <class S>
 FB_INLINE void block_times(const WorldRows<S>& p, const RowBlock& k, const S* y, S* u) {
-  for (int i = 0; i < k.rows; ++i) {
-    const S* g = p.row_of(k, i);
-    S sum = S(0);
-    for (int c = 0; c < k.ndof; ++c) sum = mul_add(g[c], y[p.dof[k.dof + c]], sum);
-    u[i] = sum;
-  }
+  Pack<S> sum[3] = {Pack<S>(Real<S>(0)), Pack<S>(Real<S>(0)), Pack<S>(Real<S>(0))};
+  p.for_packs(k, [&](int d, int c) {
+    const Pack<S> x = pack_at(y + d);
+    for (int i = 0; i < k.rows; ++i) sum[i] = mul_add(pack_at(p.row_of(k, i) + c), x, sum[i]);
+  });
+  for (int i = 0; i < k.rows; ++i) u[i] = sum_of_pack<S>(sum[i]);
 }
 // y += G' lam of a block
 template <class S>
 FB_INLINE void add_block(const WorldRows<S>& p, const RowBlock& k, const S* lam, S* y) {
-  for (int i = 0; i < k.rows; ++i) {
-    const S* g = p.row_of(k, i);
-    for (int c = 0; c < k.ndof; ++c) {
-      S& out = y[p.dof[k.dof + c]];
-      out = mul_add(g[c], lam[i], out);
-    }
-  }
+  p.for_packs(k, [&](int d, int c) {
+    Pack<S> x = pack_at(y + d);
+    for (int i = 0; i < k.rows; ++i) x = mul_add(pack_at(p.row_of(k, i) + c), Pack<S>(lam[i]), x);
+    put_pack(x, y + d);
+  });
+}
+// no motion, and zeros where the last pack may read on
+template <class S>
+FB_INLINE void clear_dofs(const WorldRows<S>& p, S* y) {
+  for (int d = 0; d < p.ndof + kPack<S> - 1; ++d) y[d] = S(0);
 }
 template <class S>
 FB_FN void sum_rows(const WorldRows<S>& p, const S* lam, S* y) {
-  for (int d = 0; d < p.ndof; ++d) y[d] = S(0);
+  clear_dofs(p, y);
   for (int b = 0; b < p.nblock; ++b) add_block(p, p.block[b], lam + p.block[b].row, y);
 }
 // w = G (G' lam) + R lam + b; y: scratch, G' lam on return.  b: null for none
@@ -87,13 +110,13 @@ FB_FN void prepare_world(WorldRows<S>& p) {
     const RowBlock& k = p.block[i];
     for (int e = 0; e < k.rows; ++e) {
       const S* g = p.row_of(k, e);
-      const S d = dot_run(g, g, k.ndof) + p.R[k.row + e];
+      const S d = dot_run(g, g, k.width) + p.R[k.row + e];
       p.D[k.row + e] = select(d > S(0), d, S(1));
       p.scale = max(p.scale, primal(abs(p.b[k.row + e])));
     }
     if (!k.cone || p.box) continue;
     S &a = p.D[k.row + 1], &c = p.D[k.row + 2];
-    const S half = (a - c) * R(0.5), o = dot_run(p.row_of(k, 1), p.row_of(k, 2), k.ndof);
+    const S half = (a - c) * R(0.5), o = dot_run(p.row_of(k, 1), p.row_of(k, 2), k.width);
     a = c = (a + c) * R(0.5) + sqrt(dot2(half, half, o, o));
   }
 }
@@ -174,40 +197,82 @@ FB_FN void envelope_of(const WorldRows<S>& p, Envelope<S>& H) {
   for (int d = 0; d < p.ndof; ++d) H.first[d] = d;
   for (int i = 0; i < p.nblock; ++i) {
     const RowBlock& k = p.block[i];
-    const int least = p.dof[k.dof];
-    for (int c = 1; c < k.ndof; ++c) {
-      int& first = H.first[p.dof[k.dof + c]];
-      first = least < first ? least : first;
-    }
+    const int least = p.first_dof(k);
+    for (int e = k.run; e < k.run + k.nrun; ++e)
+      for (int d = p.run[e].dof; d < p.run[e].dof + p.run[e].count; ++d)
+        H.first[d] = least < H.first[d] ? least : H.first[d];
   }
   layout_envelope(H);
 }
-// H += G' C G of a block
+// row d of H and its column += x' G and z' G of a block, up to d; n of those columns are in d's own run,
+// which begins at `column`
+template <int Rows, class S>
+FB_INLINE void add_products(const WorldRows<S>& p, const RowBlock& k, const Envelope<S>& H, int d,
+                            const S (&x)[3], const S (&z)[3]) {
+  S *lower = H.lower_row(d) - H.first[d], *upper = H.upper_column(d) - H.first[d];
+  Pack<S> xs[Rows], zs[Rows];
+  for (int j = 0; j < Rows; ++j) {
+    xs[j] = Pack<S>(x[j]);
+    zs[j] = Pack<S>(z[j]);
+  }
+  const S* G = p.G + k.value;
+  const auto add = [&](int at, const S* g) {
+    Pack<S> low = pack_at(lower + at), up = pack_at(upper + at);
+    for (int j = 0; j < Rows; ++j) {
+      const Pack<S> v = pack_at(g + j * k.width);
+      low = mul_add(xs[j], v, low);
+      up = mul_add(zs[j], v, up);
+    }
+    put_pack(low, lower + at);
+    put_pack(up, upper + at);
+  };
+  const DofRun* run = p.run + k.run;
+  for (; run->dof + run->count <= d; ++run)
+    for (int c = 0; c < run->count; c += kPack<S>, G += kPack<S>) add(run->dof + c, G);
+  int at = run->dof;
+  for (; at + kPack<S> <= d; at += kPack<S>, G += kPack<S>) add(at, G);
+  for (; at < d; ++at, ++G)
+    for (int j = 0; j < Rows; ++j) {
+      lower[at] = mul_add(x[j], G[j * k.width], lower[at]);
+      upper[at] = mul_add(z[j], G[j * k.width], upper[at]);
+    }
+  for (int j = 0; j < Rows; ++j) H.diagonal[d] = mul_add(x[j], G[j * k.width], H.diagonal[d]);
+}
+// column g of G times C of a contact from both sides
 template <class S>
+FB_INLINE void law_products(const BlockLaw<S>& law, const S (&g)[3], S (&x)[3], S (&z)[3]) {
+  const auto& C = law.C;
+  x[0] = mul_add(C[2][0], g[2], mul_add(C[1][0], g[1], C[0][0] * g[0]));
+  z[0] = C[0][0] * g[0];
+  for (int j = 1; j < 3; ++j) {
+    x[j] = mul_add(C[2][j], g[2], C[1][j] * g[1]);
+    z[j] = mul_add(C[j][2], g[2], mul_add(C[j][1], g[1], C[j][0] * g[0]));
+  }
+}
+// H += G' C G of a block
+template <int Rows, class S>
 FB_FN void add_law(const WorldRows<S>& p, const RowBlock& k, const BlockLaw<S>& law,
                    const Envelope<S>& H) {
-  const int *dof = p.dof + k.dof, n = k.ndof;
-  for (int c = 0; c < n; ++c) {
-    // x = row c of G' C
-    S x[3], z[3];
-    for (int j = 0; j < k.rows; ++j) {
-      x[j] = z[j] = S(0);
-      for (int i = 0; i < k.rows; ++i) {
-        x[j] = mul_add(p.row_of(k, i)[c], law.C[i][j], x[j]);
-        z[j] = mul_add(law.C[j][i], p.row_of(k, i)[c], z[j]);
-      }
+  const S* G = p.G + k.value;
+  for (const DofRun* run = p.run + k.run; run < p.run + k.run + k.nrun; ++run) {
+    for (int c = 0; c < run->count; ++c) {
+      S x[3], z[3], g[3];
+      for (int i = 0; i < Rows; ++i) g[i] = G[i * k.width + c];
+      if (Rows == 3 && k.cone)
+        law_products(law, g, x, z);
+      else
+        for (int i = 0; i < Rows; ++i) x[i] = z[i] = law.C[i][i] * g[i];
+      add_products<Rows>(p, k, H, run->dof + c, x, z);
     }
-    const int d = dof[c];
-    S *lower = H.lower_row(d) - H.first[d], *upper = H.upper_column(d) - H.first[d];
-    for (int j = 0; j < k.rows; ++j) {
-      const S* g = p.row_of(k, j);
-      for (int i = 0; i < c; ++i) {
-        lower[dof[i]] = mul_add(x[j], g[i], lower[dof[i]]);
-        upper[dof[i]] = mul_add(z[j], g[i], upper[dof[i]]);
-      }
-      H.diagonal[d] = mul_add(x[j], g[c], H.diagonal[d]);
-    }
+    G += whole_packs<S>(run->count);
   }
+}
+template <class S>
+FB_INLINE void add_law(const WorldRows<S>& p, const RowBlock& k, const BlockLaw<S>& law,
+                       const Envelope<S>& H) {
+  if (k.rows == 1) return add_law<1>(p, k, law, H);
+  if (k.rows == 2) return add_law<2>(p, k, law, H);
+  add_law<3>(p, k, law, H);
 }
 template <class S>
 FB_FN void factor_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envelope<S>& H) {
@@ -215,18 +280,19 @@ FB_FN void factor_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envel
   for (int i = 0; i < p.nblock; ++i) add_law(p, p.block[i], law[i], H);
   factor_envelope(H);
 }
-// (V.2)  dlam = h - C G dy with H dy = G' h; h in, dlam out; y: scratch of the dofs
+// (V.2)  dlam = h - C G dy with H dy = G' h; h in, dlam out; u = G dy, the change of the velocities
+// but for R dlam; y: scratch of the dofs
 template <class S>
 FB_FN void solve_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envelope<S>& H, S* h,
-                     S* y) {
+                     S* y, S* u) {
   sum_rows(p, h, y);
   solve_envelope(H, y);
   for (int b = 0; b < p.nblock; ++b) {
     const RowBlock& k = p.block[b];
-    S u[3];
-    block_times(p, k, y, u);
+    S* v = u + k.row;
+    block_times(p, k, y, v);
     for (int i = 0; i < k.rows; ++i)
-      for (int j = 0; j < k.rows; ++j) h[k.row + i] = sub_mul(h[k.row + i], law[b].C[i][j], u[j]);
+      for (int j = 0; j < k.rows; ++j) h[k.row + i] = sub_mul(h[k.row + i], law[b].C[i][j], v[j]);
   }
 }
 
