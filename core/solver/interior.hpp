@@ -13,17 +13,18 @@ template <class S>
 struct PathPoint {
   S *lam, *w, *a, *eta, *h, *lower, *upper, *z_lower, *z_upper;
 };
-// how fast k falls.  A point is central where its least product is above `centred` of the mean; k goes to
+// how fast k falls.  A point is central where its least product is above `centred` of the mean and the
+// square of what its velocities miss below `miss` times it; k goes to
 // `least` of itself at best from there, else to `recentre`; steps are `share` of the longest, or all but
 // five times what k goes to; slips: k waits for them too, and there are no second-order terms
 struct PathPace {
-  double centred, least, recentre, share;
+  double centred, miss, least, recentre, share;
   bool slips;
   int max_iterations, newton_steps;
 };
-inline constexpr PathPace kBold{0.03, 5e-4, 0.2, 0.95, false, 100, 1};
-inline constexpr PathPace kEven{0.1, 0.02, 0.6, 0.9, false, 100, 3};
-inline constexpr PathPace kCareful{0.1, 0.1, 0.8, 0.9, true, 160, 3};
+inline constexpr PathPace kBold{0.03, 1e2, 5e-4, 0.2, 0.95, false, 100, 1};
+inline constexpr PathPace kEven{0.1, 1, 0.02, 0.6, 0.9, false, 100, 3};
+inline constexpr PathPace kCareful{0.1, 1, 0.1, 0.8, 0.9, true, 160, 3};
 // what a start tries: the size of the first impulses, the weight of contacts against that of bounded
 // rows in the products, how far from the mean the least of them may be, how fast
 template <class S>
@@ -458,7 +459,8 @@ struct InteriorPath {
       out.exact = false;
       ++out.factorisations;
       if (from.pace.slips) worst = max(worst, slip_error());
-      const S step = advance(mean, least > S(from.pace.centred) * mean && worst * worst < mean);
+      const S step = advance(
+          mean, least > S(from.pace.centred) * mean && worst * worst < S(from.pace.miss) * mean);
       stalled = step < S(0.02) ? stalled + 1 : 0;
     }
   }
@@ -466,15 +468,20 @@ struct InteriorPath {
 
 // (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
 // s.best with their velocities in s.w: those of the least residual where none is a solution
-inline constexpr int kWorldNewtonSteps = 10, kStarts = 9;
+inline constexpr int kStarts = 9;
 template <class S>
 FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
   clear_dofs(p, s.y2);
   for (int k = 0; k < 4; ++k) sweep_world(p, s.lam, s.y2);
+  S least(1e300);
+  int since = 0;
   for (int k = 0;; ++k) {
     if (world_done(p, s, out.residual)) return true;
-    if (k == kWorldNewtonSteps || !(out.residual == out.residual)) return false;
+    since = out.residual < least ? 0 : since + 1;
+    least = since == 0 ? out.residual : least;
+    if (k == kNewtonSteps || since == kNewtonCircle || !(out.residual == out.residual))
+      return false;
     row_velocities(p, s.lam, p.b, s.y, s.w);
     newton_world(p, s, S(1), true);
     out.exact = true;

@@ -181,22 +181,27 @@ FB_FN void newton_step(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> 
 }
 
 // up to kNewtonSteps full steps; the steps need not descend, so the best point is kept where none
-// reaches the goal
-inline constexpr int kNewtonSteps = 10;
+// reaches the goal.  Steps that have found no better point for long go round in circles
 template <class T>
 FB_FN void newton_rounds(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live, T goal) {
   for (int r = 0; r < p.nrow; ++r) s.best_lam[r] = s.lam[r];
+  Mask<T> left(false);
+  T since = T(0);
   for (int k = 0; k < kNewtonSteps && any(live); ++k) {
     newton_step(p, s, live);
     const T now = row_residual(p, s);
     const Mask<T> better = live & (now < s.residual);
     s.residual = select(better, now, s.residual);
-    live = live & !(now <= goal);
+    since = select(better, T(0), since + T(1));
+    const Mask<T> open = live & !(now <= goal), circle = open & !(since < T(kNewtonCircle));
+    left = left | circle;
+    live = open & !circle;
     for (int r = 0; r < p.nrow; ++r) s.best_lam[r] = select(better, s.lam[r], s.best_lam[r]);
   }
-  if (!any(live)) return;
-  for (int r = 0; r < p.nrow; ++r) s.lam[r] = select(live, s.best_lam[r], s.lam[r]);
-  refresh_descent(p, s, live);
+  left = left | live;
+  if (!any(left)) return;
+  for (int r = 0; r < p.nrow; ++r) s.lam[r] = select(left, s.best_lam[r], s.lam[r]);
+  refresh_descent(p, s, left);
 }
 
 // the tangent of the solution: one Newton step at the solution, of which only the tangent part is

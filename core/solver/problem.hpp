@@ -8,6 +8,8 @@ namespace fb::FB_ISA {
 // worlds with more rows than this are solved in their dofs; a dense problem of several lanes together
 // has no more rows than its capacity
 inline constexpr int kDenseRows = 48, kDenseCapacity = 96;
+// Newton steps on the active set at most, and so many in a row without a better point
+inline constexpr int kNewtonSteps = 10, kNewtonCircle = 5;
 
 // what is asked.  A solver reads it and never writes to it.  Rows of one island are dense among
 // themselves and zero elsewhere
