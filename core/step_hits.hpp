@@ -383,7 +383,7 @@ FB_INLINE void join_notes(PartNotes<T>& n, Mask<T> on, const Work<T>& w) {
 }
 template <class T>
 FB_FN void count_hit(Mask<T> on, Work<T>& w) {
-  if (w.problem.nrow > 0) w.hit.ties += select(on, RowSolver<T>::ties(w.problem, w.solution), T(0));
+  if (w.problem.nrow > 0) w.hit.ties += select(on, row_ties(w), T(0));
   for (int i = 0; i < w.ngroup; ++i)
     if (w.group[i].kind == kContactRows)
       w.hit.contacts +=

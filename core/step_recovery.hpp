@@ -8,12 +8,13 @@ namespace fb::FB_ISA {
 template <class T>
 FB_INLINE RecoveryRows<T> recovery_rows(const Options<Real<T>>& o, const Work<T>& w) {
   const Real<T> share = gap_law(o, false).share, equality_share = gap_law(o, true).share;
-  return {w.R, w.R0, w.rest, w.lead, w.together, share, equality_share, !w.large};
+  return {w.R, w.R0, w.rest, w.lead, w.together, share, equality_share, w.few};
 }
-// lanes in which the solve left a row open
+// lanes in which the solve left a row open; the smooth law leaves all of them open
 template <class T>
 FB_INLINE Mask<T> row_open(const Work<T>& w, int r) {
-  return !(pushes_both_ways(w.problem, r) | RowSolver<T>::moves(w.problem, w.solution, r));
+  if (w.problem.options.smoothing > 0) return !pushes_both_ways(w.problem, r);
+  return !(pushes_both_ways(w.problem, r) | row_moves(w, r));
 }
 
 // targets and compliances of the open island, those of the rows that take part
@@ -110,6 +111,10 @@ FB_FN void recover_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
     w.open_z[r] = select(row_open(w, r), -z, T(0));
   }
   recovery_targets_adjoint(w.problem, rows, w.solution.lam, w.neg_z, w.rest_bar, w.lam_extra);
+  // w+ has R lam in it, where an open row carries something
+  if (o.smoothing > 0)
+    for (int r = 0; r < w.problem.nrow; ++r)
+      w.lam_extra[r] = mul_add(w.R[r], w.open_z[r], w.lam_extra[r]);
   add_half_solved(s, w, w.neg_z, q);
   expand_solution(s, w, q, w.twist);
   for (int d = 0; d < s.nv; ++d) w.hD_bar_extra[d] -= q[d] * w.p[d];
@@ -133,6 +138,8 @@ FB_FN void add_open_rows(Work<T>& w, RowBars<T>& bars) {
   for (int r = 0; r < w.problem.nrow; ++r) {
     w.row_bar.z[r] -= w.open_z[r];
     w.neg_z[r] += w.open_z[r];
+    if (w.problem.options.smoothing > 0)
+      w.R_bar[r] = mul_add(w.open_z[r], w.solution.lam[r], w.R_bar[r]);
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "core/contact/row_group.hpp"
 #include "core/number/dual.hpp"
-#include "core/solver/interior.hpp"
+#include "core/solver/smooth_path.hpp"
 #include "core/solver/solver.hpp"
 #include "core/solver/world_recovery.hpp"
 #include "core/state.hpp"
@@ -130,7 +130,8 @@ struct Work {
   Mask<T> overflow;
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
   T *A, *b, *lo, *hi, *mu;
-  T* R;  // compliance over h^2, in the diagonal of A
+  T* R;       // compliance over h^2, in the diagonal of A
+  T* weight;  // inverse weights
   // recovery by positions: what is asked of it row by row, its answer, and the displacement's rate
   T *rest, *R0, *lead;
   int* together;  // at the first of the rows that have one error: their number; 0 at the others
@@ -194,7 +195,7 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
                        WorldWork<S>& w) {
   const size_t m = rows > 0 ? rows : 1, n = s.nv > 0 ? s.nv : 1, g = groups > 0 ? groups : 1;
   WorldRows<S>& p = w.rows;
-  for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.D}) *x = c.take<S>(m);
+  for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.W, &p.D}) *x = c.take<S>(m);
   p.block = c.take<RowBlock>(g);
   p.run = c.take<DofRun>(2 * g * max_tree);
   p.G = c.take<S>(2 * m * widest_chain<S>(s));
@@ -231,10 +232,10 @@ template <class T>
 FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   const size_t rows = w.max_row > 0 ? w.max_row : 1;
   RowProblemBar<T>& bar = w.row_bar;
-  for (T** x : {&w.b,        &w.lo,          &w.hi,       &w.mu,       &w.R,    &w.lam_bar,
-                &w.R_bar,    &w.neg_z,       &bar.z,      &bar.mu,     &bar.lo, &bar.hi,
-                &w.unit_row, &w.row_weights, &w.rest,     &w.R0,       &w.lead, &w.zero_row,
-                &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra})
+  for (T** x : {&w.b,        &w.lo,          &w.hi,       &w.mu,        &w.R,     &w.lam_bar,
+                &w.R_bar,    &w.neg_z,       &bar.z,      &bar.mu,      &bar.lo,  &bar.hi,
+                &w.unit_row, &w.row_weights, &w.rest,     &w.R0,        &w.lead,  &w.zero_row,
+                &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra, &w.weight})
     *x = c.take<T>(rows);
   for (int** x : {&w.cone, &w.sorted, &w.together}) *x = c.take<int>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);

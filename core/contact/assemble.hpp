@@ -55,6 +55,7 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
       w.lo[r] = e.lo[i];
       w.hi[r] = e.hi[i];
       w.R[r] = e.R[i];
+      w.weight[r] = e.weight;
       w.mu[r] = e.mu;
       w.rest[r] = e.rest[i];
       w.R0[r] = e.R0[i];

@@ -46,6 +46,13 @@ FB_INLINE HeldPart<T> held_part(T u, T delta, T jam) {
           select(over, steep / delta, zero), select(over, (T(1) - inv) / size, zero)};
 }
 
+// a row is built where the free motion ends nearer than this: the smooth law acts before rows close,
+// and hardly any more at the margin
+template <class R>
+FB_INLINE R row_reach(const Options<R>& o) {
+  return o.smoothing > R(0) ? o.margin : R(0);
+}
+
 // (L.1)  the velocity beta that closes the gaps of N rows within one step, as far as velocity may do
 // it; rest is left to positions.  beta + rest = phi / h.  Three rows have one error, its length
 template <int N, class T>
@@ -136,12 +143,14 @@ FB_INLINE void joint_row_data(const Model<T, P>& m, const Options<Real<T>>& o, c
   e.ncoef = 1;
   e.cdof[0] = k.start[0];
   e.R[0] = T(m.theta.dof_invweight0[k.start[0]] * o.regularization);
+  e.weight = T(m.theta.dof_invweight0[k.start[0]]);
 }
 // the gap terms of N rows, and what positions are asked for
 template <int N, class T, class P>
 FB_INLINE void gap_row_data(const Model<T, P>& m, const GapLaw<Real<T>>& law, const T* phi,
                             T weight, RowData<T>& e) {
   const GapTerm<N, T> g = gap_term<N>(law, phi, weight, m.theta.dt[0]);
+  e.weight = weight;
   for (int i = 0; i < N; ++i) {
     e.b[i] = g.beta[i];
     e.rest[i] = g.rest[i];

@@ -53,10 +53,10 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
       n = mul(A.R, n);
       speed += geom_speed(A.v_free, cB - shift, rb);
     }
-    return dot(n, d) - T(rb) < max(T(o.margin), speed * m.theta.dt[0]);
+    return dot(n, d) - T(rb) < max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
   }
   if (s.geom_link[ga] > 0) speed += geom_speed(A.v_free, cA, ra);
-  const T far = max(T(o.margin), speed * m.theta.dt[0]) + T(ra) + T(rb);
+  const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o))) + T(ra) + T(rb);
   return dot(d, d) < far * far;
 }
 
@@ -137,8 +137,8 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
     const ContactPoint<T>& x = point[k];
     const T rate = dot(w.link[lb].v_free, point_force(x.p + (Oref - OB), x.n)) -
                    dot(w.link[la].v_free, point_force(x.p + (Oref - OA), x.n));
-    const Mask<T> on =
-        near & x.active & ((x.phi < T(o.margin)) | (x.phi + rate * m.theta.dt[0] < T(0)));
+    const Mask<T> on = near & x.active &
+                       ((x.phi < T(o.margin)) | (x.phi + rate * m.theta.dt[0] < T(row_reach(o))));
     if (!any(on)) continue;
     if (contacts == s.max_contacts) {
       w.overflow = w.overflow | on;
@@ -231,7 +231,8 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
                 pB = x.p + (Oref - origin_of(s, w, k.linkB));
   Vec3<T> d[3] = {x.n, x.n, x.n};
   if (k.rows == 3) tangents(x.n, d[1], d[2]);
-  const T share = contact_weight(m, k) * o.regularization;
+  e.weight = contact_weight(m, k);
+  const T share = e.weight * o.regularization;
   // the world does not move: its side stays zero
   const bool movesA = k.linkA > 0, movesB = k.linkB > 0;
   for (int i = 0; i < k.rows; ++i) {

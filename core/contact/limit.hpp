@@ -17,7 +17,7 @@ FB_FN void collect_ball_limit(const Model<T, P>& m, const Options<Real<T>>& o, i
   const T phi = T(max(range[0], range[1])) - angle;
   const Vec3<T> axis = e * (T(1) / select(angle > T(0), angle, T(1)));
   const T rate = -(axis.x * w.v_free[da] + axis.y * w.v_free[da + 1] + axis.z * w.v_free[da + 2]);
-  const Mask<T> on = alive & ((phi < T(o.margin)) | (phi + rate * m.theta.dt[0] < T(0)));
+  const Mask<T> on = alive & ((phi < T(o.margin)) | (phi + rate * m.theta.dt[0] < T(row_reach(o))));
   if (!any(on)) return;
   RowGroup& k = push_group(w, kBallLimitRows, 1, j);
   RowGeometry<T>& x = w.geometry[w.ngroup - 1];
@@ -36,7 +36,7 @@ FB_FN void collect_limit(const Model<T, P>& m, const Options<Real<T>>& o, int j,
   const Real<T> sign = Real<T>(-side);
   const T phi = (q - T(m.theta.jnt_range[2 * j + (side > 0)])) * sign;
   const Mask<T> on =
-      alive & ((phi < T(o.margin)) | (phi + w.v_free[da] * sign * m.theta.dt[0] < T(0)));
+      alive & ((phi < T(o.margin)) | (phi + w.v_free[da] * sign * m.theta.dt[0] < T(row_reach(o))));
   if (!any(on)) return;
   RowGroup& k = push_group(w, kLimitRows, 1, j);
   RowGeometry<T>& x = w.geometry[w.ngroup - 1];

@@ -16,6 +16,11 @@ template <class T>
 FB_FN bool sort_lanes(const Layout& s, Mask<T> alive, Work<T>& w) {
   w.large = Mask<T>(false);
   w.few = alive;
+  if (w.problem.options.solver == kInteriorSolver) {
+    w.large = alive;
+    w.few = Mask<T>(false);
+    return false;
+  }
   if (s.dense_only || w.problem.nrow <= kDenseRows) return false;
   T count = T(0);
   for (int i = 0; i < w.ngroup; ++i)
@@ -46,8 +51,45 @@ FB_FN void open_solution(Work<T>& w, int k) {
     w.one.scratch.best[r] = number_of<WorldNumber<T>>(w.solution.lam[w.one.row[r]], k);
 }
 
+// lanes in which a row's impulse answers to the problem: in the smooth law all do
+template <class T>
+FB_INLINE Mask<T> row_moves(const Work<T>& w, int r) {
+  if (w.problem.options.smoothing > 0) return Mask<T>(true);
+  return RowSolver<T>::moves(w.problem, w.solution, r);
+}
+// places where the derivative is a choice: the smooth law has none
+template <class T>
+FB_INLINE T row_ties(const Work<T>& w) {
+  if (w.problem.options.smoothing > 0) return T(0);
+  return RowSolver<T>::ties(w.problem, w.solution);
+}
+
 // ---- solve
 
+// sweeps and Newton steps where the path was not followed to its end; its point if they fail too
+template <class S>
+FB_FN WorldOutcome after_path(WorldRows<S>& p, WorldScratch<S>& s, const PathScratch<S>& x,
+                              WorldOutcome out) {
+  WorldOutcome other{false, false, out.factorisations, 1, 0};
+  other.solved = newton_from_sweeps(p, s, other);
+  if (other.solved) return other;
+  for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
+  world_done(p, s, out.residual);
+  return out;
+}
+// the open island by the solver that is asked for; begin: by sweeps and Newton steps, where the
+// interior point method is not asked for by name
+template <class T>
+FB_FN WorldOutcome solve_island(Work<T>& w, bool begin) {
+  WorldRows<double>& p = w.world.rows;
+  if (p.smoothing > 0) return solve_smooth(p, w.world.scratch, w.path);
+  const bool path = w.problem.options.solver == kInteriorSolver;
+  WorldOutcome out = solve_world(p, w.world.scratch, w.path, begin && !path);
+  // what the path leaves is tried without it
+  if (path && !out.solved) out = after_path(p, w.world.scratch, w.path, out);
+  out.solved = out.solved || out.residual <= kSlight * p.scale;
+  return out;
+}
 // lane k by itself, island by island; false where one is not solved, not even nearly.  A large lane
 // has no other answer
 template <class T>
@@ -58,8 +100,8 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
   double worst = 0;
   for_world_islands(s, w, k, o, [&] {
     if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
-    const WorldOutcome out = solve_world(o.rows, o.scratch, w.path, large || w.problem.nisland > 1);
-    solved = solved && (out.solved || out.residual <= kSlight * o.rows.scale);
+    const WorldOutcome out = solve_island(w, large || w.problem.nisland > 1);
+    solved = solved && out.solved;
     worst = max(worst, out.residual);
     for (int i = 0; i < o.rows.nrow; ++i) {
       const int r = o.row[i];
@@ -128,9 +170,10 @@ FB_FN void island_adjoint(Work<T>& w, int k, const RowProblemBar<T>& bar) {
   for (int r = 0; r < o.rows.nrow; ++r) {
     set_world_number(bar.z[o.row[r]], k, o.scratch.h[r]);
     if (!bar.lo) continue;
-    const WorldNumber<T> x = o.scratch.best[r] - o.scratch.w[r] / o.rows.D[r];
-    if (x > o.rows.lo[r] && x < o.rows.hi[r]) continue;
-    set_world_number((x > o.rows.lo[r] ? bar.hi : bar.lo)[o.row[r]], k, o.scratch.lam[r]);
+    WorldNumber<T> lo, hi;
+    bound_bars(o.rows, o.scratch, r, lo, hi);
+    set_world_number(bar.lo[o.row[r]], k, lo);
+    set_world_number(bar.hi[o.row[r]], k, hi);
   }
   for (int b = 0; b < o.rows.nblock; ++b)
     if (o.rows.block[b].cone)

@@ -126,6 +126,8 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
     p.hi[r] = number_of<S>(w.hi[from], k);
     p.R[r] = number_of<S>(w.R[from], k);
     p.mu[r] = number_of<S>(w.mu[from], k);
+    p.W[r] = number_of<S>(w.weight[from], k);
+    if (!(p.W[r] > S(0))) p.W[r] = S(1);
   }
   p.nrow += g.rows;
 }
@@ -154,6 +156,7 @@ FB_FN void for_world_islands(const Layout& s, const Work<T>& w, int k, WorldWork
     if (p.nrow == 0) continue;
     p.box = w.problem.options.friction == kBoxFriction;
     p.tolerance = Real<S>(w.problem.options.tolerance);
+    p.smoothing = Real<S>(w.problem.options.smoothing);
     visit();
     // the next island's trees have their own places
     for (int e = 0; e < s.ntree; ++e) o.islands.place[e] = -1;

@@ -29,7 +29,7 @@ template <class T, class F>
 FB_INLINE void for_moving_rows(const Layout& s, const Work<T>& w, F&& visit) {
   for (int p = 0; p < w.ngroup; ++p) {
     const RowGroup& k = w.group[w.sorted[p]];
-    if (!any(RowSolver<T>::moves(w.problem, w.solution, k.row))) continue;
+    if (!any(row_moves(w, k.row))) continue;
     for_group_dofs(s, k, [&](int d, int side) {
       for (int i = 0; i < k.rows; ++i)
         visit(d, k.row + i, row_segment(s, w, k, k.row + i, side)[d]);
@@ -81,8 +81,7 @@ FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, co
   open_fields(m, x, w, f);
   if (m.applied) applied_columns(m, T(m.theta.dt[0]), w, f);
   for (int i = 0; i < w.ngroup; ++i)
-    if (any(RowSolver<T>::moves(w.problem, w.solution, w.group[i].row)))
-      group_columns(m, o, i, x, w, f);
+    if (any(row_moves(w, w.group[i].row))) group_columns(m, o, i, x, w, f);
   equation_columns(m, x, w, f);
   if (w.problem.nrow > 0) impulse_columns(s, w, f);
   for (int d = 0; d < s.nv; ++d) {

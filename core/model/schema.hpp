@@ -189,7 +189,7 @@ enum class Output : int { FB_OUTPUTS(FB_ENUM) };
 
 // choices: constant, word
 #define FB_FRICTION_MODELS(X) X(kConeFriction, cone) X(kBoxFriction, box)
-#define FB_SOLVERS(X) X(kNewtonSolver, newton) X(kPgsSolver, pgs)
+#define FB_SOLVERS(X) X(kNewtonSolver, newton) X(kPgsSolver, pgs) X(kInteriorSolver, interior)
 #define FB_GRADIENTS(X)                                                                            \
   X(kGradientAuto, auto) X(kGradientImplicit, implicit) X(kGradientUnrolled, unrolled)
 enum FrictionModel : int { FB_FRICTION_MODELS(FB_ENUM) };
@@ -216,7 +216,11 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
   X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS),                          \
     "'cone' (the true cone) or 'box' (each tangent by itself)")                                    \
   X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS),                                       \
-    "'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only)")               \
+    "'newton' (sweeps, then Newton steps on the active set), 'pgs' (sweeps only) or 'interior' "    \
+    "(an interior point method, world by world)")                                                  \
+  X(smoothing, real, 0.0, between(0, 1),                                                            \
+    "velocity within which the laws of contacts, limits and dry friction are smooth [m/s or "      \
+    "rad/s]: 0 is the exact law, more has derivatives of every order and takes solver 'interior'") \
   X(gradient, GradientMode, kGradientAuto, FB_WORDS(FB_GRADIENTS),                                 \
     "'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the solution is " \
     "differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only)")                           \
@@ -245,7 +249,7 @@ struct Options {
     "row velocities. Take a smaller dt, or look at mass ratios, overlaps and friction there.")     \
   X(kNoGradient, NO_GRADIENT, 8u,                                                                  \
     "this step has no gradient: contacts were left out of it (pass a larger max_contacts to the "  \
-    "Simulator), or its many contacts were not solved.")
+    "Simulator), or its contacts were not solved.")
 enum StatusBit : unsigned { FB_STATUSES(FB_ENUM_AT) };
 
 // clang-format on

@@ -60,9 +60,11 @@ struct InteriorPath {
   WorldScratch<S>& s;
   PathScratch<S>& x;
   PathStart<S> from;
+  const S* unit = p.D;  // weights of the products
+  S speed = p.scale;    // of the start
 
   // of a contact's products, and of a bounded row's
-  FB_INLINE S weight(int r) const { return p.D[r] * from.cone_weight; }
+  FB_INLINE S weight(int r) const { return unit[r] * from.cone_weight; }
   FB_INLINE bool rubs(int r) const { return p.mu[r] > S(1e-10); }
   FB_INLINE bool has_lower(int r) const { return is_bound(p.lo[r]) && !is_fixed(p, r); }
   FB_INLINE bool has_upper(int r) const { return is_bound(p.hi[r]) && !is_fixed(p, r); }
@@ -95,7 +97,7 @@ struct InteriorPath {
 
   // far inside, where all products are alike
   FB_FN void start() const {
-    const S V = p.scale;
+    const S V = speed;
     PathPoint<S>& q = x.now;
     for_parts(
         [&](int, int r) {
@@ -109,7 +111,7 @@ struct InteriorPath {
         },
         [&](int, int, int r) {
           const bool low = has_lower(r), high = has_upper(r);
-          const S far = from.size * V / p.D[r], half = (p.hi[r] - p.lo[r]) * S(0.5);
+          const S far = from.size * V / unit[r], half = (p.hi[r] - p.lo[r]) * S(0.5);
           q.lower[r] = low && high ? half : low ? far : S(1);
           q.upper[r] = low && high ? half : high ? far : S(1);
           q.lam[r] = low              ? p.lo[r] + q.lower[r]
@@ -122,27 +124,47 @@ struct InteriorPath {
         });
   }
 
+  // visit all products, each times its weight, and their factors: a weighted impulse, a velocity
+  template <class F>
+  FB_INLINE void for_products(const PathPoint<S>& q, F&& see) const {
+    for_parts(
+        [&](int, int r) {
+          see(q.lam[r] * q.w[r] * weight(r), q.lam[r] * weight(r), q.w[r]);
+          for_rims(r, [&](const Rim& m) {
+            const S g = g_of(q, m);
+            see(q.eta[m.at] * g * weight(r), g * weight(r), q.eta[m.at]);
+          });
+        },
+        [&](int, int, int r) {
+          if (has_lower(r))
+            see(q.lower[r] * q.z_lower[r] * unit[r], q.lower[r] * unit[r], q.z_lower[r]);
+          if (has_upper(r))
+            see(q.upper[r] * q.z_upper[r] * unit[r], q.upper[r] * unit[r], q.z_upper[r]);
+        });
+  }
   // mean and least of the products
   FB_FN void products(const PathPoint<S>& q, S& mean, S& least) const {
     S sum(0);
     int count = 0;
     least = S(1e300);
-    const auto see = [&](S v) {
+    for_products(q, [&](S v, S, S) {
       sum += v;
       least = v < least || !(v == v) ? v : least;
       ++count;
-    };
-    for_parts(
-        [&](int, int r) {
-          see(q.lam[r] * q.w[r] * weight(r));
-          for_rims(r, [&](const Rim& m) { see(q.eta[m.at] * g_of(q, m) * weight(r)); });
-        },
-        [&](int, int, int r) {
-          if (has_lower(r)) see(q.lower[r] * q.z_lower[r] * p.D[r]);
-          if (has_upper(r)) see(q.upper[r] * q.z_upper[r] * p.D[r]);
-        });
+    });
     mean = count ? sum / S(count) : S(0);
     least = count ? least : S(0);
+  }
+
+  // w - (A lam + b) into miss, and the largest of it
+  FB_FN S missed() const {
+    row_velocities(p, x.now.lam, p.b, s.y, x.miss);
+    S worst(0);
+    for (int r = 0; r < p.nrow; ++r) {
+      x.miss[r] = x.now.w[r] - x.miss[r];
+      worst = max(worst, abs(x.miss[r]));
+    }
+    return worst;
   }
 
   // the largest |w_t + eta a|
@@ -230,13 +252,13 @@ struct InteriorPath {
   }
   FB_INLINE S lower_side(int r, S aim, const PathPoint<S>* f) const {
     const PathPoint<S>& q = x.now;
-    S t = aim / p.D[r] - q.lower[r] * q.z_lower[r];
+    S t = aim / unit[r] - q.lower[r] * q.z_lower[r];
     if (f) t -= f->lam[r] * f->z_lower[r];
     return t / q.lower[r];
   }
   FB_INLINE S upper_side(int r, S aim, const PathPoint<S>* f) const {
     const PathPoint<S>& q = x.now;
-    S t = aim / p.D[r] - q.upper[r] * q.z_upper[r];
+    S t = aim / unit[r] - q.upper[r] * q.z_upper[r];
     if (f) t += f->lam[r] * f->z_upper[r];
     return t / q.upper[r];
   }
@@ -385,8 +407,9 @@ struct InteriorPath {
     return next;
   }
 
-  // (W.6)  predictor, corrector, and cuts until the point is central enough
-  FB_FN S advance(S k, bool central) const {
+  // (W.6)  predictor, corrector, and cuts until the point is central enough; to products of no less
+  // than the share `floor` of k
+  FB_FN S advance(S k, bool central, S floor = S(0)) const {
     direction(S(0), nullptr, x.predictor);
     for (int r = 0; r < p.nrow; ++r) x.g_dot[r] = x.predictor.h[r];
     S left = longest(x.predictor);
@@ -394,8 +417,16 @@ struct InteriorPath {
     S aim = left * left * left;
     const S least(central ? from.pace.least : from.pace.recentre);
     aim = aim < least ? least : aim;
+    aim = aim < floor ? floor : aim;
     direction(aim * k, central && !from.pace.slips ? &x.predictor : nullptr, x.corrector);
-    const S share = max(S(from.pace.share), S(1) - S(5) * aim);
+    return take(k, max(S(from.pace.share), S(1) - S(5) * aim));
+  }
+  // Newton's step to products `to`, from the mean k
+  FB_FN S newton(S k, S to) const {
+    direction(to, nullptr, x.corrector);
+    return take(k > to ? k : to, S(from.pace.share));
+  }
+  FB_FN S take(S k, S share) const {
     const auto length = [&] {
       const S most = share * longest(x.corrector);
       return most < S(1) ? most : S(1);
@@ -439,12 +470,7 @@ struct InteriorPath {
     int stalled = 0;
     start();
     for (int it = 0;; ++it) {
-      row_velocities(p, x.now.lam, p.b, s.y, x.miss);
-      S worst(0), mean, least;
-      for (int r = 0; r < p.nrow; ++r) {
-        x.miss[r] = x.now.w[r] - x.miss[r];
-        worst = max(worst, abs(x.miss[r]));
-      }
+      S worst = missed(), mean, least;
       products(x.now, mean, least);
       const S V2 = p.scale * p.scale;
       const bool near = mean <= cross * V2 && worst < S(1e-2) * p.scale;

@@ -1,18 +1,21 @@
 // Derivatives of a world's solution by the implicit function theorem, in its dofs: the adjoint, the
 // tangent and columns.  Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/solver/world_newton.hpp"
+#include "core/solver/smooth_law.hpp"
 
 namespace fb::FB_ISA {
 
-// factors of the exact law at the solution s.best; its velocities are left in s.w
+// factors of the law at the solution s.best; its velocities are left in s.w
 template <class S>
 FB_FN void factor_solution(WorldRows<S>& p, WorldScratch<S>& s) {
   prepare_world(p);
   envelope_of(p, s.H);
   row_velocities(p, s.best, p.b, s.y, s.w);
   for (int b = 0; b < p.nblock; ++b)
-    exact_law(p, p.block[b], s.best, s.w, Real<S>(1), s.law[b], static_cast<S*>(nullptr));
+    if (p.smoothing > 0)
+      smooth_law(p, p.block[b], s.best, s.w, s.law[b]);
+    else
+      exact_law(p, p.block[b], s.best, s.w, Real<S>(1), s.law[b], static_cast<S*>(nullptr));
   factor_law(p, s.law, s.H);
 }
 // h = C x of all blocks, or C' x
@@ -80,6 +83,7 @@ FB_FN void world_adjoint(const WorldRows<S>& p, WorldScratch<S>& s) {
 template <class S>
 FB_INLINE S friction_bar(const WorldRows<S>& p, const WorldScratch<S>& s, const RowBlock& k) {
   const int r = k.row;
+  if (p.smoothing > 0) return smooth_friction_bar(p, k, s.best, s.w, s.lam);
   if (!world_free(p, s.best, s.w, r, Real<S>(1))) return S(0);
   const WorldTangents<S> t = world_tangents(p, k, s.best, s.w, Real<S>(1));
   S sum = S(0);
@@ -87,12 +91,23 @@ FB_INLINE S friction_bar(const WorldRows<S>& p, const WorldScratch<S>& s, const 
   if (t.slide2) sum = mul_add(t.e2, s.lam[r + 2], sum);
   return sum * s.best[r];
 }
+// bars of a row's bounds from t
+template <class S>
+FB_INLINE void bound_bars(const WorldRows<S>& p, const WorldScratch<S>& s, int r, S& lo_bar,
+                          S& hi_bar) {
+  if (p.smoothing > 0) return smooth_bound_bars(p, r, s.best, s.w, s.lam[r], lo_bar, hi_bar);
+  const S x = s.best[r] - s.w[r] / p.D[r];
+  const bool above = x > p.lo[r], free = above && x < p.hi[r];
+  lo_bar = above ? S(0) : s.lam[r];
+  hi_bar = free || !above ? S(0) : s.lam[r];
+}
 
 // what a row's own law moves its impulse by at fixed velocities: with its bound where it is held, with
 // the coefficient of friction on the rim
 template <class S>
 FB_FN void own_tangents(const WorldRows<S>& p, const WorldScratch<S>& s, const RowBlock& k,
                         S* own) {
+  if (p.smoothing > 0) return smooth_own_tangents(p, k, s.best, s.w, own);
   const int alone = k.cone ? 1 : k.rows, r = k.row;
   for (int i = 0; i < k.rows; ++i) own[i] = S(0);
   for (int i = 0; i < alone; ++i) {

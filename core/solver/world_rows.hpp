@@ -30,9 +30,11 @@ struct WorldRows {
   DofRun* run;
   S* G;
   S *b, *lo, *hi, *mu, *R;
+  S* W;           // inverse weights, which the products of the smooth law are measured by
   S* D;           // diagonal of A; for the tangents of a cone the larger eigenvalue of their block
   Real<S> scale;  // largest |b|
   Real<S> tolerance;  // of the residual, relative to scale
+  Real<S> smoothing;  // a velocity; zero for the exact law
   bool box;           // each tangent by itself
 
   FB_INLINE const S* row_of(const RowBlock& k, int i) const { return G + k.value + i * k.width; }

@@ -126,7 +126,7 @@ class StatusRow:
 class Options:
     """Numerical options of an Engine."""
 
-    def __init__(self, *, margin: float = 0.005, v_recover: float = 0.5, v_rest: float = 0.05, tolerance: float = 1e-10, max_sweeps: int = 200, max_contacts: int = 100, friction: str = 'cone', solver: str = 'newton', gradient: str = 'auto', regularization: float = 1e-06) -> None: ...
+    def __init__(self, *, margin: float = 0.005, v_recover: float = 0.5, v_rest: float = 0.05, tolerance: float = 1e-10, max_sweeps: int = 200, max_contacts: int = 100, friction: str = 'cone', solver: str = 'newton', smoothing: float = 0.0, gradient: str = 'auto', regularization: float = 1e-06) -> None: ...
 
     @property
     def margin(self) -> float:
@@ -161,7 +161,13 @@ class Options:
     @property
     def solver(self) -> str:
         """
-        'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only).
+        'newton' (sweeps, then Newton steps on the active set), 'pgs' (sweeps only) or 'interior' (an interior point method, world by world).
+        """
+
+    @property
+    def smoothing(self) -> float:
+        """
+        velocity within which the laws of contacts, limits and dry friction are smooth [m/s or rad/s]: 0 is the exact law, more has derivatives of every order and takes solver 'interior'.
         """
 
     @property
@@ -207,7 +213,7 @@ class Status(enum.IntFlag):
 
     NO_GRADIENT = 8
     """
-    NO_GRADIENT: this step has no gradient: contacts were left out of it (pass a larger max_contacts to the Simulator), or its many contacts were not solved.
+    NO_GRADIENT: this step has no gradient: contacts were left out of it (pass a larger max_contacts to the Simulator), or its contacts were not solved.
     """
 
     def sentences(self) -> list[str]:

@@ -151,6 +151,26 @@ def test_ilqr_moves_a_robot_with_contacts() -> None:
     assert abs(policy.q[-1, 2] - goal[2]) < 0.01
 
 
+def test_ilqr_pushes_a_box_that_sticks() -> None:
+    """Find a push that breaks a box loose, from none: only a smooth law has a slope there."""
+    text = """<mujoco><option timestep="0.01"/><worldbody>
+    <geom type="plane" size="0 0 1" friction="0.4 0 0"/><body pos="0 0 0.1">
+    <joint name="x" type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>
+    <geom type="box" size="0.1 0.1 0.1" mass="1"/></body></worldbody>
+    <actuator><motor joint="x"/></actuator></mujoco>"""
+    model = fb.load(text)
+    goal = np.array([0.2, 0.0])
+    cost = tracking(model, goal, effort=1e-5, final=np.array([10.0, 0.0, 0.1, 0.0]))
+    start, still = model.q0, np.zeros(model.nv)
+    reached = []
+    for smoothing in (0.0, 0.05):
+        sim = fb.Simulator(model, smoothing=smoothing)
+        policy = ilqr(sim, start, still, np.zeros((50, 1)), cost, max_iterations=60)
+        reached.append(policy.q[-1, 0])
+    assert abs(reached[0]) < 1e-6
+    assert abs(reached[1] - 0.2) < 0.02
+
+
 def test_a_receding_horizon_balances_another_robot_than_its_own() -> None:
     """Hold a pole upright on a cart that is a tenth heavier than the controller believes."""
     model = fb.models.cartpole()

@@ -442,6 +442,16 @@ hits_unfinished = Case(
     hits_model, params={"geom_restitution": np.full(5, 0.5)}, solver="pgs", max_sweeps=4
 )
 pile_unfinished = Case(pile_model, solver="pgs", max_sweeps=5)
+tree_smooth = Case(tree_model, smoothing=0.02)
+tree_smooth_box = Case(tree_model, smoothing=0.02, friction="box")
+loop_smooth = Case(loop_model, smoothing=0.01)
+limits_smooth = Case(limits_model, smoothing=0.05)
+pile_smooth = Case(pile_model, smoothing=0.02)
+hits_smooth = Case(
+    hits_model, params={"geom_restitution": np.array([0.3, 0.6, 0.0, 0.5, 0.0])}, smoothing=0.02
+)
+crowd_smooth = Case(crowd_model, smoothing=0.02)
+tree_interior = Case(tree_model, solver="interior")
 mesh = Case(mesh_model)
 activation = Case(activation_model)
 robot = Case(laikago)

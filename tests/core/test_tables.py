@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,19 @@ def test_options_have_the_defaults_of_the_table() -> None:
             assert getattr(options, row.name) == expected
     changed = fb.Simulator(model, friction="box", solver="pgs", gradient="unrolled").options
     assert (changed.friction, changed.solver, changed.gradient) == ("box", "pgs", "unrolled")
+
+
+def test_smoothing_chooses_the_interior_solver() -> None:
+    """Take the solver with a smooth law where none is given, and keep both through a pickle."""
+    model = fb.models.ball()
+    for given in ({}, {"solver": None}, {"solver": "interior"}):
+        options = fb.Simulator(model, smoothing=0.01, **given).options
+        assert (options.solver, options.smoothing) == ("interior", 0.01)
+    assert fb.Simulator(model, smoothing=0).options.solver == "newton"
+    assert fb.Simulator(model, smoothing=0, solver="pgs").options.solver == "pgs"
+    kept = pickle.loads(pickle.dumps(fb.Simulator(model, smoothing=0.01)))  # noqa: S301
+    assert (kept.options.solver, kept.options.smoothing) == ("interior", 0.01)
+    assert "solver='interior', smoothing=0.01" in repr(kept)
 
 
 def test_options_are_values() -> None:

@@ -150,3 +150,19 @@ def test_what_is_missing_is_refused() -> None:
     twice, thrice = jax.jacfwd(jax.jacfwd(run)), jax.jacrev(jax.jacrev(jax.jacrev(run)))
     refused(lambda: twice(q), NotImplementedError, "featherback.jax", "forward mode over")
     refused(lambda: thrice(q), NotImplementedError, "featherback.jax", "third derivatives")
+
+
+def test_hessian_of_a_smooth_law() -> None:
+    """Agree with differences of gradients where a ball slides on contacts that are smooth."""
+    sim = fb.Simulator(fb.models.ball(), smoothing=0.05)
+    q = jnp.asarray(sim.model.q0).at[2].set(0.1001)
+    v = jnp.asarray([0.3, 0.1, -0.2, 0.1, 0.2, 0.3])
+
+    def loss(v: Any) -> Any:
+        roll = fbj.rollout(sim, q, v, steps=2)
+        return jnp.sum(roll.v[-1] ** 2) + jnp.sum(jnp.sin(roll.q[-1]))
+
+    hessian = np.asarray(jax.jit(jax.hessian(loss))(v))
+    gradient = jax.jit(jax.grad(loss))
+    differences = [(gradient(v + 1e-5 * e) - gradient(v - 1e-5 * e)) / 2e-5 for e in np.eye(6)]
+    assert np.abs(hessian - np.array(differences)).max() < 1e-6 * np.abs(hessian).max()

@@ -21,6 +21,7 @@ OPTIONS: dict[str, Any] = {
     "dtype": ["float16", int, None, np.float16],
     "friction": ["pyramid"],
     "solver": ["lcp"],
+    "smoothing": [-0.01, np.nan, np.inf, 1.5, True, "a little"],
     "gradient": ["finite"],
     "dt": [0.0, -1e-3, "fast", np.nan, True, 10**400],
     "threads": [0, 257, 1.5, True, 10**5000],
@@ -51,6 +52,13 @@ def _options() -> Iterable[Case]:
         ParameterError,
         ("gradient", "solver", "pgs"),
     )
+    for solver in ("newton", "pgs"):
+        yield Case(
+            f"Simulator, smoothing with {solver}",
+            lambda solver=solver: fb.Simulator(MODEL, smoothing=0.01, solver=solver),
+            ParameterError,
+            ("smoothing", "solver", solver, "interior"),
+        )
     for model in ("laikago", None, MODEL.mujoco):
         yield Case(
             f"Simulator, model is a {type(model).__name__}",

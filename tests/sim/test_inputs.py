@@ -215,6 +215,6 @@ def test_repr_names_model_and_options() -> None:
     assert text == (
         f'Simulator("cartpole", dt=0.002, dtype=float64, threads=2, isa={fb.isa()}, '
         "Options(margin=0.005, v_recover=0.5, v_rest=0.05, tolerance=1e-10, max_sweeps=200, "
-        "max_contacts=0, friction='cone', solver='newton', gradient='auto', "
+        "max_contacts=0, friction='cone', solver='newton', smoothing=0.0, gradient='auto', "
         "regularization=1e-06))"
     )

@@ -398,3 +398,20 @@ def test_higher_derivatives_are_refused(kind: str) -> None:
     ]
     for ask in asked:
         refused(ask, fb.FeatherbackError, "featherback.torch", "above the second order")
+
+
+def test_gradcheck_of_a_smooth_law_to_second_order() -> None:
+    """Pass torch's own check of first and second derivatives with contacts that are smooth."""
+    sim = fb.Simulator(fb.models.ball(), smoothing=0.05)
+    q = torch.tensor(sim.model.q0).clone()
+    q[2] = 0.1001
+    v = torch.tensor([0.3, 0.1, -0.2, 0.1, 0.2, 0.3], dtype=torch.float64)
+
+    def function(v: torch.Tensor) -> torch.Tensor:
+        return fbt.rollout(sim, q, v, steps=2)[1][-1]
+
+    point = v.clone().requires_grad_()
+    assert torch.autograd.gradcheck(function, (point,), atol=1e-6)
+    assert torch.autograd.gradgradcheck(function, (point,), atol=1e-4, rtol=1e-4)
+    exact = fbt.rollout(fb.Simulator(fb.models.ball()), q, v, steps=2)[1][-1]
+    assert (function(v) - exact).abs().max() > 1e-6

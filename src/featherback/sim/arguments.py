@@ -18,8 +18,11 @@ class Arguments(TypedDict, total=False):
         max_contacts: contacts one world can hold, by default at most what the model's pairs can
             give; default 100.
         friction: 'cone' (the true cone) or 'box' (each tangent by itself); default 'cone'.
-        solver: 'newton' (sweeps, then Newton steps on the active set) or 'pgs' (sweeps only);
-            default 'newton'.
+        solver: 'newton' (sweeps, then Newton steps on the active set), 'pgs' (sweeps only) or
+            'interior' (an interior point method, world by world); default 'newton'.
+        smoothing: velocity within which the laws of contacts, limits and dry friction are smooth
+            [m/s or rad/s]: 0 is the exact law, more has derivatives of every order and takes solver
+            'interior'; default 0.0.
         gradient: 'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the
             solution is differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only); default
             'auto'.
@@ -32,5 +35,6 @@ class Arguments(TypedDict, total=False):
     max_sweeps: int | None
     max_contacts: int | None
     friction: Literal["cone", "box"] | None
-    solver: Literal["newton", "pgs"] | None
+    solver: Literal["newton", "pgs", "interior"] | None
+    smoothing: float | None
     gradient: Literal["auto", "implicit", "unrolled"] | None

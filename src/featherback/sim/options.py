@@ -46,6 +46,14 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             values[row.name] = model.structure.sizes["max_contacts"]
         else:
             values[row.name] = row.default_float32 if dtype == "float32" else row.default
+    if values["smoothing"] > 0:
+        if given.get("solver") not in (None, "interior"):
+            raise ParameterError(
+                f"{where}: smoothing is {values['smoothing']!r} and solver is "
+                f'"{values["solver"]}"; only the interior solver has a smooth law, so leave solver '
+                'out or pass solver="interior", or pass smoothing=0.'
+            )
+        values["solver"] = "interior"
     if values["gradient"] == "unrolled" and values["solver"] != "pgs":
         raise ParameterError(
             f'{where}: gradient is "unrolled" and solver is "{values["solver"]}"; only sweeps can '
@@ -87,7 +95,10 @@ def _checked(where: str, row: OptionRow, value: Any) -> Any:
         return value
     if row.kind == "whole":
         return check_integer(where, row.name, value, minimum=int(row.least), maximum=int(row.most))
-    return check_positive(where, row.name, value, zero=not row.open)
+    number = check_positive(where, row.name, value, zero=not row.open)
+    if number > row.most:
+        raise ParameterError(f"{where}: {row.name} is {value!r}; it must be at most {row.most:g}.")
+    return number
 
 
 def read_dtype(where: str, value: Any) -> np.dtype[Any]:
