@@ -59,9 +59,10 @@ class Run:
         """Return one line; flags that no step has are left out."""
         flags = "".join(f", {n} {name}" for name, n in self.flagged.items() if n)
         over = ", the time was over" if self.over else ""
+        warned = f", {self.peer_warnings} warnings" if self.peer_warnings else ""
         return (
             f"{self.pose}: {self.steps} steps{over}{flags}, residual {self.residual:.1e} m/s, "
-            f"{self.us:.1f} us (MuJoCo {self.peer_us:.1f} us, {self.rows} rows)"
+            f"{self.us:.1f} us (MuJoCo {self.peer_us:.1f} us, {self.rows} rows{warned})"
         )
 
 
@@ -163,10 +164,10 @@ def write_report(path: Path, robots: Iterable[tuple[tuple[Any, ...], list[Run]]]
     head = ["package", "path", "nv", "pairs", "pose", "steps", "over", *flags, "residual"]
     with path.open("w", newline="") as file:
         out = csv.writer(file)
-        out.writerow([*head, "us", "peer_us", "rows", "unconverged_steps"])
+        out.writerow([*head, "us", "peer_us", "rows", "peer_warnings", "unconverged_steps"])
         for robot, runs in robots:
             for run in runs:
                 figures = [run.pose, run.steps, int(run.over), *run.flagged.values()]
-                times = [f"{run.us:.2f}", f"{run.peer_us:.2f}", run.rows]
+                times = [f"{run.us:.2f}", f"{run.peer_us:.2f}", run.rows, run.peer_warnings]
                 where = " ".join(f"{k}:{x:.1e}" for k, x in run.where)
                 out.writerow([*robot, *figures, f"{run.residual:.3e}", *times, where])

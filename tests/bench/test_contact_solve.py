@@ -68,6 +68,20 @@ def test_steps_that_are_not_solved_are_counted(modules: Any) -> None:
     assert "| 7 | 0 % |" in solve.line(row)
 
 
+def test_worlds_that_mujoco_loses_have_no_ratio(modules: Any) -> None:
+    """Compare no times where MuJoCo reset a world or gave it up: it took other steps."""
+    solve, scenes = modules
+    model = scenes.Scene("ball", BALL, 20).load()
+    # velocities that it takes for a failure
+    q, v = np.tile(model.q0, (3, 1)), np.full((3, model.nv), 1e11)
+    theirs, lost = solve.mujoco_batch(model, q, v, np.zeros((3, 20, 0)))
+    assert lost == 3
+    row = solve.Row("spin", 20, 0, 0.0, 1.0, 2.0, 99.0, 1, 3, 0, 0, 0.0, 1.0, theirs, lost)
+    assert "| reset 1 times | none |" in solve.line(row)
+    assert "| lost 3 worlds | none |" in solve.line(row)
+    assert "0 in one world, 0 in a batch; MuJoCo lost worlds in 1 scenes" in solve.total([row])
+
+
 def test_batches_start_in_any_pose_above_the_ground(modules: Any) -> None:
     """Draw joints over their ranges, and raise the base until nothing is in the ground."""
     solve, scenes = modules
