@@ -9,7 +9,8 @@ Steps of one world are taken one by one, here and in MuJoCo in turn, so that bot
 of the machine; a batch is taken in one call on one thread, by the time of the processor. Worlds of
 a batch have velocities and controls of their own, and where a scene says so any pose. Where MuJoCo
 loses a world (it resets a state that is not finite, or ends its rollout) it did not take the same
-steps: the table says so and has no ratio. MuJoCo solves a convex problem, softened everywhere,
+steps: the table says so and has no ratio. A scene that is too slow takes fewer steps, which the
+table says too. MuJoCo solves a convex problem, softened everywhere,
 which is an easier one; collisions, dynamics and integration are in all figures. The number of
 factorisations is no output of the engine and has no column.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ class Row:
 
     Attributes:
         scene: its name.
-        steps: of one world.
+        steps: that one world took.
+        asked: those that it was to take; the time may be over before.
         flagged: those of them that are not solved.
         residual: largest residual of a solve [m/s].
         here: time of a step, median [us].
@@ -56,6 +58,7 @@ class Row:
         peer: that of MuJoCo, median [us].
         peer_lost: how often MuJoCo reset the world.
         worlds: of the batch.
+        batch_steps: that each of them took.
         worlds_flagged: those of them with a step that is not solved.
         batch_flagged: steps of the batch that are not solved.
         batch_residual: largest residual in the batch [m/s].
@@ -66,6 +69,7 @@ class Row:
 
     scene: str
     steps: int
+    asked: int
     flagged: int
     residual: float
     here: float
@@ -73,6 +77,7 @@ class Row:
     peer: float
     peer_lost: int = 0
     worlds: int = 0
+    batch_steps: int = 0
     worlds_flagged: int = 0
     batch_flagged: int = 0
     batch_residual: float = 0.0
@@ -126,15 +131,19 @@ def look_again(sim: fb.Simulator, states: State, u: Array) -> tuple[int, float]:
     return flagged, residual
 
 
-def one_world(scene: Scene, model: fb.Model, sim: fb.Simulator) -> Row:
-    """Return the figures of one world."""
+def one_world(scene: Scene, model: fb.Model, sim: fb.Simulator, seconds: float) -> Row:
+    """Return the figures of one world; it takes no more steps than the seconds allow."""
     rng = np.random.default_rng(0)
     state, u = start_of(scene, model, rng), controls_of(scene, model, rng, ())
     peer = mujoco.MjData(model.mujoco)
     peer.qpos[:], peer.qvel[:] = state[:2]
     own, theirs = np.empty(scene.steps), np.empty(scene.steps)
     visited: list[State] = []
-    for k in range(scene.steps):
+    asked, ends = scene.steps, time.monotonic() + seconds
+    for k in range(asked):
+        if time.monotonic() > ends:
+            asked = k
+            break
         visited.append(state)
         q, v, act = (*state, None)[:3]
         begin = time.perf_counter_ns()
@@ -151,8 +160,9 @@ def one_world(scene: Scene, model: fb.Model, sim: fb.Simulator) -> Row:
     times = (np.median(own[:done]), np.quantile(own[:done], 0.99), np.median(theirs[:done]))
     lost = sum(peer.warning[kind].number for kind in LOST)
     # steps after the last finite state are not solved
-    flagged += scene.steps - done
-    return Row(scene.name, scene.steps, flagged, residual, *(t / 1e3 for t in times), lost)
+    flagged += asked - done
+    figures = flagged, residual, *(t / 1e3 for t in times), lost
+    return Row(scene.name, asked, scene.steps, *figures)
 
 
 def mujoco_batch(model: fb.Model, q: Array, v: Array, u: Array) -> tuple[float, int]:
@@ -190,6 +200,7 @@ def batch(scene: Scene, model: fb.Model, sim: fb.Simulator) -> dict[str, Any]:
     theirs, lost = mujoco_batch(model, q, v, u)
     return {
         "worlds": scene.worlds,
+        "batch_steps": scene.steps,
         "worlds_flagged": len(bad),
         "batch_flagged": flagged,
         "batch_residual": float(roll.residual.max()),
@@ -218,13 +229,16 @@ def line(row: Row) -> str:
         return f"{100 * (1 - bad / max(of, 1)):.5g} %"
 
     cells = [
-        *(row.scene, row.steps, share(row.flagged, row.steps), f"{row.residual:.1e}"),
+        *(row.scene, row.steps if row.steps == row.asked else f"{row.steps} of {row.asked}"),
+        *(share(row.flagged, row.steps), f"{row.residual:.1e}"),
         *(f"{row.here:.1f}", f"{row.slowest:.0f}"),
         *against(row.here, row.peer, f"reset {row.peer_lost} times" if row.peer_lost else ""),
     ]
     if row.worlds:
-        total = row.worlds * row.steps
-        cells += [row.worlds, share(row.worlds_flagged, row.worlds)]
+        total = row.worlds * row.batch_steps
+        short = row.batch_steps < row.asked
+        cells += [f"{row.worlds}, {row.batch_steps} steps" if short else row.worlds]
+        cells += [share(row.worlds_flagged, row.worlds)]
         cells += [share(row.batch_flagged, total), f"{row.batch_residual:.1e}"]
         lost = f"lost {row.batch_peer_lost} worlds" if row.batch_peer_lost else ""
         cells += [f"{row.batch:.1f}", *against(row.batch, row.batch_peer, lost)]
@@ -233,7 +247,7 @@ def line(row: Row) -> str:
 
 def total(rows: list[Row]) -> str:
     """Return the sentence that sums up the table."""
-    steps = sum(row.steps * (1 + row.worlds) for row in rows)
+    steps = sum(row.steps + row.worlds * row.batch_steps for row in rows)
     bad = sum(row.flagged + row.batch_flagged for row in rows)
     others = sum(row.flagged + row.batch_flagged > 0 for row in rows)
     slower = sum(row.here > row.peer and not row.peer_lost for row in rows)
@@ -255,6 +269,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="scenes whose name contains this word")
     parser.add_argument("--full", action="store_true", help="the long ones too")
     parser.add_argument("--one", action="store_true", help="one world only, no batches")
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, help="for the steps of one world, and of a batch"
+    )
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     options = parser.parse_args()
     facts = provenance()
@@ -265,9 +282,11 @@ def main() -> int:
             continue
         model = scene.load()
         sim = scene.simulator(model)
-        row = one_world(scene, model, sim)
+        row = one_world(scene, model, sim, options.seconds)
         if not options.one:
-            row = Row(**{**asdict(row), **batch(scene, model, sim)})
+            fit = int(options.seconds * 1e6 / (max(row.here, row.peer) * scene.worlds))
+            short = replace(scene, steps=min(scene.steps, max(fit, 1)))
+            row = Row(**{**asdict(row), **batch(short, model, sim)})
         rows.append(row)
         print(line(row), flush=True)
     print(total(rows))

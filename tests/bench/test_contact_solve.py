@@ -60,10 +60,10 @@ def test_steps_that_are_not_solved_are_counted(modules: Any) -> None:
     scene = scenes.Scene("ball", BALL, 7, noise=0.0, worlds=3, contacts=1)
     model = scene.load()
     sim = scene.simulator(model)
-    assert solve.one_world(scene, model, sim).flagged == 7
+    assert solve.one_world(scene, model, sim, 60.0).flagged == 7
     found = solve.batch(scene, model, sim)
     assert (found["worlds_flagged"], found["batch_flagged"]) == (3, 21)
-    row = solve.Row("ball", 7, 7, 1e-3, 1.0, 2.0, 3.0, **found)
+    row = solve.Row("ball", 7, 7, 7, 1e-3, 1.0, 2.0, 3.0, **found)
     assert solve.total([row]).startswith("solved: 0 of 28 steps, 0.0000 %; scenes with others: 1")
     assert "| 7 | 0 % |" in solve.line(row)
 
@@ -76,10 +76,23 @@ def test_worlds_that_mujoco_loses_have_no_ratio(modules: Any) -> None:
     q, v = np.tile(model.q0, (3, 1)), np.full((3, model.nv), 1e11)
     theirs, lost = solve.mujoco_batch(model, q, v, np.zeros((3, 20, 0)))
     assert lost == 3
-    row = solve.Row("spin", 20, 0, 0.0, 1.0, 2.0, 99.0, 1, 3, 0, 0, 0.0, 1.0, theirs, lost)
+    figures = {"worlds": 3, "batch_steps": 20, "batch": 1.0, "batch_peer": theirs}
+    row = solve.Row("spin", 20, 20, 0, 0.0, 1.0, 2.0, 99.0, 1, **figures, batch_peer_lost=lost)
     assert "| reset 1 times | none |" in solve.line(row)
     assert "| lost 3 worlds | none |" in solve.line(row)
     assert "0 in one world, 0 in a batch; MuJoCo lost worlds in 1 scenes" in solve.total([row])
+
+
+def test_a_scene_that_is_too_slow_says_how_far_it_came(modules: Any) -> None:
+    """Stop at the bound on time, count the steps that were taken, and name both numbers."""
+    solve, scenes = modules
+    scene = scenes.Scene("ball", BALL, 10**6, noise=0.0)
+    model = scene.load()
+    row = solve.one_world(scene, model, scene.simulator(model), 0.05)
+    assert 0 < row.steps < row.asked == 10**6
+    assert row.flagged == 0
+    assert f"| {row.steps} of 1000000 | 100 % |" in solve.line(row)
+    assert solve.total([row]).startswith(f"solved: {row.steps} of {row.steps} steps")
 
 
 def test_batches_start_in_any_pose_above_the_ground(modules: Any) -> None:
