@@ -10,15 +10,16 @@ of the machine; a batch is taken in one call on one thread, by the time of the p
 a batch have velocities and controls of their own, and where a scene says so any pose. Where MuJoCo
 loses a world (it resets a state that is not finite, or ends its rollout) it did not take the same
 steps: the table says so and has no ratio. A scene that is too slow takes fewer steps, which the
-table says too. MuJoCo solves a convex problem, softened everywhere,
-which is an easier one; collisions, dynamics and integration are in all figures. The number of
-factorisations is no output of the engine and has no column.
+table says too. MuJoCo solves a convex problem, softened everywhere, which is an easier one;
+collisions, dynamics and integration are in all figures. The number of factorisations is no output
+of the engine and has no column.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -225,8 +226,8 @@ def line(row: Row) -> str:
     """Return a line of the table; ratios are MuJoCo's time over ours."""
 
     def share(bad: int, of: int) -> str:
-        """Return how many are left, in per cent."""
-        return f"{100 * (1 - bad / max(of, 1)):.5g} %"
+        """Return how many are left, in per cent; rounded down, so that 100 % are all."""
+        return f"{math.floor(1e5 * (1 - bad / max(of, 1))) / 1e3 if bad else 100:g} %"
 
     cells = [
         *(row.scene, row.steps if row.steps == row.asked else f"{row.steps} of {row.asked}"),
@@ -255,7 +256,7 @@ def total(rows: list[Row]) -> str:
     slower_batch = sum(row.batch > row.batch_peer for row in batches)
     lost = sum(row.peer_lost + row.batch_peer_lost > 0 for row in rows)
     return (
-        f"solved: {steps - bad} of {steps} steps, {100 * (1 - bad / max(steps, 1)):.4f} %; scenes "
+        f"solved: {steps - bad} of {steps} steps, {100 * (1 - bad / max(steps, 1)):.6f} %; scenes "
         f"with others: {others} of {len(rows)}; slower than MuJoCo: {slower} in one world, "
         f"{slower_batch} in a batch; MuJoCo lost worlds in {lost} scenes, not compared"
     )

@@ -47,7 +47,7 @@ def test_program_prints_and_saves_the_figures(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     head, rule, line, last = done.stdout.splitlines()
     assert head.count("|") == rule.count("|") == line.count("|")
-    assert last.startswith("solved: 5400 of 5400 steps, 100.0000 %; scenes with others: 0 of 1;")
+    assert last.startswith("solved: 5400 of 5400 steps, 100.000000 %; scenes with others: 0 of 1;")
     (row,) = json.loads(out.read_text())["rows"]
     assert (row["steps"], row["worlds"], row["flagged"], row["batch_flagged"]) == (600, 8, 0, 0)
     assert 0 < row["residual"] < 1e-6
@@ -64,8 +64,11 @@ def test_steps_that_are_not_solved_are_counted(modules: Any) -> None:
     found = solve.batch(scene, model, sim)
     assert (found["worlds_flagged"], found["batch_flagged"]) == (3, 21)
     row = solve.Row("ball", 7, 7, 7, 1e-3, 1.0, 2.0, 3.0, **found)
-    assert solve.total([row]).startswith("solved: 0 of 28 steps, 0.0000 %; scenes with others: 1")
+    assert solve.total([row]).startswith("solved: 0 of 28 steps, 0.000000 %; scenes with others: 1")
     assert "| 7 | 0 % |" in solve.line(row)
+    rare = solve.Row("rare", 10**6, 10**6, 1, 1e-3, 1.0, 2.0, 3.0)
+    assert "| 1000000 | 99.999 % |" in solve.line(rare)
+    assert solve.total([rare]).startswith("solved: 999999 of 1000000 steps, 99.999900 %")
 
 
 def test_worlds_that_mujoco_loses_have_no_ratio(modules: Any) -> None:
