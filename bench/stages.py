@@ -92,8 +92,8 @@ def compile_case(case: Case, meter: int, isa: str, folder: Path) -> Path:
     """Compile the program of one case, unless it is newer than its sources."""
     width = case.width(isa)
     program = folder / f"stages_{meter}_{isa}_{case.real}_{width}"
-    folders = (SOURCE, ROOT / "bench" / "autodiff", ROOT / "core", ROOT / "bindings")
-    newest = max(f.stat().st_mtime for path in folders for f in path.glob("*.[hc]pp"))
+    folders = (SOURCE, ROOT / "bench" / "autodiff", ROOT / "core", ROOT / "engine")
+    newest = max(f.stat().st_mtime for path in folders for f in path.rglob("*.[hc]pp"))
     if program.exists() and program.stat().st_mtime > newest:
         return program
     compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"

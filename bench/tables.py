@@ -38,6 +38,7 @@ sys.path.insert(0, str(ROOT / "bench" / "peers"))
 import smooth
 from rollouts import NEEDS
 from rollouts import TOOLS as PYTHON_TOOLS
+from straight import check_states
 
 STEPS = (50, 100, 500, 1000, 5000)
 ROBOTS = (1, 10)
@@ -110,6 +111,7 @@ class Tables:
         """Return our last state and our gradient of the sum of its numbers."""
         roll = self.sim.rollout(self.q, self.v, self.controls(steps))
         roll.raise_if_bad()
+        check_states(self.sim, roll)
         g = roll.vjp(np.ones_like(self.q), np.ones_like(self.v))
         gradient = np.concatenate([np.ravel(a) for a in (g.q, g.v, g.u)])
         return np.concatenate([roll.q[-1], roll.v[-1]]), gradient

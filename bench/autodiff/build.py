@@ -61,7 +61,7 @@ def compile_tool(tool: str, folder: Path, state: int) -> Path | str:
     """
     compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
     program = folder / f"autodiff_{TOOLS[tool]}_{state}"
-    sources = [*HERE.glob("*.[hc]pp"), *(ROOT / "core").glob("*.hpp")]
+    sources = [*HERE.glob("*.[hc]pp"), *(ROOT / "core").rglob("*.hpp")]
     newest = max(source.stat().st_mtime for source in sources)
     if program.exists() and program.stat().st_mtime > newest:
         return program

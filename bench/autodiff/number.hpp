@@ -1,6 +1,9 @@
 // Foreign<A>: the number of an autodiff library as a number of the core.  It lives in the core's
 // namespace, so that the core's templates find its functions; every operation is the library's own.
 #pragma once
+#include <cstdio>
+#include <cstdlib>
+
 #include "core/number/scalar.hpp"
 
 namespace fb::FB_ISA {
@@ -82,6 +85,12 @@ bool is_nothing(const Foreign<A>& x) {
 template <class A>
 double lane(const Foreign<A>& x, int) {
   return value(x);
+}
+// what Newton steps leave is solved in plain numbers: its derivatives are unknown to the library
+template <class A>
+void set_lane(Foreign<A>&, int, double) {
+  std::fprintf(stderr, "autodiff: a contact solve went beyond Newton steps, expected none\n");
+  std::exit(3);
 }
 template <class A>
 double primal(const Foreign<A>& x) {

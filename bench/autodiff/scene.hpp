@@ -51,6 +51,8 @@ struct Scene {
   core::Model<T, double> model() const {
     core::Model<T, double> m;
     m.s = s;
+    // many rows would be solved in plain numbers, which no library sees
+    m.s.dense_only = true;
     core::bind<const double>(s, theta.data(), m.theta);
     core::bind<const double>(s, derived.data(), m.derived);
     m.vert = vert.data();
@@ -86,7 +88,6 @@ struct Stepper {
     core::carve<T>(m.s, base, w);
   }
   void step(const Options<double>& o, std::vector<T>& x, const T* u) {
-    const int nq = m.s.nq;
     core::step(m, o, x.data(), u, true, next.data(), w);
     x.swap(next);
   }

@@ -69,6 +69,26 @@ def states(sim: fb.Simulator) -> list[tuple[Array, Array, Array]]:
     return out
 
 
+def spin(sim: fb.Simulator, w: Array) -> tuple[Array, Array]:
+    """Return the mid-step torque of the base in its own axes, and its slope in w (spin.md)."""
+    p, half = sim.params, 0.5 * sim.params["dt"][0]
+    turn, (x, y, z) = rotation(p["body_iquat"][1]), p["body_inertia_products"][1]
+    own = np.diag(p["body_inertia"][1]) + np.array([[0, x, y], [x, 0, z], [y, z, 0]])
+    inertia = turn @ own @ turn.T
+
+    def slope(a: Array) -> Array:
+        """Return the derivative of a x (I a), D; it is linear in a."""
+        return skew(a) @ inertia - skew(inertia @ a)
+
+    D, g = slope(w), np.cross(w, inertia @ w)
+    K = inertia + half * D
+    y = np.linalg.solve(K, g)
+    # of D y and of K y = g, by each number of w
+    by_w = np.stack([slope(e) @ y for e in np.eye(3)], axis=1)
+    dy = np.linalg.solve(K, D - half * by_w)
+    return -half * D @ y, -half * (by_w + D @ dy)
+
+
 def to_peer(sim: fb.Simulator, q: Array, v: Array, u: Array) -> tuple[Array, Array, Array]:
     """Return Pinocchio's positions, velocities and joint forces of one of our states."""
     p = sim.params
@@ -79,6 +99,7 @@ def to_peer(sim: fb.Simulator, q: Array, v: Array, u: Array) -> tuple[Array, Arr
         raise ValueError("smooth: a servo is at its limit or damped, expected neither")
     tau = -p["dof_damping"] * v
     tau[6:] += force
+    tau[3:6] -= spin(sim, v[3:6])[0]
     turned = np.concatenate([q[:3], q[4:7], q[3:4], q[7:]])
     return turned, np.concatenate([R.T @ v[:3], v[3:]]), tau
 
@@ -107,6 +128,7 @@ def next_velocity(sim: fb.Simulator, model: Any, data: Any, q: Array, v: Array, 
     force[6:, 6:] = np.diag(p["actuator_biasprm"][:, 1])
     in_q = dq @ turn + dv @ moved + dtau @ force
     in_v = dv @ turn - dtau @ np.diag(p["dof_damping"])
+    in_v[:, 3:6] -= dtau[:, 3:6] @ spin(sim, v[3:6])[1]
     in_u = dtau[:, 6:] * p["actuator_gainprm"][:, 0]
     # our acceleration of the base is R (a + w x v)
     in_q[:3] = R @ (in_q[:3] + skew(w) @ moved[:3])

@@ -4,7 +4,9 @@ The contact model is that of docs/contact_model.md and the numbers are those of 
 trajectory is ours.
 Every function takes the library as `xp`, torch or jax.numpy, which differentiates it; a leading
 axis of every array counts robots that do not touch each other. Covered is what the scene has: a
-free base, hinges, servos, spheres on one plane. Joints that reach their limits are not.
+free base, hinges, servos, spheres on one plane, with the mid-step torque of the base. Joints that
+reach their limits, hits with restitution, the position-level step of recovery and a base that
+turns by more than a radian in a step are not: check() and check_states() refuse them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from featherback._core import pair_table
 Array = Any  # of the library that is used
 FREE, HINGE = 0, 3  # types of joints
 PLANE_SPHERE = {name: kind for name, kind, *_ in pair_table()}["plane-sphere"]
+HELD = 4e-4  # share of v_recover up to which velocity closes an overlap at once
+JAMMED = 20.0  # impulses from which positions move too, in v_recover over the inverse weight
 SWEEPS = 16  # of projected Gauss-Seidel in one step; a standing robot is then solved to 1e-11
 EPS = np.array([np.cross(np.eye(3)[i], np.eye(3)) for i in range(3)])  # [i, j, k]: (e_i x e_j)_k
 
@@ -105,6 +109,7 @@ def _feet(sim: fb.Simulator) -> dict[str, NDArray[Any]]:
         "foot_pos": p["geom_pos"][ball],
         "foot_radius": p["geom_size"][ball, 0],
         "mu": np.maximum(p["geom_friction"][plane, 0], p["geom_friction"][ball, 0]),
+        "weight": weight,
         "soft": np.diag(np.repeat(sim.options.regularization * weight, 3)),
         "frame": np.stack([n, t1, np.cross(n, t1)]),
         "ground": p["geom_pos"][plane[0]],
@@ -127,6 +132,30 @@ def check(model: fb.Model) -> None:
     for name in ("jnt_pos", "jnt_stiffness", "geom_restitution", "contact_compliance"):
         if np.any(p[name]):
             raise ValueError(f"straight: {name} is not zero, which this step does not cover")
+
+
+def check_states(sim: fb.Simulator, roll: fb.Rollout) -> None:
+    """Raise ValueError where a step of one world's rollout has what this step does not cover."""
+    p, t, o = sim.params, sim.model.structure.tables, sim.options
+    h, q, v = float(p["dt"][0]), roll.q[:-1], roll.v[:-1]
+    touch = sim.contacts(q, v, roll.u)
+    bodies = t["geom_body"][np.stack([touch.geom1, touch.geom2])]
+    load = h * np.linalg.norm(touch.force, axis=-1) * p["body_invweight0"][bodies, 0].sum(0)
+    spin = v.reshape(len(v), -1, 6 + sim.model.nu // np.count_nonzero(t["jnt_type"] == FREE))
+    (low, high), angle = p["jnt_range"][t["limit_jnt"]].T, q[:, t["jnt_qadr"][t["limit_jnt"]]]
+    for what, found, most in (
+        ("an overlap [m]", -touch.gap, h * HELD * o.v_recover),
+        ("a load [m/s]", load, JAMMED * o.v_recover),
+        ("half a step's turn [rad]", 0.5 * h * np.linalg.norm(spin[..., 3:6], axis=-1), 0.5),
+        ("minus the room to a limit [rad]", -np.minimum(angle - low, high - angle), -o.margin),
+    ):
+        largest = found.max(axis=1, initial=-np.inf)
+        k = int(largest.argmax())
+        if not largest[k] <= most:
+            raise ValueError(
+                f"straight: {what} is {largest[k]:.3g} in step {k}, expected at most {most:.3g}, "
+                "which is what this step covers"
+            )
 
 
 def robot(sim: fb.Simulator, array: Any) -> Robot:
@@ -156,11 +185,13 @@ def robot(sim: fb.Simulator, array: Any) -> Robot:
         **{"u_range": p["actuator_ctrlrange"].T, "f_range": p["actuator_forcerange"].T},
         "gravity": np.concatenate([np.zeros(3), -p["gravity"]]),
     }
-    n = {k: getattr(sim.options, k) for k in ("margin", "v_recover")}
+    recover, h = sim.options.v_recover, float(p["dt"][0])
+    n = {"dt": h, "margin": sim.options.margin, "delta": h * HELD * recover}
+    n["jam"] = h * sim.options.regularization * recover
     back = np.argsort(np.argsort(depth[1:], kind="stable"), kind="stable")
     levels = [{k: array(v) for k, v in level.items()} for level in _levels(model, depth)]
     constants = {k: array(v) for k, v in a.items()}
-    return Robot({**n, "dt": float(p["dt"][0])}, levels, array(back), constants)
+    return Robot(n, levels, array(back), constants)
 
 
 def _turn(xp: Any, r: Robot, quat: Array) -> Array:
@@ -205,6 +236,16 @@ def _inertias(xp: Any, r: Robot, R: Array, x: Array) -> Array:
     )
 
 
+def mid_step_torque(xp: Any, r: Robot, R: Array, w: Array) -> Array:
+    """Return what the middle of the step adds to the base's gyroscopic torque (spin.md)."""
+    inertia = R @ r.a["inertia"][0] @ xp.swapaxes(R, -1, -2)
+    turned = (inertia @ w[..., None])[..., 0]
+    D = _skew(xp, r, w) @ inertia - _skew(xp, r, turned)
+    half = 0.5 * r.n["dt"]
+    y = xp.linalg.solve(inertia + half * D, xp.linalg.cross(w, turned)[..., None])
+    return -half * (D @ y)[..., 0]
+
+
 def dynamics(xp: Any, r: Robot, R: Array, x: Array, v: Array) -> tuple[Array, Array, Array]:
     """Return the mass matrix by composite bodies, the bias forces, and the motion of each dof."""
     a, cross = r.a, xp.linalg.cross
@@ -230,6 +271,10 @@ def dynamics(xp: Any, r: Robot, R: Array, x: Array, v: Array) -> tuple[Array, Ar
         -1,
     )
     bias = (S * xp.einsum("ld,bli->bdi", a["moves"], force)).sum(-1)
+    # the base alone has three dofs that turn freely
+    torque = mid_step_torque(xp, r, R[:, 0], V[:, 0, :3])
+    free = (S[:, :6, :3] * torque[:, None]).sum(-1)
+    bias = xp.concatenate([bias[:, :6] + free, bias[:, 6:]], -1)
     composite = xp.einsum("ld,blij->bdij", a["moves"], inertia)
     H = S @ xp.einsum("bdij,bdj->bid", composite, S) * a["above"]
     return H + xp.swapaxes(H, -1, -2) * (1.0 - a["above"]), bias, S
@@ -255,6 +300,16 @@ def contacts(xp: Any, r: Robot, R: Array, x: Array, S: Array) -> tuple[Array, Ar
     at = S[:, None, :, 3:] + xp.linalg.cross(S[:, None, :, :3], point[:, :, None])
     at = at * a["moves"][a["foot_link"]][..., None]
     return height - a["foot_radius"], xp.einsum("ki,bfdi->bfkd", a["frame"], at)
+
+
+def gap_velocity(xp: Any, r: Robot, gap: Array) -> Array:
+    """Return the velocity that closes a gap in one step; less where it is too deep (L.13)."""
+    delta, jam = r.n["delta"], r.n["jam"]
+    over = -gap > delta
+    deep = xp.where(over, -gap, delta * xp.ones_like(gap))
+    x = (deep - delta) / delta
+    held = jam + (deep - jam) / (1.0 + x * x * x)
+    return xp.where(over, -held, gap) / r.n["dt"]
 
 
 def disc(xp: Any, t: Array, radius: Array) -> Array:
@@ -350,7 +405,7 @@ def step(
     free = v + h * solved[..., 0]
     b = xp.einsum("bfkd,bd->bfk", J, free)
     on = xp.where((gap < r.n["margin"]) | (gap + h * b[..., 0] < 0.0), 1.0, 0.0)
-    beta = xp.clip(gap / h, -r.n["v_recover"], None)
+    beta = gap_velocity(xp, r, gap)
     b = xp.concatenate([b[..., :1] + beta[..., None], b[..., 1:]], -1)
     A = rows @ solved[..., 1:] + r.a["soft"]
     lam = impulses(xp, loop, r, A, b.reshape(len(b), -1), on, sweeps)

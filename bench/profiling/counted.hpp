@@ -10,6 +10,7 @@ inline uint64_t operations = 0;
 template <class S>
 struct Counted {
   S x;
+  S beside;  // the core tells lanes from parameters by their size
   Counted() {}
   Counted(Real<S> s) : x(s) {}
   Counted(int s) : x(s) {}
@@ -40,6 +41,8 @@ struct Traits<Counted<S>> {
   using Mask = typename Traits<S>::Mask;
   static constexpr int lanes = Traits<S>::lanes;
 };
+template <class S>
+struct BitsOf<Counted<S>> : BitsOf<S> {};
 
 template <class S>
 Counted<S> select(Mask<S> m, Counted<S> a, Counted<S> b) {
@@ -76,12 +79,16 @@ struct OneWorld<Counted<Lane<R, W>>> {
   using type = Counted<R>;
 };
 template <class R, int W>
-Counted<R> world_of(const Counted<Lane<R, W>>& a, int k) {
+Counted<R> read_world(const Counted<Lane<R, W>>& a, int k) {
   return Counted<R>(a.x.x[k]);
 }
 template <class R, int W>
-void set_world(Counted<Lane<R, W>>& a, int k, Counted<R> value) {
+void write_world(Counted<Lane<R, W>>& a, int k, Counted<R> value) {
   a.x.x[k] = value.x;
+}
+template <class S>
+void write_world(Counted<S>& a, int, Counted<S> value) {
+  a = value;
 }
 
 }  // namespace fb::FB_ISA

@@ -6,7 +6,8 @@
 // the stages must be known before the core is read
 #include "bench/autodiff/scene.hpp"
 #include "bench/profiling/counted.hpp"
-#include "bindings/bench.hpp"
+#include "engine/kernel.hpp"
+#include "engine/world_block.hpp"
 
 namespace fb::profiling {
 
@@ -19,10 +20,15 @@ namespace {
 
 using core::R;
 using core::W;
-#if FB_METER == 1
-using S = core::Counted<core::T>;
+#if FB_WIDTH == 1
+using T = R;
 #else
-using S = core::T;
+using T = core::Lane<R, W>;
+#endif
+#if FB_METER == 1
+using S = core::Counted<T>;
+#else
+using S = T;
 #endif
 
 // a scene's numbers in the machine number of this program, and its block of worlds
@@ -36,23 +42,14 @@ struct Job {
   explicit Job(const char* path)
       : scene(path),
         theta(scene.theta.begin(), scene.theta.end()),
-        vert(scene.vert.begin(), scene.vert.end()) {
-    const Layout& s = scene.s;
-    groups = int(scene.q.size()) / s.nq / W;
-    buffer.assign(b.carve_all(s, nullptr) + 64, char(0));
-    b.carve_all(s, buffer.data() + (64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64) % 64);
-    derived.resize(core::derived_size(s));
-    core::Theta<const R> view;
-    core::bind<const R>(s, theta.data(), view);
-    core::Derived<R> out;
-    core::bind<R>(s, derived.data(), out);
-    core::derive(s, view, vert.data(), out);
-    b.m.s = s;
-    b.m.vert = vert.data();
-    b.m.applied = false;
-    core::bind<const R>(s, theta.data(), b.m.theta);
-    core::bind<const R>(s, derived.data(), b.m.derived);
-    b.o = core::options_as<R>(scene.options);
+        vert(scene.vert.begin(), scene.vert.end()),
+        derived(scene.derived.begin(), scene.derived.end()),
+        groups(int(scene.q.size()) / scene.s.nq / W) {
+    buffer.assign(b.carve_all(scene.s, nullptr) + 64, char(0));
+    const WorldsTask task{scene.s,     scene.options, theta.data(), derived.data(),
+                          vert.data(), false,         groups * W};
+    char* const end = buffer.data() + 64;
+    b.open(task, 0, end - reinterpret_cast<uintptr_t>(end) % 64, false);
   }
   // W rows in a row are the lanes of one group
   void load(int group, const std::vector<double>& from, int n, S* to) const {
@@ -62,11 +59,10 @@ struct Job {
   }
   void open(int group) {
     const Layout& s = scene.s;
-    load(group, scene.q, s.nq, b.q);
-    load(group, scene.v, s.nv, b.v);
+    load(group, scene.q, s.nq, b.x);
+    load(group, scene.v, s.nv, b.x + s.nq);
     load(group, scene.u, s.nu, b.u);
-    for (int i = 0; i < s.nq; ++i) b.q1_bar[i] = S(1);
-    for (int i = 0; i < s.nv; ++i) b.v1_bar[i] = S(1);
+    for (int i = 0; i < core::state_size(s); ++i) b.x1_bar[i] = S(1);
   }
 };
 
@@ -97,9 +93,9 @@ double peak() {
   constexpr int kChains = 16, kLength = 20000;
   double best = 0.0;
   for (int turn = 0; turn < 20; ++turn) {
-    core::T x[kChains];
-    for (int i = 0; i < kChains; ++i) x[i] = core::T(R(1) + R(i));
-    core::T a = core::T(R(0.999)), c = core::T(R(1e-3));
+    T x[kChains];
+    for (int i = 0; i < kChains; ++i) x[i] = T(R(1) + R(i));
+    T a = T(R(0.999)), c = T(R(1e-3));
     asm volatile("" : "+m"(a), "+m"(c));
     const uint64_t start = meter();
     for (int k = 0; k < kLength; ++k)

@@ -2,13 +2,14 @@
 #pragma once
 #include <cstdint>
 
-#define FB_STAGES(X)                                                                          \
-  X(other)                                                                                    \
-  X(kinematics)                                                                               \
-  X(actuation)                                                                                \
-  X(articulated_body) X(free_velocity) X(collision) X(rows) X(assembly) X(sweeps) X(newton)   \
-      X(impulses) X(integration) X(ties) X(adjoint_solve) X(adjoint_rows) X(adjoint_impulses) \
-          X(adjoint_fields) X(adjoint_contacts) X(adjoint_sweep) X(adjoint_actuation)
+#define FB_STAGES(X)                                                                               \
+  X(other)                                                                                         \
+  X(kinematics)                                                                                    \
+  X(actuation)                                                                                     \
+  X(articulated_body)                                                                              \
+  X(free_velocity) X(collision) X(rows) X(assembly) X(sweeps) X(newton) X(impulses) X(integration) \
+      X(ties) X(adjoint_solve) X(adjoint_rows) X(adjoint_impulses) X(adjoint_fields)               \
+          X(adjoint_contacts) X(adjoint_sweep) X(adjoint_actuation)
 
 namespace fb::profiling {
 

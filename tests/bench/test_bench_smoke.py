@@ -96,3 +96,23 @@ def test_slower_kernel_is_named() -> None:
     lines = count.compare({"a": 100.0, "b": 100.0}, {"a": 104.0, "b": 102.0, "c": 1.0})
     assert [line.split()[0] for line in lines if line.endswith("SLOWER")] == ["a"]
     assert lines[2].endswith("not stored yet")
+
+
+def test_counted_instructions_are_stored_with_the_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Store what was counted, without the comparison, before the page is made of it."""
+    full = load("full")
+    counted = {"isa": "avx2", "python": "3.11.7", "instructions": {"step": 12.5}}
+    (tmp_path / "count.json").write_text(json.dumps({**counted, "stored": {}, "verdict": "x"}))
+    monkeypatch.setattr(full, "BENCH", tmp_path)
+    seen: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert json.loads((tmp_path / "instructions.json").read_text()) == counted
+        seen.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(full.subprocess, "run", run)
+    assert full.put_into_docs("count", tmp_path)
+    assert [command[1:] for command in seen] == [[str(tmp_path / "count.py"), "--docs"]]

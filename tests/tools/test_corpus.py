@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from tools import corpus
+import featherback as fb
+from tools import corpus, corpus_steps
 
 ENTRY = corpus.Entry("gymnasium", "1.4.0", "mjcf", False, "a/b/ant.xml")
 
@@ -55,6 +57,74 @@ def test_limits(errors: dict[str, float], drop: str, expected: bool) -> None:
     """Accept errors below the limits and a share of at least 80 %."""
     row = corpus.Row(ENTRY, strict=drop, drop=drop, errors=errors)
     assert corpus.accepted([row]) is expected
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"), [("UNCONVERGED", False), ("NONFINITE", False), ("NO_GRADIENT", True)]
+)
+def test_steps_that_are_not_solved_fail(flag: str, expected: bool) -> None:
+    """Refuse a robot with an unconverged step, and count it in the summary."""
+    run = corpus_steps.Run("default", steps=10)
+    run.flagged[flag] = 1
+    row = corpus.Row(ENTRY, strict="", drop="", runs=[run])
+    assert corpus.accepted([row]) is expected
+    line = corpus_steps.stepped([row.runs], 0)
+    assert line.startswith("steps: 1 robots, 1 starts, 10 steps, ")
+    assert f"1 {flag}" in line
+    assert f"{int(not expected)} robots not solved" in line
+
+
+def test_steps_of_a_worker_become_runs() -> None:
+    """Keep the steps of the poses that were finished, and say why there are no more."""
+    row = corpus.Row(ENTRY)
+    run = corpus_steps.Run("home", steps=7, residual=1e-9)
+    lines = [
+        json.dumps({"stage": "drop", "sentence": "", "nv": 3, "pairs": 5}),
+        json.dumps({"stage": "compared", "sentence": "", "errors": {}}),
+        json.dumps({"stage": "steps", "run": asdict(run)}),
+    ]
+    corpus.read_worker(row, "\n".join(lines), "the process took more than 300 s")
+    assert row.runs == [run]
+    assert row.pairs == 5
+    assert row.stopped == "the process took more than 300 s"
+
+
+BALL = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 0.1">
+<freejoint/><geom size="0.1"/></body></worldbody><keyframe><key name="up" qpos="0 0 0.3 1 0 0 0"/>
+</keyframe></mujoco>"""
+
+
+def test_a_ball_is_stepped_from_both_poses(tmp_path: Path) -> None:
+    """Step from the default pose and the keyframe; the ball that lies has a row, both fall."""
+    model = fb.load(BALL, name="ball")
+    runs = list(corpus_steps.take_steps(model, fb.Simulator(model), (50, 60.0)))
+    assert [(run.pose, run.steps, run.over) for run in runs] == [
+        ("default", 50, False),
+        ("up", 50, False),
+    ]
+    assert all(run.solved and run.residual < 1e-9 and not run.where for run in runs)
+    assert [run.rows > 0 for run in runs] == [True, False]
+    assert all(run.us > 0.0 and run.peer_us > 0.0 for run in runs)
+    corpus_steps.write_report(tmp_path / "table.csv", [(("p", "ball.xml", 6, 1), runs)])
+    head, *lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert len(lines) == 2
+    assert lines[1].split(",")[: head.split(",").index("over")] == "p,ball.xml,6,1,up,50".split(",")
+
+
+def test_time_that_is_over_is_told() -> None:
+    """Stop at the bound on time and say so."""
+    model = fb.load(BALL, name="ball")
+    run = next(corpus_steps.take_steps(model, fb.Simulator(model), (10**9, 0.02)))
+    assert run.over
+    assert 0 < run.steps < 10**9
+    assert "the time was over" in str(run)
+
+
+def test_flags_are_those_of_the_steps() -> None:
+    """Count the steps whose contacts overflow, and those without a gradient."""
+    model = fb.load(BALL.replace("<geom size", '<geom type="box" size=".1 .1 .1"/><geom size'))
+    run = next(corpus_steps.take_steps(model, fb.Simulator(model, max_contacts=1), (20, 60.0)))
+    assert run.flagged["CONTACT_OVERFLOW"] == run.flagged["NO_GRADIENT"] == 20
 
 
 def test_deeper_folders_are_found(tmp_path: Path) -> None:
