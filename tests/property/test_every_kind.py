@@ -197,7 +197,7 @@ def float32_error(model: fb.Model, inputs: dict[str, Vector], **options: Any) ->
     wide, narrow = found
     largest = max(float(np.abs(a).max(initial=0)) for a in wide.values())
     scale = {k: max(float(np.abs(a).max(initial=0)), 1e-4 * largest) for k, a in wide.items()}
-    return max(float(np.abs(wide[k] - narrow[k]).max(initial=0)) / scale[k] for k in wide)
+    return float(np.max([np.abs(wide[k] - narrow[k]).max(initial=0) / scale[k] for k in wide]))
 
 
 @pytest.mark.parametrize("friction", ["cone", "box"])
