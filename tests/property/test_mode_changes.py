@@ -133,15 +133,19 @@ def check_line(line: Line, label: str, count: Counter[str]) -> None:
     count[kind_of(*modes)] += 1
 
 
-def check_models(seeds: range, steps: int) -> Counter[str]:
+def line_of(seed: int, steps: int, **options: Any) -> Line:
+    """Return a random line through a random model."""
+    model, q, v, rng = draw(seed)
+    start = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu))}
+    return Line(fb.Simulator(model, friction=law(seed), tolerance=1e-12, **options), start, rng)
+
+
+def check_models(seeds: range, steps: int, **options: Any) -> Counter[str]:
     """Compare the sides of kinks along one line of each model."""
     count = Counter[str]()
     for seed in seeds:
-        model, q, v, rng = draw(seed)
-        start = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu))}
-        sim = fb.Simulator(model, friction=law(seed), tolerance=1e-12)
         try:
-            check_line(Line(sim, start, rng), f"seed {seed}, {steps} steps", count)
+            check_line(line_of(seed, steps, **options), f"seed {seed}, {steps} steps", count)
         except WorldError:
             count["models that leave the finite numbers"] += 1
     assert count["models that leave the finite numbers"] <= 0.02 * len(seeds)
