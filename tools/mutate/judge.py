@@ -252,8 +252,14 @@ def judge(
         else:
             note(number, None, False)
     turns = turns_of(plan)
-    seconds = {test.name: test.seconds for test in tests}
-    board = Board.fresh(place.folder / "judge", {"turns": turns, "seconds": seconds, "past": past})
+    # tests by their number, since thousands of turns name hundreds of them
+    number_of = {test.name: k for k, test in enumerate(tests)}
+    shown = {
+        "tests": [(test.name, test.seconds) for test in tests],
+        "turns": [(m, f, [number_of[name] for name in names]) for m, f, names in turns],
+        "past": past,
+    }
+    board = Board.fresh(place.folder / "judge", shown)
     tally = Tally(turns)
     seats = [Seat(i, place, board) for i in range(min(options.jobs, len(plan)))]
     told = 0

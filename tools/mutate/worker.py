@@ -52,8 +52,9 @@ class Runner:
             job: "record" or "judge".
             extensions: modules that carry the switch.
             board: where turns are taken and one line goes for each test or mutant; for a judge, its
-                plan has "turns": a mutant's number, its function and the tests that reach it;
-                "seconds" by test; and "past": by function, the tests that noticed other mutants.
+                plan has "tests": names and seconds; "turns": a mutant's number, its function and
+                the numbers of the tests that reach it; and "past": by function, the names of those
+                that noticed other mutants.
             index: of this process, by which its lines are known.
         """
         self.job = job
@@ -102,17 +103,18 @@ class Runner:
     def judge_all(self, items: dict[str, pytest.Item]) -> None:
         """Take turns, and run their tests, until none is left."""
         plan = self.board.plan()
-        turns, self.seconds = plan["turns"], plan["seconds"]
+        turns, self.seconds = plan["turns"], dict(plan["tests"])
+        all_names = list(self.seconds)
         for function, killers in plan["past"].items():
             self.past[function].update(killers)
         while (turn := self.board.take()) < len(turns):
             self.learn()
-            mutant, function, names = turns[turn]
+            mutant, function, numbers = turns[turn]
             if mutant in self.noticed:
                 continue
             # what noticed other mutants of the function is likely to notice this one
             past = self.past[function]
-            ordered = sorted(names, key=lambda n: -past[n])
+            ordered = sorted((all_names[k] for k in numbers), key=lambda n: -past[n])
             self.board.write(worker=self.index, begin=turn)
             killer = self.judge(mutant, [items[n] for n in ordered])
             entry = {"mutant": mutant, "function": function, "killer": killer}
