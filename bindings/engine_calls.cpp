@@ -152,23 +152,18 @@ void contacts(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteAr
                                      .overflow = array_of(overflow)});
 }
 
+OutputInputs inputs_of(const std::string& name, const ReadArray& q, const MaybeRead& v,
+                       const MaybeRead& x, const MaybeRead& theta) {
+  return {output_named(name), array_of(q), array_of(v), array_of(x), array_of(theta)};
+}
 void output(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
             MaybeRead theta, WriteArray y) {
-  run_at_once(engine, OutputArrays{.output = output_named(name),
-                                   .q = array_of(q),
-                                   .v = array_of(v),
-                                   .x = array_of(x),
-                                   .theta = array_of(theta),
-                                   .y = array_of(y)});
+  run_at_once(engine, OutputArrays{.at = inputs_of(name, q, v, x, theta), .y = array_of(y)});
 }
 void output_vjp(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
                 MaybeRead theta, ReadArray y_bar, WriteArray q_bar, MaybeWrite v_bar,
                 MaybeWrite x_bar, MaybeWrite theta_bar) {
-  run_at_once(engine, OutputVjpArrays{.output = output_named(name),
-                                      .q = array_of(q),
-                                      .v = array_of(v),
-                                      .x = array_of(x),
-                                      .theta = array_of(theta),
+  run_at_once(engine, OutputVjpArrays{.at = inputs_of(name, q, v, x, theta),
                                       .y_bar = array_of(y_bar),
                                       .q_bar = array_of(q_bar),
                                       .v_bar = array_of(v_bar),

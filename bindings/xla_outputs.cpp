@@ -10,15 +10,14 @@ CallStateOrError output_state(int64_t key, std::string_view output) {
   return call_state(key, false, output_named(std::string(output)));
 }
 
+OutputInputs inputs_of(const CallState& state, In q, In v, In x, In theta) {
+  return {state.output, array_of(q), given_or_none(v), given_or_none(x), given_or_none(theta)};
+}
 ffi::Error output(CallState* state, ffi::Dictionary, In q, In v, In x, In theta, Out y) {
   return guarded([&] {
     EnginePool::Lease own(*state->pool);
-    const OutputTask t = make_task(own->engine, OutputArrays{.output = state->output,
-                                                             .q = array_of(q),
-                                                             .v = given_or_none(v),
-                                                             .x = given_or_none(x),
-                                                             .theta = given_or_none(theta),
-                                                             .y = array_of(y)});
+    const OutputTask t = make_task(
+        own->engine, OutputArrays{.at = inputs_of(*state, q, v, x, theta), .y = array_of(y)});
     refuse_values(*state->pool, "featherback.jax", theta);
     own->engine.run(t);
   });
@@ -42,11 +41,7 @@ ffi::Error output_vjp(CallState* state, ffi::Dictionary, In q, In v, In x, In th
     const Layout& s = engine.layout();
     ThetaSums sums(*own, theta_bar, array_of(q).shape[0]);
     const OutputVjpTask t =
-        make_task(own->engine, OutputVjpArrays{.output = state->output,
-                                               .q = array_of(q),
-                                               .v = given_or_none(v),
-                                               .x = given_or_none(x),
-                                               .theta = given_or_none(theta),
+        make_task(own->engine, OutputVjpArrays{.at = inputs_of(*state, q, v, x, theta),
                                                .y_bar = array_of(y_bar),
                                                .q_bar = array_of(q_bar),
                                                .v_bar = given_or_none(v_bar),

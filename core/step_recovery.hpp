@@ -33,37 +33,39 @@ FB_FN void open_recovery(const RecoveryRows<T>& a, Work<T>& w, int k) {
   prepare_world(o.rows);
   envelope_of(o.rows, o.scratch.H);
 }
-// lanes with many rows, each by itself
-template <class T>
-FB_FN void recover_large(const Layout& s, const RecoveryRows<T>& a, Work<T>& w) {
-  WorldWork<WorldNumber<T>>& o = w.one;
+// f(k) at every open island of the lanes with many rows, each by itself
+template <class T, class F>
+FB_FN void for_large_islands(const Layout& s, const RecoveryRows<T>& a, Work<T>& w, F f) {
   for (int k = 0; k < kLanes<T>; ++k) {
     if (!mask_lane(w.large & w.recovery.moved, k)) continue;
-    for_world_islands(s, w, k, o, [&] {
+    for_world_islands(s, w, k, w.one, [&] {
       open_recovery(a, w, k);
-      if (!recover_world(o.rows, o.scratch, o.recovery))
-        set_mask_lane(w.recovery.unfinished, k, true);
-      for (int i = 0; i < o.rows.nrow; ++i) {
-        set_world_number(w.recovery.push[o.row[i]], k, o.recovery.found.push[i]);
-        set_mask_lane(w.recovery.on[o.row[i]], k, o.recovery.found.on[i]);
-      }
+      f(k);
     });
   }
 }
 template <class T>
+FB_FN void recover_large(const Layout& s, const RecoveryRows<T>& a, Work<T>& w) {
+  WorldWork<WorldNumber<T>>& o = w.one;
+  for_large_islands(s, a, w, [&](int k) {
+    if (!recover_world(o.rows, o.scratch, o.recovery))
+      set_mask_lane(w.recovery.unfinished, k, true);
+    for (int i = 0; i < o.rows.nrow; ++i) {
+      set_world_number(w.recovery.push[o.row[i]], k, o.recovery.found.push[i]);
+      set_mask_lane(w.recovery.on[o.row[i]], k, o.recovery.found.on[i]);
+    }
+  });
+}
+template <class T>
 FB_FN void recover_large_adjoint(const Layout& s, const RecoveryRows<T>& a, Work<T>& w) {
   WorldWork<WorldNumber<T>>& o = w.one;
-  for (int k = 0; k < kLanes<T>; ++k) {
-    if (!mask_lane(w.large & w.recovery.moved, k)) continue;
-    for_world_islands(s, w, k, o, [&] {
-      open_recovery(a, w, k);
-      for (int i = 0; i < o.rows.nrow; ++i)
-        o.scratch.lam[i] = number_of<WorldNumber<T>>(w.lam_bar[o.row[i]], k);
-      recover_world_adjoint(o.rows, o.scratch, o.recovery);
-      for (int i = 0; i < o.rows.nrow; ++i)
-        set_world_number(w.recovery.z[o.row[i]], k, o.scratch.h[i]);
-    });
-  }
+  for_large_islands(s, a, w, [&](int k) {
+    for (int i = 0; i < o.rows.nrow; ++i)
+      o.scratch.lam[i] = number_of<WorldNumber<T>>(w.lam_bar[o.row[i]], k);
+    recover_world_adjoint(o.rows, o.scratch, o.recovery);
+    for (int i = 0; i < o.rows.nrow; ++i)
+      set_world_number(w.recovery.z[o.row[i]], k, o.scratch.h[i]);
+  });
 }
 
 // v+ + p

@@ -200,8 +200,8 @@ HvpTask make_task(Engine& engine, const HvpArrays& given) {
 namespace {
 
 // q of every output; v and a third input of some
-template <class Task, class Arrays>
-Task open_output(Engine& engine, const Reader& read, const Arrays& given) {
+template <class Task>
+Task open_output(Engine& engine, const Reader& read, const OutputInputs& given) {
   auto t = open_task<Task>(engine, read, given.theta);
   t.output = given.output;
   t.q = read.row("q", given.q, read.layout().nq).at;
@@ -213,15 +213,15 @@ Task open_output(Engine& engine, const Reader& read, const Arrays& given) {
 }  // namespace
 
 OutputTask make_task(Engine& engine, const OutputArrays& given) {
-  const Reader read(engine, given.q.shape[0]);
-  auto t = open_output<OutputTask>(engine, read, given);
-  t.y = read.numbers("y", given.y, host::output_size(read.layout(), given.output));
+  const Reader read(engine, given.at.q.shape[0]);
+  auto t = open_output<OutputTask>(engine, read, given.at);
+  t.y = read.numbers("y", given.y, host::output_size(read.layout(), given.at.output));
   return t;
 }
 OutputVjpTask make_task(Engine& engine, const OutputVjpArrays& given) {
-  const Reader read(engine, given.q.shape[0]);
-  auto t = open_output<OutputVjpTask>(engine, read, given);
-  t.y_bar = read.numbers("y_bar", given.y_bar, host::output_size(read.layout(), given.output));
+  const Reader read(engine, given.at.q.shape[0]);
+  auto t = open_output<OutputVjpTask>(engine, read, given.at);
+  t.y_bar = read.numbers("y_bar", given.y_bar, host::output_size(read.layout(), given.at.output));
   t.q_bar = read.row("q_bar", given.q_bar, read.layout().nq).at;
   t.v_bar = read.row("v_bar", given.v_bar, read.layout().nv).at;
   t.x_bar = read.row("x_bar", given.x_bar, read.layout().nv).at;

@@ -70,14 +70,17 @@ struct HvpArrays {
 };
 
 // one row of every world
-struct OutputArrays {
+struct OutputInputs {
   Output output;
   ArrayIn q, v, x, theta;
+};
+struct OutputArrays {
+  OutputInputs at;
   ArrayOut y;
 };
 struct OutputVjpArrays {
-  Output output;
-  ArrayIn q, v, x, theta, y_bar;
+  OutputInputs at;
+  ArrayIn y_bar;
   ArrayOut q_bar, v_bar, x_bar, theta_bar;
 };
 struct ContactsArrays {

@@ -219,6 +219,9 @@ FB_FN void leave_out_hit(const Model<T, P>& m, const Options<Real<T>>& o, int pa
   w.hit.group[w.hit.ncoming++] = w.ngroup - 1;
 }
 
+// compliance over h^2 that counts as none: h is 1e30 in a hit
+inline constexpr double kLeastSpring = 1e-36;
+
 // (T.3)  b_n = J v* + beta, beta of the gap term; a hit with restitution replaces the gap:
 // beta = min(beta, e J v)
 template <class T, class P>
@@ -243,7 +246,8 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
     e.hi[i] = unbounded<T>();
     e.R[i] = share;
   }
-  // beta of the gap, or of the bounce from J v; R = compliance / h^2 where one is given
+  // beta of the gap, or of the bounce from J v; R = compliance / h^2 where one is given and does not
+  // vanish in a step without end
   const P h = m.theta.dt[0];
   T before = T(0), after = T(0);
   if (movesA) {
@@ -262,8 +266,9 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
   e.lo[0] = T(0);
   e.mu = T(m.derived.pair_mu[k.source]);
   e.cone = k.rows == 3;
-  e.R[0] = select(soft > T(0), soft, share);
-  e.R0[0] = select(soft > T(0), T(0), share);
+  const Mask<T> springs = soft > T(Real<T>(kLeastSpring));
+  e.R[0] = select(springs, soft, share);
+  e.R0[0] = select(springs, T(0), share);
 }
 
 // (T.5)  cotangents of one contact's rows.  F[side][i]: of each row's wrenches; beta, rest, lead: of
@@ -305,7 +310,8 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
     w.derived_bar->pair_restitution[k.source] += hit_bar * before;
     // R = compliance / h^2
     const T soft = T(m.derived.pair_compliance[k.source]);
-    const T R_bar = select(soft > T(0), bars.R / T(h * h), T(0));
+    const Mask<T> springs = soft / T(h * h) > T(Real<T>(kLeastSpring));
+    const T R_bar = select(springs, bars.R / T(h * h), T(0));
     w.derived_bar->pair_compliance[k.source] += R_bar;
     w.theta_bar->dt[0] -= R_bar * soft * Real<T>(2) / T(h);
     w.derived_bar->pair_mu[k.source] += bars.mu;

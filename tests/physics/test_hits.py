@@ -110,6 +110,31 @@ def test_hits_beyond_the_last_happen_at_the_end_of_the_step() -> None:
     assert forward == pytest.approx(backward, rel=1e-9)
 
 
+def test_a_given_compliance_is_no_spring_within_a_hit() -> None:
+    """Leave a hit of many feet as without one: the same speed, and the same slopes."""
+    print("seed 1")
+    rng = np.random.default_rng(1)
+    feet = "".join(ball(f"{0.2 * (i % 5)} {0.2 * (i // 5)} 0") for i in range(20))
+    feet = feet.replace('friction="0 0 0"', 'friction="0.4 0 0"')
+    inertial = '<inertial pos="0.4 0.3 0.1" mass="3" diaginertia="0.1 0.1 0.1"/>'
+    world = (
+        f'{HEAD.replace("{mu}", "0.4")}<body pos="0 0 0.0505"><freejoint/>{inertial}{feet}</body>'
+    )
+    model = fb.load(f"<mujoco><worldbody>{world}</worldbody></mujoco>")
+    v = np.array([0.1, 0.0, -1.0, 0.0, 0.0, 0.0])
+    bars = rng.normal(size=(2, model.nq)), rng.normal(size=(2, model.nv))
+    found = []
+    for compliance in (0.0, 1e-5):
+        given = {"geom_restitution": 0.5, "contact_compliance": compliance}
+        params = {name: np.full(model.ngeom, value) for name, value in given.items()}
+        roll = fb.Simulator(model, tolerance=1e-12, params=params).rollout(model.q0, v, steps=1)
+        gradient = roll.vjp(*bars)
+        found.append(np.concatenate([roll.v[-1], gradient.q, gradient.v]))
+    print(found[0][:6])
+    assert found[0][2] == pytest.approx(0.5, rel=0.1)
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-9 * np.abs(found[0]).max())
+
+
 def test_contacts_show_the_hit() -> None:
     """Show the impulse of a hit over the step, where and when it happens."""
     model = fb.models.ball(radius=0.1)

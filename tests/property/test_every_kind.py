@@ -197,7 +197,7 @@ def float32_error(model: fb.Model, inputs: dict[str, Vector], **options: Any) ->
     wide, narrow = found
     largest = max(float(np.abs(a).max(initial=0)) for a in wide.values())
     scale = {k: max(float(np.abs(a).max(initial=0)), 1e-4 * largest) for k, a in wide.items()}
-    return max(float(np.abs(wide[k] - narrow[k]).max(initial=0)) / scale[k] for k in wide)
+    return float(np.max([np.abs(wide[k] - narrow[k]).max(initial=0) / scale[k] for k in wide]))
 
 
 @pytest.mark.parametrize("friction", ["cone", "box"])
@@ -226,6 +226,6 @@ def test_float32(friction: Friction, monkeypatch: pytest.MonkeyPatch) -> None:
         errors[kind] = float32_error(model, inputs, friction=friction)
     print(errors)
     # rows of equalities are stiff: what is left of the gap weighs 1 / dt; the moment of a hit is a
-    # gap over a speed, and a gap is a small difference of places
-    bounds = dict.fromkeys(EQUALITIES, 1e-3) | dict.fromkeys(PAIRS, 5e-3)
+    # gap over a speed, and a gap is a small difference of places, most of all beside a capsule
+    bounds = {"connect": 2e-4, "weld": 5e-4, "sphere-capsule": 5e-4}
     assert all(error <= bounds.get(kind, 1e-4) for kind, error in errors.items())

@@ -133,15 +133,19 @@ def check_line(line: Line, label: str, count: Counter[str]) -> None:
     count[kind_of(*modes)] += 1
 
 
-def check_models(seeds: range, steps: int) -> Counter[str]:
+def line_of(seed: int, steps: int, **options: Any) -> Line:
+    """Return a random line through a random model."""
+    model, q, v, rng = draw(seed)
+    start = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu))}
+    return Line(fb.Simulator(model, friction=law(seed), tolerance=1e-12, **options), start, rng)
+
+
+def check_models(seeds: range, steps: int, **options: Any) -> Counter[str]:
     """Compare the sides of kinks along one line of each model."""
     count = Counter[str]()
     for seed in seeds:
-        model, q, v, rng = draw(seed)
-        start = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu))}
-        sim = fb.Simulator(model, friction=law(seed), tolerance=1e-12)
         try:
-            check_line(Line(sim, start, rng), f"seed {seed}, {steps} steps", count)
+            check_line(line_of(seed, steps, **options), f"seed {seed}, {steps} steps", count)
         except WorldError:
             count["models that leave the finite numbers"] += 1
     assert count["models that leave the finite numbers"] <= 0.02 * len(seeds)
@@ -149,26 +153,35 @@ def check_models(seeds: range, steps: int) -> Counter[str]:
     return count
 
 
-def check_counts(count: Counter[str], compared: int) -> None:
+def check_counts(count: Counter[str], compared: int, unresolved: float = 1.0) -> None:
     """Have compared enough sides, beside contacts that open and slide and beside other kinks."""
     assert count["sides compared"] >= compared
-    assert count["sides unresolved"] <= 1.5 * count["sides compared"]
+    assert count["sides unresolved"] <= unresolved * count["sides compared"]
     assert all(count[kind] > 0 for kind in ("contact opens", "contact slides", "other"))
 
 
-def test_one_step() -> None:
+# [m/s]: a gap term is linear up to 0.4 mm; by default it bends beyond 0.4 um, and differences tell
+# fewer slopes
+LINEAR = 500.0
+
+
+@pytest.mark.parametrize(
+    ("v_recover", "compared", "unresolved"), [(0.5, 70, 1.0), (LINEAR, 95, 0.8)]
+)
+def test_one_step(v_recover: float, compared: int, unresolved: float) -> None:
     """Be the derivative of its own side, beside the kinks of one step on 190 models."""
-    check_counts(check_models(range(50_000_000, 50_000_190), 1), 60)
+    count = check_models(range(50_000_000, 50_000_190), 1, v_recover=v_recover)
+    check_counts(count, compared, unresolved)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(50_000_120, 50_002_000, 376))
 def test_one_step_of_many_models(first: int) -> None:
     """Be the derivative of its own side, beside the kinks of one step on 2000 models."""
-    check_counts(check_models(range(first, first + 376), 1), 200)
+    check_counts(check_models(range(first, first + 376), 1, v_recover=LINEAR), 180)
 
 
 @pytest.mark.slow
 def test_ten_steps() -> None:
     """Be the derivative of its own side, beside the kinks of ten steps on 300 models."""
-    check_counts(check_models(range(51_000_000, 51_000_300), 10), 100)
+    check_counts(check_models(range(51_000_000, 51_000_300), 10, v_recover=LINEAR), 100)

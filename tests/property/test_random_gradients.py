@@ -226,7 +226,7 @@ def test_pair_friction_and_force_of_a_joint(friction: Literal["cone", "box"]) ->
 def test_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agree in float32 with float64 on the same physics, where both converge."""
     soften_like_float32(monkeypatch)
-    errors: list[float] = []
+    errors: list[list[float]] = []
     for seed in range(30_000_000, 30_000_100):
         model, q, v, rng = draw(seed)
         u = rng.normal(size=(1, model.nu))
@@ -238,9 +238,11 @@ def test_float32(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         if all(roll.ok for roll in rolls):
             found = [roll.vjp(*bars) for roll in rolls]
-            a, b = (np.concatenate([x.q, x.v, x.u.reshape(-1)]) for x in found)
-            errors.append(float(np.abs(a - b).max() / np.abs(a).max()))
-    quantiles = np.quantile(errors, [0.5, 0.9, 0.95, 1.0])
-    print(f"seeds 30000000 to 30000099: {len(errors)} compared, quantiles {quantiles}")
+            pairs = [[np.r_[x.v, x.u.reshape(-1)] for x in found], [x.q for x in found]]
+            errors.append([float(np.abs(a - b).max() / np.abs(a).max()) for a, b in pairs])
+    quantiles = np.quantile(errors, [0.5, 0.9, 0.95, 1.0], axis=0)
+    print(f"seeds 30000000 to 30000099: {len(errors)} compared, quantiles\n{quantiles}")
     assert len(errors) >= 80
-    assert np.all(quantiles <= [5e-6, 2e-4, 5e-4, 6e-3])
+    assert np.all(quantiles[:, 0] <= [2e-6, 5e-5, 1e-4, 5e-4])
+    # gap terms bend beyond 4 um in float32 and beyond 0.4 um in float64, and q moves the gaps
+    assert np.all(quantiles[:, 1] <= [2e-6, 2e-4, 5e-4, 6e-3])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.property import test_long_rollouts, test_mode_changes, test_random_gradients
@@ -23,8 +24,21 @@ def compare(seed: int, steps: int) -> None:
 
 
 def kink(seed: int) -> None:
-    """Compare both sides of the kink of one random model, if it still has one."""
-    test_mode_changes.check_models(range(seed, seed + 1), 1)
+    """Compare both sides of a line's kink; its worlds have the slopes they have alone.
+
+    Both seeds failed in a batch with one unfinished solve, which Newton's method finishes today:
+    forty sweeps finish some of the first line, eight none.
+    """
+    print(test_mode_changes.check_models(range(seed, seed + 1), 1))
+    places = np.linspace(0, test_mode_changes.REACH, 4 * test_mode_changes.GRID + 1)
+    for options in ({}, {"solver": "pgs", "max_sweeps": 40}, {"solver": "pgs", "max_sweeps": 8}):
+        line = test_mode_changes.line_of(seed, 1, **options)
+        together = line.at(places)
+        alone = np.concatenate([line.at(place).slope for place in np.split(places, len(places))])
+        print(f"{(~together.ok).sum()} of {len(places)} solves are not finished")
+        size = np.abs(alone).max()
+        np.testing.assert_allclose(together.slope, alone, atol=1e-14 * size, rtol=0)
+        assert together.ok.all() != bool(options)
 
 
 def long(seed: int) -> None:

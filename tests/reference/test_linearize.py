@@ -36,8 +36,8 @@ def their_jacobians(
     return A, B
 
 
-def spun_jacobian(model: fb.Model, q: Vector, v: Vector) -> Vector:
-    """Return A by centred differences of MuJoCo's step with the spin of the middle of the step."""
+def spun_jacobians(model: fb.Model, q: Vector, v: Vector, u: Vector) -> tuple[Vector, Vector]:
+    """Return A and B by centred differences of MuJoCo's step with the spin of its middle."""
     m = copy.copy(model.mujoco)
     m.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
     m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
@@ -46,19 +46,19 @@ def spun_jacobian(model: fb.Model, q: Vector, v: Vector) -> Vector:
 
     def step(change: Vector) -> tuple[Vector, Vector]:
         mujoco.mj_resetData(m, data)
-        data.qpos[:], data.qvel[:] = q, v + change[n:]
+        data.qpos[:], data.qvel[:], data.ctrl[:] = q, v + change[n : 2 * n], u + change[2 * n :]
         mujoco.mj_integratePos(m, data.qpos, change[:n], 1.0)
         apply_spin(m, data)
         mujoco.mj_step(m, data)
         return data.qpos.copy(), data.qvel.copy()
 
-    A = np.empty((2 * n, 2 * n))
-    for column, change in enumerate(STEP * np.eye(2 * n)):
+    columns = np.empty((2 * n, 2 * n + model.nu))
+    for column, change in enumerate(STEP * np.eye(2 * n + model.nu)):
         (q1, v1), (q0, v0) = step(change), step(-change)
         moved = np.empty(n)
         mujoco.mj_differentiatePos(m, moved, 1.0, q0, q1)
-        A[:, column] = np.r_[moved, v1 - v0] / (2 * STEP)
-    return A
+        columns[:, column] = np.r_[moved, v1 - v0] / (2 * STEP)
+    return columns[:, : 2 * n], columns[:, 2 * n :]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -70,7 +70,8 @@ def test_random_trees(seed: int) -> None:
         q, v = random_state(model, rng)
         v = v / max(1.0, float(np.abs(v).max()))
         ours = sim.linearize(q, v)
-        worst = error(np.asarray(ours[0], float), spun_jacobian(model, q, v))
+        theirs = spun_jacobians(model, q, v, np.zeros(model.nu))
+        worst = error(np.asarray(ours[0], float), theirs[0])
         print(f"seed {seed}, draw {draws}, error {worst:.1e}")
         assert worst <= 3e-6
 

@@ -184,47 +184,46 @@ def test_modes_are_counted() -> None:
     assert np.all(implicit.unrolled == 0)
 
 
-def test_ties_are_counted() -> None:
-    """Count a control at its limit, and a touch without a push."""
+def slider(limits: str) -> fb.Simulator:
+    """Return a mass on a slide, driven by a motor with limits."""
     model = fb.load(
         "<mujoco><worldbody><body><joint name='j' type='slide'/><geom size='.1' mass='1'/></body>"
-        "</worldbody><actuator><motor joint='j' ctrllimited='true' ctrlrange='-1 1'/></actuator>"
-        "</mujoco>"
+        f"</worldbody><actuator><motor joint='j' {limits}/></actuator></mujoco>"
     )
-    sim = fb.Simulator(model)
+    return fb.Simulator(model)
+
+
+def touching(dt: float, **options: float) -> fb.Simulator:
+    """Return a ball that touches the floor, without weight."""
+    model = fb.load(
+        f"<mujoco><option gravity='0 0 0' timestep='{dt}'/><worldbody>"
+        "<geom type='plane' size='1 1 1'/><body pos='0 0 .125'><freejoint/>"
+        "<geom size='.125' mass='1'/></body></worldbody></mujoco>"
+    )
+    return fb.Simulator(model, **options)
+
+
+def test_ties_are_counted() -> None:
+    """Count a control at its limit, and a touch without a push."""
+    sim = slider("ctrllimited='true' ctrlrange='-1 1'")
     u = np.array([[0.5], [1.0], [2.0], [-1.0]])
     assert int(sim.rollout([0.0], [0.0], u).vjp([1.0]).ties) == 2
-    touching = fb.load(
-        "<mujoco><option gravity='0 0 0'/><worldbody><geom type='plane' size='1 1 1'/>"
-        "<body pos='0 0 .125'><freejoint/><geom size='.125' mass='1'/></body></worldbody></mujoco>"
-    )
-    sim = fb.Simulator(touching)
-    grad = sim.rollout(touching.q0, touching.v0, steps=1).vjp(v_bar=np.eye(6)[2])
+    sim = touching(0.002)
+    grad = sim.rollout(sim.model.q0, sim.model.v0, steps=1).vjp(v_bar=np.eye(6)[2])
     print(f"ties {grad.ties}, dv/dv {grad.v}")
     assert int(grad.ties) == 1
     assert np.all(np.isfinite(grad.q))
 
 
 def test_ties_of_forces_are_counted() -> None:
-    """Count a force at an end of its range."""
-    model = fb.load(
-        "<mujoco><worldbody><body><joint name='j' type='slide'/><geom size='.1' mass='1'/></body>"
-        "</worldbody><actuator><motor joint='j' forcelimited='true' forcerange='-2 1'/></actuator>"
-        "</mujoco>"
-    )
-    sim = fb.Simulator(model)
+    """Count a force at an end of its range; an overlap is no border, however deep."""
+    sim = slider("forcelimited='true' forcerange='-2 1'")
     for u, ties in ((0.5, 0), (1.0, 1), (2.0, 0), (-2.0, 1), (-3.0, 0)):
         assert sim.rollout([0.0], [0.0], [[u]]).vjp([1.0]).ties == ties
-    # an overlap is no border, however deep
-    touching = fb.load(
-        "<mujoco><option gravity='0 0 0' timestep='0.001953125'/><worldbody>"
-        "<geom type='plane' size='1 1 1'/><body pos='0 0 .125'><freejoint/>"
-        "<geom size='.125' mass='1'/></body></worldbody></mujoco>"
-    )
-    sim = fb.Simulator(touching, v_recover=0.5)
+    sim = touching(2**-9, v_recover=0.5)
     for depth in (2**-10, 2**-9, 2**-11, -(2**-10)):
-        q = touching.q0 - depth * np.eye(7)[2]
-        assert sim.rollout(q, touching.v0, steps=1).vjp(v_bar=np.eye(6)[2]).ties == 0
+        q = sim.model.q0 - depth * np.eye(7)[2]
+        assert sim.rollout(q, sim.model.v0, steps=1).vjp(v_bar=np.eye(6)[2]).ties == 0
 
 
 def test_diagnosis_follows_the_gradient() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from tools.mutate import build, judge, report, run, sites
+from tools.mutate.board import Board
 from tools.mutate.sites import Site
 from tools.mutate.verdicts import Known, Verdicts
 
@@ -52,6 +55,29 @@ template <class T>
 FB_FN void sum_of(T* x) {
   x[0] += x[2];
 }
+"""
+CHOICES = """\
+template <class T>
+FB_FN void choose(T* x) {
+  if constexpr (requires(T t) { t.x + t.y; }) x[0] += x[1];
+  if (requires { x[0] - x[1]; }) x[1] = x[0];
+}
+"""
+# a worker whose second mutant ends it
+DYING = """\
+import os, signal, sys
+from pathlib import Path
+from tools.mutate.board import Board
+board = Board(Path(sys.argv[3]))
+turns = board.plan()["turns"]
+while (turn := board.take()) < len(turns):
+    mutant = turns[turn][0]
+    board.write(worker=0, begin=turn)
+    if mutant == 2:
+        ENDS
+    killer = "t" if mutant == 1 else None
+    board.write(worker=0, turn=turn, mutant=mutant, function="f", killer=killer)
+board.write(worker=0, done=1)
 """
 POINTERS = """\
 template <class R, class S>
@@ -120,6 +146,21 @@ def test_declarations_of_pointers_stay(root: Path) -> None:
         "6 drop at[1] = from * to;",
         "6 index at[1]: 1 -> 0",
         "6 factor * to",
+    ]
+
+
+def test_what_types_decide_stays(root: Path) -> None:
+    """Leave what a concept asks for; read all of a header that is named after adjoints."""
+    (root / "core" / "foo_adjoint.hpp").write_text(CHOICES)
+    found = [s for s in sites.all_sites(root) if s.file == "core/foo_adjoint.hpp"]
+    assert [f"{s.line} {s.kind} {s.change}" for s in found] == [
+        "3 drop x[0] += x[1];",
+        "3 index x[0]: 0 -> 1",
+        "3 sign x[0] += x[1] -> -=",
+        "3 index x[1]: 1 -> 0",
+        "4 drop x[1] = x[0];",
+        "4 index x[1]: 1 -> 0 (#2)",
+        "4 index x[0]: 0 -> 1 (#2)",
     ]
 
 
@@ -211,21 +252,72 @@ def test_report_tells_survivors(root: Path) -> None:
 
 
 def test_slow_tests_wait_for_the_quick_ones() -> None:
-    """Try all mutants on quick tests, then the others on slow ones; a new worker goes on there."""
+    """Try all mutants on quick tests, then the others on slow ones; a verdict takes both or one."""
     quick, slow = (
         judge.Test(name, True, seconds, frozenset(), frozenset())
         for name, seconds in (("quick", 0.1), ("slow", 10.0))
     )
     turns = judge.turns_of([(1, "f", [quick, slow]), (2, "f", [slow]), (3, "f", [quick])])
     assert turns == [
-        (1, "f", ["quick"], False),
-        (3, "f", ["quick"], True),
-        (1, "f", ["slow"], True),
-        (2, "f", ["slow"], True),
+        (1, "f", ["quick"]),
+        (3, "f", ["quick"]),
+        (1, "f", ["slow"]),
+        (2, "f", ["slow"]),
     ]
-    assert judge.left_of(turns, [{"begin": 1, "last": False}]) == turns
-    assert judge.left_of(turns, [{"waits": 1}, {"mutant": 3, "killer": None}]) == turns[2:]
-    assert judge.left_of(turns, [{"mutant": 1, "killer": "quick"}]) == [turns[1], turns[3]]
+    tally = judge.Tally(turns)
+
+    def over(turn: int, killer: str | None) -> dict[int, str | None]:
+        line = {"worker": 0, "turn": turn, "mutant": turns[turn][0], "killer": killer}
+        return tally.read([line])
+
+    assert tally.read([{"worker": 0, "begin": 0}]) == {}
+    assert tally.begun == {0: 0}
+    # the slow test may be over first
+    assert over(2, None) == {}
+    assert tally.begun == {}
+    assert over(0, None) == {1: None}
+    assert over(1, "quick") == {3: "quick"}
+    assert over(3, "slow") == {2: "slow"}
+    assert over(3, None) == {}
+    assert tally.read([{"worker": 1, "done": 4}]) == {}
+    assert tally.done == {1}
+
+
+def test_every_turn_is_taken_once(tmp_path: Path) -> None:
+    """Share a plan: each process sees all whole lines once, and no turn is taken twice."""
+    board = Board.fresh(tmp_path / "board", {"turns": [1, 2]})
+    others = [Board(board.folder) for _ in range(2)]
+    assert [b.take() for b in (board, *others, board)] == [0, 1, 2, 3]
+    assert others[0].plan() == {"turns": [1, 2]}
+    others[0].write(mutant=7)
+    with board.lines.open("a") as file:
+        file.write('{"mutant":')
+    assert [b.read() for b in (board, others[1], board)] == [[{"mutant": 7}], [{"mutant": 7}], []]
+    with board.lines.open("a") as file:
+        file.write(" 8}\n")
+    assert board.read() == [{"mutant": 8}]
+    assert Board.fresh(board.folder, {}).take() == 0
+
+
+@pytest.mark.parametrize(
+    ("ends", "killer"), [("os._exit(3)", "crash"), ("signal.raise_signal(signal.SIGPROF)", "hang")]
+)
+def test_a_worker_that_dies_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, killer: str
+) -> None:
+    """Give a mutant that ends its process the verdict for it, and go on with the next one."""
+    (tmp_path / "dying.py").write_text(DYING.replace("ENDS", ends))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{build.ROOT}")
+    monkeypatch.setattr(judge, "WORKER", "dying")
+    sees = judge.Test("t", True, 0.1, frozenset({1, 2, 3}), frozenset())
+    chosen = [(n, Site("core/a.hpp", "f", "sign", n, "x", ())) for n in (1, 2, 3, 4)]
+    options = argparse.Namespace(jobs=1, end=time.monotonic() + 60)
+    found: dict[int, tuple[str | None, bool]] = {}
+    place = judge.Place(tmp_path, tmp_path, ("tests",))
+    judge.judge(
+        place, [sees], chosen, {}, options, lambda n, k, reached: found.update({n: (k, reached)})
+    )
+    assert found == {1: ("t", True), 2: (killer, True), 3: (None, True), 4: (None, False)}
 
 
 def test_the_list_names_mutants_that_exist() -> None:
@@ -257,6 +349,7 @@ def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
         return [store.known(site) for site in (killed, survived, new)]
 
     assert known("state") == [Known("tests/a.py::b", True), Known(None, True), None]
+    assert Verdicts(file, root, "other").past() == {"add_twice": ["tests/a.py::b"]}
     assert known("other tests") == [Known("tests/a.py::b", True), None, None]
     Verdicts(file, root, "state").add(new, None, False)
     assert known("state")[2] == Known(None, False)

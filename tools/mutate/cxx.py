@@ -134,17 +134,24 @@ class Words:
         return found
 
     def _closed(self) -> set[int]:
-        """Return the indices where nothing is mutated: arguments, loop heads, lambda heads."""
+        """Return the indices where nothing is mutated: arguments, loop heads, what types decide."""
         closed = set(range(self.f.body))
         for i, token in enumerate(self.tokens):
-            if token.text in ("for", "constexpr", "using", "static") and i > self.f.body:
-                j = i + 1
-                if token.text == "for":
-                    j = self.partner[j]
-                else:
-                    while self.tokens[j].text not in ";{":
-                        j += 1
-                closed |= set(range(i, j + 1))
+            if i <= self.f.body:
+                continue
+            j = i + 1
+            if token.text == "for" or (token.text == "constexpr" and self.tokens[j].text == "("):
+                j = self.partner[j]
+            elif token.text == "requires":
+                while self.tokens[j].text != "{":
+                    j = self.partner[j] + 1
+                j = self.partner[j]
+            elif token.text in ("constexpr", "using", "static"):
+                while self.tokens[j].text not in ";{":
+                    j += 1
+            else:
+                continue
+            closed |= set(range(i, j + 1))
         return closed
 
     def operand_before(self, i: int) -> bool:
@@ -226,7 +233,7 @@ class Words:
         while self.tokens[j - 1].text not in (";", "{", "}", "else"):
             if self.tokens[j - 1].text in (")", "]"):
                 k = self.partner[j - 1]
-                if self.tokens[k - 1].text in ("for", "if"):
+                if self.tokens[k - 1].text in ("for", "if", "constexpr"):
                     return j
                 j = k
             else:

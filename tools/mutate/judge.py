@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -14,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tools.mutate.board import Board
+from tools.mutate.build import ROOT
 from tools.mutate.sites import Site
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = "tools.mutate.worker"
 # seconds a worker may be silent before its mutant counts as one that hangs: many, since a busy
 # machine is no hang and tests that compute for ever are ended by the worker itself
 PATIENCE = 3600.0
@@ -70,65 +71,58 @@ class Place:
     tests: tuple[str, ...]
 
 
-def worker(job: str, place: Place, out: Path, plan: dict[str, Any]) -> subprocess.Popen:
-    """Start a worker; what pytest prints goes to a file beside its lines."""
-    command = [sys.executable, str(WORKER), job, str(place.package), str(out), *place.tests]
-    storage = {"HYPOTHESIS_STORAGE_DIRECTORY": str(out.parent / "hypothesis")}
-    with out.with_suffix(".log").open("a") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
+def worker(job: str, place: Place, board: Board, index: int) -> subprocess.Popen:
+    """Start a worker; what pytest prints goes to a file in the board's folder."""
+    module = [sys.executable, "-m", WORKER, job, str(place.package), str(board.folder), str(index)]
+    more = {"HYPOTHESIS_STORAGE_DIRECTORY": str(place.folder / "hypothesis")}
+    more |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with log_of(board, index).open("a") as log:
+        return subprocess.Popen(
+            [*module, *place.tests],
+            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, **storage},
-            text=True,
+            env={**os.environ, **more},
+            cwd=ROOT,
         )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(plan))
-    process.stdin.close()
-    return process
 
 
-def lines_of(out: Path) -> list[dict[str, Any]]:
-    """Return the complete lines that a worker has written."""
-    if not out.exists():
-        return []
-    return [json.loads(line) for line in out.read_text().splitlines(keepends=True) if "\n" in line]
+def log_of(board: Board, index: int) -> Path:
+    """Return the file of what a worker prints."""
+    return board.folder / f"worker-{index}.log"
 
 
-def record(place: Place, state: str | None) -> list[Test]:
+def record(place: Place, state: str | None, jobs: int) -> list[Test]:
     """Run every test once, without a mutant; what was recorded in the same state is taken as it is.
 
     Args:
         place: where the run happens.
         state: digest of sources and tests, None to run in any case.
+        jobs: processes.
     """
-    out, kept = place.folder / "record.jsonl", place.folder / "record.sha256"
+    folder, kept = place.folder / "record", place.folder / "record.sha256"
     if state is None or not kept.exists() or kept.read_text() != state:
         kept.unlink(missing_ok=True)
-        out.unlink(missing_ok=True)
-        process = worker("record", place, out, {})
+        board = Board.fresh(folder, {})
+        processes = [worker("record", place, board, i) for i in range(jobs)]
         try:
-            code = process.wait()
+            codes = [process.wait() for process in processes]
         finally:
-            process.kill()
-        if code not in (0, 1, 5):
-            raise SystemExit(f"mutate: the tests did not run; see {out.with_suffix('.log')}.")
+            for process in processes:
+                process.kill()
+        for index, code in enumerate(codes):
+            if code not in (0, 1, 5):
+                raise SystemExit(f"mutate: the tests did not run; see {log_of(board, index)}.")
         kept.write_text(state or "")
+    lines = [line for line in Board(folder).read() if "test" in line]
     return [
-        Test(
-            line["test"],
-            line["passed"],
-            line["seconds"],
-            frozenset(line["seen"]),
-            frozenset(line["idle"]),
-        )
-        for line in lines_of(out)
+        Test(x["test"], x["passed"], x["seconds"], frozenset(x["seen"]), frozenset(x["idle"]))
+        for x in sorted(lines, key=lambda x: x["test"])
     ]
 
 
-# a mutant's number, its function, the names of tests, and whether these are its last ones
-Turn = tuple[int, str, list[str], bool]
+# a mutant's number, its function and the names of tests
+Turn = tuple[int, str, list[str]]
 
 
 def turns_of(plan: list[tuple[int, str, list[Test]]]) -> list[Turn]:
@@ -143,62 +137,89 @@ def turns_of(plan: list[tuple[int, str, list[Test]]]) -> list[Turn]:
         first = [t.name for t in tests if t.seconds <= QUICK]
         then = [t.name for t in tests if t.seconds > QUICK]
         if first:
-            quick.append((number, function, first, not then))
+            quick.append((number, function, first))
         if then:
-            slow.append((number, function, then, True))
+            slow.append((number, function, then))
     return quick + slow
 
 
-def left_of(turns: list[Turn], lines: list[dict[str, Any]]) -> list[Turn]:
-    """Return the turns that are still to come after a worker has written some lines."""
-    done = {x["mutant"] for x in lines if "mutant" in x}
-    waits = {x["waits"] for x in lines if "waits" in x}
-    return [t for t in turns if t[0] not in done and (t[3] or t[0] not in waits)]
+class Tally:
+    """What the lines of a board tell of its mutants."""
+
+    def __init__(self, turns: list[Turn]) -> None:
+        """Begin with turns of which none is over."""
+        self.turns = turns
+        self.open: dict[int, set[int]] = {}
+        for turn, (mutant, *_) in enumerate(turns):
+            self.open.setdefault(mutant, set()).add(turn)
+        self.begun: dict[int, int] = {}
+        self.done: set[int] = set()
+
+    def read(self, lines: list[dict[str, Any]]) -> dict[int, str | None]:
+        """Return the mutants whose verdict is in some lines, and the verdicts."""
+        found: dict[int, str | None] = {}
+        for line in lines:
+            worker = line["worker"]
+            if "done" in line:
+                self.done.add(worker)
+            elif "begin" in line:
+                self.begun[worker] = line["begin"]
+            else:
+                self.begun.pop(worker, None)
+                mutant = line["mutant"]
+                left = self.open.get(mutant, set())
+                left.discard(line["turn"])
+                if mutant in self.open and (line["killer"] or not left):
+                    found[mutant] = line["killer"]
+                    del self.open[mutant]
+        return found
 
 
-class Part:
-    """The mutants that one worker judges, over the deaths of its processes."""
+class Seat:
+    """The place of one worker, over the deaths of its processes."""
 
-    def __init__(self, index: int, place: Place, plan: list[Turn]) -> None:
-        """Start on a plan of turns (see turns_of)."""
+    def __init__(self, index: int, place: Place, board: Board) -> None:
+        """Start a process."""
+        self.index = index
         self.place = place
-        self.out = place.folder / f"judge-{index}.jsonl"
-        self.out.unlink(missing_ok=True)
-        self.left = plan
-        self.killers: dict[int, str | None] = {}
-        self.process = self.start()
+        self.board = board
+        self.log = log_of(board, index)
+        self.log.unlink(missing_ok=True)
+        self.process = worker("judge", place, board, index)
         self.heard = time.monotonic()
         self.sign = 0
 
-    def start(self) -> subprocess.Popen:
-        """Start a process on what is left."""
-        return worker("judge", self.place, self.out, {"mutants": self.left})
+    def poll(self, tally: Tally, ended: bool) -> bool:
+        """Start a process that died or is silent anew; tell whether all its turns are over.
 
-    def poll(self) -> bool:
-        """Read what is new; restart a process that died or is silent. Tell whether all is done."""
-        sign = self.out.stat().st_mtime_ns if self.out.exists() else 0
-        ended = self.process.poll() is not None
+        Args:
+            tally: what is known of the mutants.
+            ended: whether the process had ended before the last lines were read.
+        """
+        sign = self.log.stat().st_mtime_ns
         if sign != self.sign:
             self.sign, self.heard = sign, time.monotonic()
         silent = time.monotonic() - self.heard > PATIENCE
-        if silent and not ended:
-            self.process.kill()
-            self.process.wait()
-        lines = lines_of(self.out)
-        self.killers |= {x["mutant"]: x["killer"] for x in lines if "mutant" in x}
         if not (ended or silent):
             return False
-        self.left = left_of(self.left, lines)
-        if not self.left:
+        if self.index in tally.done:
             return True
-        current, *_, last = self.left[0]
-        if {"begin": current, "last": last} not in lines:
-            raise SystemExit(f"mutate: a worker did not start; see {self.out.with_suffix('.log')}.")
+        if self.index not in tally.begun:
+            raise SystemExit(f"mutate: a worker did not start; see {self.log}.")
+        self.stop()
         timed_out = silent or self.process.returncode == -signal.SIGPROF
-        self.killers[current] = "hang" if timed_out else "crash"
-        self.left = [turn for turn in self.left if turn[0] != current]
-        self.process, self.heard = self.start(), time.monotonic()
+        turn = tally.begun[self.index]
+        mutant, function, _ = tally.turns[turn]
+        entry = {"mutant": mutant, "function": function, "killer": "hang" if timed_out else "crash"}
+        self.board.write(worker=self.index, turn=turn, **entry)
+        self.process = worker("judge", self.place, self.board, self.index)
+        self.heard = time.monotonic()
         return False
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
 
 
 Note = Callable[[int, "str | None", bool], None]
@@ -208,6 +229,7 @@ def judge(
     place: Place,
     tests: list[Test],
     chosen: list[tuple[int, Site]],
+    past: dict[str, list[str]],
     options: argparse.Namespace,
     note: Note,
 ) -> None:
@@ -217,6 +239,7 @@ def judge(
         place: where the run happens.
         tests: what each test comes across.
         chosen: the mutants with their numbers.
+        past: by function, the tests that noticed mutants of it before.
         options: jobs and the time at which to stop.
         note: called with each number, the test that noticed it, and whether any came across it.
     """
@@ -228,22 +251,31 @@ def judge(
             plan.append((number, site.function, able))
         else:
             note(number, None, False)
-    jobs = options.jobs
-    parts = [Part(i, place, turns_of(plan[i::jobs])) for i in range(jobs) if plan[i::jobs]]
-    told: set[int] = set()
+    turns = turns_of(plan)
+    # tests by their number, since thousands of turns name hundreds of them
+    number_of = {test.name: k for k, test in enumerate(tests)}
+    shown = {
+        "tests": [(test.name, test.seconds) for test in tests],
+        "turns": [(m, f, [number_of[name] for name in names]) for m, f, names in turns],
+        "past": past,
+    }
+    board = Board.fresh(place.folder / "judge", shown)
+    tally = Tally(turns)
+    seats = [Seat(i, place, board) for i in range(min(options.jobs, len(plan)))]
+    told = 0
     try:
         done = False
         while not done and time.monotonic() < options.end:
             time.sleep(0.5)
-            done = all([part.poll() for part in parts])
-            before = len(told)
-            for part in parts:
-                for number in part.killers.keys() - told:
-                    told.add(number)
-                    note(number, part.killers[number], True)
-            if len(told) // 100 > before // 100:
-                print(f"  {len(told)} of {len(plan)} judged", flush=True)
+            # whoever has ended has written its last line before
+            ended = [seat.process.poll() is not None for seat in seats]
+            verdicts = tally.read(board.read())
+            for number, killer in verdicts.items():
+                note(number, killer, True)
+            done = all([seat.poll(tally, end) for end, seat in zip(ended, seats, strict=True)])
+            if (told + len(verdicts)) // 100 > told // 100:
+                print(f"  {told + len(verdicts)} of {len(plan)} judged", flush=True)
+            told += len(verdicts)
     finally:
-        for part in parts:
-            part.process.kill()
-            part.process.wait()
+        for seat in seats:
+            seat.stop()

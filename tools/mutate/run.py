@@ -16,6 +16,11 @@ that is missing. Those that are listed are not tried again unless asked for.
     python -m tools.mutate.run --again                those that survived the last run
     python -m tools.mutate.run --all --equivalent     every mutant, those listed as equivalent too
     python -m tools.mutate.run --list                 name the mutants, build and run nothing
+    python -m tools.mutate.run --prepare              build, run the tests once, judge nothing
+
+All that a run writes lies in one folder, build/mutate or that of --folder. One that is prepared, or
+cut, can be copied to another machine and taken up there: nothing is built or run twice as long as
+sources and tests are the same.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import argparse
 import signal
 import sys
 import time
+from pathlib import Path
 
 from tools.mutate.build import ROOT, build, digest_of, source_files
 from tools.mutate.judge import Place, Test, Verdict, judge, record
@@ -31,8 +37,8 @@ from tools.mutate.report import EQUIVALENT, read_equivalents, report
 from tools.mutate.sites import Site, all_sites, draw
 from tools.mutate.verdicts import Verdicts
 
-BUILD = ROOT / "build" / "mutate"
-SURVIVED = BUILD / "survived.txt"
+# what drives the steps, and the adjoints of the newest laws, have their verdicts first
+FIRST = ("engine/", "core/solver/", "core/contact/solve.hpp", "core/dynamics/spin.hpp", "core/step")
 TESTS = ("tests/core", "tests/sim", "tests/property", "tests/physics", "tests/reference")
 
 
@@ -51,6 +57,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--equivalent", action="store_true", help="judge those listed too")
     parser.add_argument("--tests", nargs="+", default=TESTS, help=f"({' '.join(TESTS)})")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutate", help="its files")
+    parser.add_argument("--prepare", action="store_true", help="build and run the tests once")
     parser.add_argument("--list", action="store_true", help="name the mutants and stop")
     return parser.parse_args(arguments)
 
@@ -60,7 +68,7 @@ def select(sites: list[Site], options: argparse.Namespace) -> set[Site]:
     if options.file:
         return {site for site in sites if f"/{site.file}".endswith(f"/{options.file}")}
     if options.again:
-        survived = set(SURVIVED.read_text().splitlines())
+        survived = set((options.folder / "survived.txt").read_text().splitlines())
         return {site for site in sites if site.key in survived}
     return set(sites if options.all else draw(sites, options.count, options.seed))
 
@@ -75,7 +83,7 @@ def find_verdicts(
     place: Place, tests: list[Test], tried: list[tuple[int, Site]], options: argparse.Namespace
 ) -> Verdict:
     """Return what is known of the mutants, and judge the others as long as time allows."""
-    store = Verdicts(BUILD / "verdicts.jsonl", ROOT, state_of(place.tests))
+    store = Verdicts(place.folder / "verdicts.jsonl", ROOT, state_of(place.tests))
     verdict = Verdict()
     left: list[tuple[int, Site]] = []
     for number, site in tried:
@@ -92,7 +100,8 @@ def find_verdicts(
         store.add(sites[number], killer, reached)
         verdict.set(number, killer, reached)
 
-    judge(place, tests, left, options, note)
+    left.sort(key=lambda x: not x[1].file.startswith(FIRST))
+    judge(place, tests, left, store.past(), options, note)
     return verdict
 
 
@@ -110,17 +119,21 @@ def main(arguments: list[str]) -> int:
             print(f"{site.file}:{site.line}: {site.function}: {site.kind}: {site.change}")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    BUILD.mkdir(parents=True, exist_ok=True)
+    options.folder = options.folder.resolve()
+    options.folder.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     print(f"mutate: building a copy with {len(sites)} mutants", flush=True)
-    package = build(BUILD, sites, options.jobs)
+    package = build(options.folder, sites, options.jobs)
     print(f"mutate: built after {time.monotonic() - begin:.0f} s; running the tests", flush=True)
-    place = Place(package, BUILD, tuple(options.tests))
-    tests = record(place, state_of(place.tests) if options.resume else None)
+    place = Place(package, options.folder, tuple(options.tests))
+    state = state_of(place.tests) if options.resume or options.prepare else None
+    tests = record(place, state, options.jobs)
     for test in tests:
         if not test.passed:
             print(f"mutate: {test.name} fails without a mutant and is left out")
     print(f"mutate: {len(tests)} tests after {time.monotonic() - begin:.0f} s", flush=True)
+    if options.prepare:
+        return 0
     idle = frozenset().union(*(t.idle for t in tests)) - frozenset().union(*(t.seen for t in tests))
     chosen = [(n, site) for n, site in chosen if n not in idle]
     equivalents = read_equivalents(EQUIVALENT.read_text())
@@ -130,11 +143,11 @@ def main(arguments: list[str]) -> int:
     left = [n for n, _ in tried if n not in verdict.killers]
     told = [(n, site) for n, site in chosen if n not in left]
     lines, well = report(sites, told, verdict, equivalents)
-    (BUILD / "report.txt").write_text("\n".join(lines) + "\n")
+    (options.folder / "report.txt").write_text("\n".join(lines) + "\n")
     survived = [s.key for n, s in tried if n not in left and not verdict.killers[n]]
-    SURVIVED.write_text("\n".join(survived) + "\n")
+    (options.folder / "survived.txt").write_text("\n".join(survived) + "\n")
     print("\n".join(lines[len(told) :]))
-    print(f"mutate: {time.monotonic() - begin:.0f} s; all of it in {BUILD / 'report.txt'}")
+    print(f"mutate: {time.monotonic() - begin:.0f} s; all of it in {options.folder / 'report.txt'}")
     if left:
         print(f"mutate: {len(left)} mutants have no verdict yet; go on with --resume.")
     return 2 if left else 0 if well else 1

@@ -1,10 +1,10 @@
 """Mutation sites of the hand-written adjoints: how they are found, drawn and guarded.
 
 A mutant is one small mistake in the body of a `*_adjoint` function of core/, of a helper that only
-such functions call, or of a function of engine/, which loops over steps and lanes. All chosen
-mutants are written into one copy of the headers, each behind a run-time
-switch, so that one build serves them all (see HEADER). Both arms of a switch have the same type, in
-every number type the headers are compiled for.
+such functions call, of any function of a header that is named after adjoints, or of a function of
+engine/, which loops over steps and lanes. All chosen mutants are written into one copy of the
+headers, each behind a run-time switch, so that one build serves them all (see HEADER). Both arms of
+a switch have the same type, in every number type the headers are compiled for.
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ class Finder:
             return
         if self.tokens[i - 1].text == ")":
             head = self.tokens[self.partner[i - 1] - 1].text
-            if head not in ("if", "for"):
+            if head not in ("if", "for", "constexpr"):
                 return
         if self.tokens[i - 1].text == "{" and self.tokens[i - 2].text not in (
             ")",
@@ -377,7 +377,9 @@ def all_sites(root: Path) -> list[Site]:
     # sizes of memory stay
     engine = {(f.file, f.name) for f in functions if f.file.startswith("engine/")}
     engine -= {("engine/jobs/linearize.hpp", "linear_workspace")}
-    chosen = [f for f in functions if f.name in inside or (f.file, f.name) in engine]
+    # solves that the adjoint shares with a tangent stand beside it
+    beside = {(f.file, f.name) for f in functions if f.file.endswith("adjoint.hpp")}
+    chosen = [f for f in functions if f.name in inside or (f.file, f.name) in engine | beside]
     # overloads share their counts, so that every key is unique
     repeats: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     return [site for f in chosen for site in Finder(f, repeats[f.file, f.name]).sites()]

@@ -61,6 +61,14 @@ class Verdicts:
             return None
         return known
 
+    def past(self) -> dict[str, list[str]]:
+        """Return, by function, the tests that noticed a mutant of it, in any state."""
+        found: dict[str, list[str]] = {}
+        for (key, _), (_, known) in self.entries.items():
+            if known.killer:
+                found.setdefault(key.split(" | ")[1], []).append(known.killer)
+        return found
+
     def add(self, site: Site, killer: str | None, reached: bool) -> None:
         """Keep a verdict."""
         header = self.header(site)
