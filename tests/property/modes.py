@@ -42,8 +42,8 @@ def contact_modes(sim: fb.Simulator, inputs: dict[str, Array], roll: fb.Rollout)
         before = {"q": q[:, :-1], "v": v[:, :-1], "act": act[:, :-1], "u": u}
         states = {k: a[part].reshape(len(part) * steps, a.shape[-1]) for k, a in before.items()}
         params = {name: a[part[0]] if name in own else a for name, a in given.items()}
-        # a world that has left the finite numbers has its loss there: none
-        wild = ~np.isfinite(np.concatenate(list(states.values()), axis=1)).all(axis=1)
+        # a world that has left the finite numbers, or is on its way, has its loss there: none
+        wild = ~(np.abs(np.concatenate(list(states.values()), axis=1)) < 1e12).all(axis=1)
         states = {k: np.where(wild[:, None], a[:1], a) for k, a in states.items()}
         found = sim.contacts(**states, params=params)
         parts.append(_count(sim, found, _pair_friction(sim, params)))
