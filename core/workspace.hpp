@@ -224,7 +224,7 @@ FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
     for (double** x :
          {&q->lam, &q->w, &q->a, &q->eta, &q->h, &q->lower, &q->upper, &q->z_lower, &q->z_upper})
       *x = c.take<double>(m);
-  for (double** x : {&path.miss, &path.g_dot, &path.nearest}) *x = c.take<double>(m);
+  for (double** x : {&path.miss, &path.g_dot, &path.unit, &path.nearest}) *x = c.take<double>(m);
 }
 
 // the problem of the rows, its solution and its cotangents

@@ -22,7 +22,7 @@ struct PathPace {
   bool slips;
   int max_iterations, newton_steps;
 };
-inline constexpr PathPace kBold{0.03, 1e2, 5e-4, 0.2, 0.95, false, 100, 1};
+inline constexpr PathPace kBold{0.03, 1e4, 5e-4, 0.2, 0.95, false, 100, 1};
 inline constexpr PathPace kEven{0.1, 1, 0.02, 0.6, 0.9, false, 100, 3};
 inline constexpr PathPace kCareful{0.1, 1, 0.1, 0.8, 0.9, true, 160, 3};
 // what a start tries: the size of the first impulses, the weight of contacts against that of bounded
@@ -31,11 +31,13 @@ template <class S>
 struct PathStart {
   S size, cone_weight, central;
   PathPace pace;
+  int draw = 0;  // weights of single rows, drawn anew for each number; 0: all alike
 };
 template <class S>
 struct PathScratch {
   PathPoint<S> now, next, predictor, corrector;
   S *miss, *g_dot;  // w - (A lam + b); change of g, of the predictor
+  S* unit;          // weights of the products
   S* nearest;       // the impulses of the least residual so far
 };
 
@@ -60,8 +62,8 @@ struct InteriorPath {
   WorldScratch<S>& s;
   PathScratch<S>& x;
   PathStart<S> from;
-  const S* unit = p.D;  // weights of the products
-  S speed = p.scale;    // of the start
+  const S* unit;  // weights of the products
+  S speed;        // of the start
 
   // of a contact's products, and of a bounded row's
   FB_INLINE S weight(int r) const { return unit[r] * from.cone_weight; }
@@ -494,7 +496,6 @@ struct InteriorPath {
 
 // (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
 // s.best with their velocities in s.w: those of the least residual where none is a solution
-inline constexpr int kStarts = 9;
 template <class S>
 FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
@@ -531,14 +532,27 @@ FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S
     return;
   }
 }
+// a number between 1/3 and 3 that belongs to a row and a draw
+FB_INLINE double drawn_weight(int r, int draw) {
+  unsigned h = (unsigned(r) + 1u) * 2654435761u ^ unsigned(draw) * 40503u * 2246822519u;
+  h ^= h >> 15;
+  h *= 2246822519u;
+  h ^= h >> 13;
+  return draw == 0 ? 1.0 : 1.0 / 3.0 + (h % 1024u) / 384.0;
+}
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
-  const PathStart<S> starts[kStarts] = {
-      {S(0.3), S(1), S(1e-3), kBold},     {S(1e2), S(1), S(1e-2), kEven},
-      {S(1e2), S(1e4), S(1e-2), kEven},   {S(1e2), S(1e2), S(1e-2), kCareful},
-      {S(1e2), S(1), S(1e-2), kCareful},  {S(1e2), S(1e4), S(1e-2), kCareful},
-      {S(1e6), S(1), S(1e-4), kEven},     {S(1e-2), S(1), S(1e-2), kEven},
-      {S(1e2), S(1e6), S(1e-2), kCareful}};
+  const PathStart<S> starts[] = {
+      {S(0.3), S(1), S(1e-3), kBold},       {S(0.3), S(0.3), S(1e-3), kBold},
+      {S(0.3), S(1), S(1e-3), kBold, 1},    {S(1e2), S(1), S(1e-2), kEven},
+      {S(0.3), S(0.3), S(1e-3), kBold, 2},  {S(1e2), S(1e4), S(1e-2), kEven},
+      {S(0.3), S(0.1), S(1e-3), kBold, 3},  {S(1e2), S(1e2), S(1e-2), kCareful},
+      {S(0.3), S(1), S(1e-3), kBold, 4},    {S(1e2), S(1), S(1e-2), kCareful},
+      {S(0.3), S(0.3), S(1e-3), kBold, 5},  {S(1e2), S(1e4), S(1e-2), kCareful},
+      {S(3), S(0.1), S(1e-3), kBold, 6},    {S(1e6), S(1), S(1e-4), kEven},
+      {S(1e-2), S(1), S(1e-2), kEven},      {S(1e2), S(1e6), S(1e-2), kCareful},
+      {S(0.3), S(1), S(1e-3), kBold, 7},    {S(0.3), S(0.1), S(1e-3), kBold, 8},
+      {S(0.03), S(0.3), S(1e-3), kBold, 9}, {S(1e2), S(1), S(1e-2), kEven, 10}};
   WorldOutcome out{false, false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
@@ -549,9 +563,10 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
   }
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
-  for (int k = 0; k < kStarts; ++k) {
-    out.stage = 2 + k;
-    out.solved = InteriorPath<S>{p, s, x, starts[k]}.follow(out);
+  for (const PathStart<S>& from : starts) {
+    ++out.stage;
+    for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
+    out.solved = InteriorPath<S>{p, s, x, from, x.unit, p.scale}.follow(out);
     if (out.solved) {
       polish_world(p, s, x, out);
       return out;
