@@ -156,8 +156,12 @@ def test_options_have_the_defaults_of_the_table() -> None:
 def test_smoothing_chooses_the_interior_solver() -> None:
     """Take the solver with a smooth law where none is given, and keep both through a pickle."""
     model = fb.models.ball()
-    for given in ({}, {"solver": None}, {"solver": "interior"}):
-        options = fb.Simulator(model, smoothing=0.01, **given).options
+    for sim in (
+        fb.Simulator(model, smoothing=0.01),
+        fb.Simulator(model, smoothing=0.01, solver=None),
+        fb.Simulator(model, smoothing=0.01, solver="interior"),
+    ):
+        options = sim.options
         assert (options.solver, options.smoothing) == ("interior", 0.01)
     assert fb.Simulator(model, smoothing=0).options.solver == "newton"
     assert fb.Simulator(model, smoothing=0, solver="pgs").options.solver == "pgs"

@@ -211,7 +211,7 @@ def test_a_box_rests_above_the_floor() -> None:
     assert roll.q[-1, 2] - 0.1 == pytest.approx(gap, rel=1e-5)
 
 
-def sliding_speed(smoothing: float, push: Vector) -> Vector:
+def sliding_speed(smoothing: float, push: Vector) -> Any:
     """Return d v / d push of a resting box that is pushed along the floor, for many pushes."""
     model = fb.load(BOX)
     sim = fb.Simulator(model, smoothing=smoothing)
