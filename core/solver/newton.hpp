@@ -164,13 +164,17 @@ FB_FN void settle_held_rows(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mas
   if (any(moved)) refresh_descent(p, s, moved);
 }
 
-// (N.2)  lam += G^-1 (P(lam + n) - lam) on the rows that are not held
+// (N.2)  lam += G^-1 (P(lam + n) - lam) on the rows that are not held.  Tangents alone: what is left of
+// the residual counts as none, whose product with the tangent of G^-1 they would get too
 template <class T>
-FB_FN void newton_step(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live) {
+FB_FN void newton_step(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live,
+                       bool tangents = false) {
   settle_held_rows(p, s, live);
   for_islands(p, [&](const Island& is) {
     const int size = newton_order(p, s, is, live);
     factor_island(p, s, is, size, s.rhs);
+    if constexpr (requires(T t) { t.d; })
+      for (int c = 0; tangents && c < size; ++c) s.rhs[c].v = decltype(s.rhs[c].v)(0);
     lu_solve(s.lu, size, s.rhs);
     for (int c = 0; c < size; ++c) {
       T& lam = s.lam[is.first + s.order[c]];
@@ -223,10 +227,9 @@ FB_FN void implicit_tangent(const RowProblem<T>& p, ActiveSetSolution<T>& s) {
         for (int e = 1; e < 3; ++e) s.lam[r + e] = with_tangent(s.lam[r + e], S(0));
     refresh_descent(p, s, Mask<T>(true));
     for (int r = 0; r < p.nrow; ++r) s.solved_lam[r] = s.lam[r];
-    // the first step takes the rest of the residual, which would leak into the tangents of the
-    // second
-    newton_step(p, s, Mask<T>(true));
-    newton_step(p, s, Mask<T>(true));
+    // the second step finds again what the first one has lost to rounding
+    newton_step(p, s, Mask<T>(true), true);
+    newton_step(p, s, Mask<T>(true), true);
     for (int r = 0; r < p.nrow; ++r)
       s.lam[r] = select(s.unrolled, s.swept_lam[r], with_tangent(s.solved_lam[r], s.lam[r].d));
     // the descents follow the impulses, for those who differentiate once more

@@ -285,7 +285,9 @@ def _precision(label: str, name: str) -> dict[str, float]:
     touches of one body, and most of all those of a crowd that shares one load.
     """
     if label.startswith("crowd"):
-        return {"float_tolerance": 3e-3, "pairing": 5e-9, "stencil": 3e-5}
+        # one draw of ten thousand has a contact on the rim of its cone and a nearly singular matrix
+        pairing = 2e-8 if label == "crowd/step" else 1e-9
+        return {"float_tolerance": 3e-3, "pairing": pairing, "stencil": 3e-5}
     if name != "step" or not label.startswith(("loop", "limits", "laikago", "pile", "mesh")):
         return {}
     return {"float_tolerance": 2e-4, "pairing": 1e-11}
