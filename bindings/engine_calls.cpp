@@ -79,96 +79,96 @@ void run_at_once(Engine& engine, const Arrays& given) {
 }
 
 // states have a row each, or one row that moves
-void rollout(Engine& engine, WriteArray x, MaybeRead u, MaybeRead theta, StatusWords status,
+void rollout(const EngineCall& call, WriteArray x, MaybeRead u, MaybeRead theta, StatusWords status,
              Counts status_step, long steps, long u_first, MaybeWrite residual, MaybeWrite sweeps,
              nb::object progress) {
   const StatusArrays found{array_of(status), array_of(status_step)};
-  run_forwards(engine,
+  run_forwards(*call.engine,
                RolloutArrays{{array_of(x), array_of(u), array_of(theta), steps, u_first, found},
                              array_of(residual),
                              array_of(sweeps)},
                progress);
 }
 
-void vjp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, MaybeRead x_cot,
+void vjp(const EngineCall& call, ReadArray x, MaybeRead u, MaybeRead theta, MaybeRead x_cot,
          WriteArray x_bar, WriteArray u_bar, MaybeWrite theta_bar, StatusWords status,
          Counts status_step, Counts unrolled, Counts ties, long u_first, bool finish_params,
          MaybeWrite trace) {
-  run_backwards(engine, VjpArrays{.path = path_of(x, u, theta, status, status_step, u_first),
-                                  .x_cot = array_of(x_cot),
-                                  .x_bar = array_of(x_bar),
-                                  .u_bar = array_of(u_bar),
-                                  .theta_bar = array_of(theta_bar),
-                                  .finish_params = finish_params,
-                                  .unrolled = array_of(unrolled),
-                                  .ties = array_of(ties),
-                                  .trace = array_of(trace)});
+  run_backwards(*call.engine, VjpArrays{.path = path_of(x, u, theta, status, status_step, u_first),
+                                        .x_cot = array_of(x_cot),
+                                        .x_bar = array_of(x_bar),
+                                        .u_bar = array_of(u_bar),
+                                        .theta_bar = array_of(theta_bar),
+                                        .finish_params = finish_params,
+                                        .unrolled = array_of(unrolled),
+                                        .ties = array_of(ties),
+                                        .trace = array_of(trace)});
 }
 
-void jvp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray x_dot, MaybeRead du,
-         MaybeRead dtheta, StatusWords status, Counts status_step) {
-  run_forwards(engine, JvpArrays{.path = path_of(x, u, theta, status, status_step),
-                                 .x_dot = array_of(x_dot),
-                                 .du = array_of(du),
-                                 .dtheta = array_of(dtheta)});
+void jvp(const EngineCall& call, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray x_dot,
+         MaybeRead du, MaybeRead dtheta, StatusWords status, Counts status_step) {
+  run_forwards(*call.engine, JvpArrays{.path = path_of(x, u, theta, status, status_step),
+                                       .x_dot = array_of(x_dot),
+                                       .du = array_of(du),
+                                       .dtheta = array_of(dtheta)});
 }
 
-void hvp(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, ReadArray x_dot, MaybeRead du,
-         MaybeRead dtheta, MaybeRead x_cot, MaybeRead x_cot_dot, WriteArray x_bar,
+void hvp(const EngineCall& call, ReadArray x, MaybeRead u, MaybeRead theta, ReadArray x_dot,
+         MaybeRead du, MaybeRead dtheta, MaybeRead x_cot, MaybeRead x_cot_dot, WriteArray x_bar,
          WriteArray x_bar_dot, WriteArray u_bar_dot, MaybeWrite theta_bar, MaybeWrite theta_bar_dot,
          StatusWords status, Counts status_step) {
-  run_backwards(engine, HvpArrays{.path = path_of(x, u, theta, status, status_step),
-                                  .x_dot = array_of(x_dot),
-                                  .du = array_of(du),
-                                  .dtheta = array_of(dtheta),
-                                  .x_cot = array_of(x_cot),
-                                  .x_cot_dot = array_of(x_cot_dot),
-                                  .x_bar = array_of(x_bar),
-                                  .x_bar_dot = array_of(x_bar_dot),
-                                  .u_bar_dot = array_of(u_bar_dot),
-                                  .theta_bar = array_of(theta_bar),
-                                  .theta_bar_dot = array_of(theta_bar_dot)});
+  run_backwards(*call.engine, HvpArrays{.path = path_of(x, u, theta, status, status_step),
+                                        .x_dot = array_of(x_dot),
+                                        .du = array_of(du),
+                                        .dtheta = array_of(dtheta),
+                                        .x_cot = array_of(x_cot),
+                                        .x_cot_dot = array_of(x_cot_dot),
+                                        .x_bar = array_of(x_bar),
+                                        .x_bar_dot = array_of(x_bar_dot),
+                                        .u_bar_dot = array_of(u_bar_dot),
+                                        .theta_bar = array_of(theta_bar),
+                                        .theta_bar_dot = array_of(theta_bar_dot)});
 }
 
-void linearize(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray A,
+void linearize(const EngineCall& call, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray A,
                WriteArray B, StatusWords status, Counts status_step) {
-  run_at_once(engine, LinearizeArrays{.x = array_of(x),
-                                      .u = array_of(u),
-                                      .theta = array_of(theta),
-                                      .A = array_of(A),
-                                      .B = array_of(B),
-                                      .status = {array_of(status), array_of(status_step)}});
+  run_at_once(*call.engine, LinearizeArrays{.x = array_of(x),
+                                            .u = array_of(u),
+                                            .theta = array_of(theta),
+                                            .A = array_of(A),
+                                            .B = array_of(B),
+                                            .status = {array_of(status), array_of(status_step)}});
 }
 
-void contacts(Engine& engine, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray numbers,
+void contacts(const EngineCall& call, ReadArray x, MaybeRead u, MaybeRead theta, WriteArray numbers,
               nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> pair, Counts count,
               PerWorld<uint8_t> overflow) {
-  run_at_once(engine, ContactsArrays{.x = array_of(x),
-                                     .u = array_of(u),
-                                     .theta = array_of(theta),
-                                     .numbers = array_of(numbers),
-                                     .pair = array_of(pair),
-                                     .count = array_of(count),
-                                     .overflow = array_of(overflow)});
+  run_at_once(*call.engine, ContactsArrays{.x = array_of(x),
+                                           .u = array_of(u),
+                                           .theta = array_of(theta),
+                                           .numbers = array_of(numbers),
+                                           .pair = array_of(pair),
+                                           .count = array_of(count),
+                                           .overflow = array_of(overflow)});
 }
 
 OutputInputs inputs_of(const std::string& name, const ReadArray& q, const MaybeRead& v,
                        const MaybeRead& x, const MaybeRead& theta) {
   return {output_named(name), array_of(q), array_of(v), array_of(x), array_of(theta)};
 }
-void output(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
+void output(const EngineCall& call, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
             MaybeRead theta, WriteArray y) {
-  run_at_once(engine, OutputArrays{.at = inputs_of(name, q, v, x, theta), .y = array_of(y)});
+  run_at_once(*call.engine, OutputArrays{.at = inputs_of(name, q, v, x, theta), .y = array_of(y)});
 }
-void output_vjp(Engine& engine, const std::string& name, ReadArray q, MaybeRead v, MaybeRead x,
-                MaybeRead theta, ReadArray y_bar, WriteArray q_bar, MaybeWrite v_bar,
+void output_vjp(const EngineCall& call, const std::string& name, ReadArray q, MaybeRead v,
+                MaybeRead x, MaybeRead theta, ReadArray y_bar, WriteArray q_bar, MaybeWrite v_bar,
                 MaybeWrite x_bar, MaybeWrite theta_bar) {
-  run_at_once(engine, OutputVjpArrays{.at = inputs_of(name, q, v, x, theta),
-                                      .y_bar = array_of(y_bar),
-                                      .q_bar = array_of(q_bar),
-                                      .v_bar = array_of(v_bar),
-                                      .x_bar = array_of(x_bar),
-                                      .theta_bar = array_of(theta_bar)});
+  run_at_once(*call.engine, OutputVjpArrays{.at = inputs_of(name, q, v, x, theta),
+                                            .y_bar = array_of(y_bar),
+                                            .q_bar = array_of(q_bar),
+                                            .v_bar = array_of(v_bar),
+                                            .x_bar = array_of(x_bar),
+                                            .theta_bar = array_of(theta_bar)});
 }
 
 }  // namespace

@@ -104,8 +104,9 @@ uint32_t run_one(Engine& e, Task& t) {
   return status;
 }
 
-nb::object step_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u,
-                    bool return_status) {
+nb::object step_one(const EngineCall& call, nb::handle q, nb::handle v, nb::handle act,
+                    nb::handle u, bool return_status) {
+  Engine& e = *call.engine;
   OneWorld given;
   if (!given.fits(e, q, v, act, u)) return nb::none();
   const Engine::Use use(e);
@@ -127,7 +128,9 @@ nb::object step_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::h
   return return_status ? nb::make_tuple(q1, v1, act1, status) : nb::make_tuple(q1, v1, act1);
 }
 
-nb::object linearize_one(Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {
+nb::object linearize_one(const EngineCall& call, nb::handle q, nb::handle v, nb::handle act,
+                         nb::handle u) {
+  Engine& e = *call.engine;
   OneWorld given;
   if (!given.fits(e, q, v, act, u)) return nb::none();
   const Engine::Use use(e);
