@@ -253,7 +253,7 @@ def _hit_rows(label: str, case: Case) -> list[OpRow]:
         return np.r_[_falling(case, rng, rest), _parameters(case, rng)]
 
     # rows of a short part weigh up to 16 / dt, and the moment of a slow hit is a gap over its speed
-    pairing = 1e-7 if "unfinished" in label else 1e-9
+    pairing = {"hits/unfinished": 1e-7, "hits/smooth": 1e-8}.get(label, 1e-9)
     precision = {"value": 1e-9, "float_tolerance": 2e-3, "pairing": pairing}
     return [
         OpRow(
@@ -287,7 +287,9 @@ def _precision(label: str, name: str) -> dict[str, float]:
     if label.startswith("crowd"):
         # one draw of ten thousand has a contact on the rim of its cone and a nearly singular matrix
         pairing = 2e-8 if label == "crowd/step" else 1e-9
-        return {"float_tolerance": 3e-3, "pairing": pairing, "stencil": 3e-5}
+        # a smooth law bends within its smoothing
+        stencil = 1e-6 if "smooth" in label else 3e-5
+        return {"float_tolerance": 3e-3, "pairing": pairing, "stencil": stencil}
     if name != "step" or not label.startswith(("loop", "limits", "laikago", "pile", "mesh")):
         return {}
     return {"float_tolerance": 2e-4, "pairing": 1e-11}
