@@ -144,7 +144,8 @@ FB_FN WorldOutcome solve_smooth(WorldRows<S>& p, WorldScratch<S>& s, PathScratch
       {S(0.3), S(1), S(1e-3), kBrisk},   {S(1e2), S(1), S(1e-2), kEven},
       {S(1e2), S(1e4), S(1e-2), kEven},  {S(1e2), S(1e2), S(1e-2), kCareful},
       {S(1e2), S(1), S(1e-2), kCareful}, {S(1e2), S(1e4), S(1e-2), kCareful},
-      {S(1e6), S(1), S(1e-4), kEven}};
+      {S(1e6), S(1), S(1e-4), kEven},    {S(0.3), S(1), S(1e-3), kBold},
+      {S(3), S(1), S(1e-3), kBrisk},     {S(0.03), S(1), S(1e-3), kBold}};
   WorldOutcome out{false, false, 0, 0, 0};
   prepare_world(p);
   envelope_of(p, s.H);
