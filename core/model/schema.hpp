@@ -114,7 +114,7 @@ enum class ParameterRule : int { FB_RULES(FB_ENUM) };
 
 // why the motion has no gradient with respect to a parameter
 inline constexpr const char* kHasGradient = nullptr;
-inline constexpr const char* kOnlyCompliance = "it only sets the default compliance of rows";
+inline constexpr const char* kOnlyCompliance = "it only sets the default compliance and the smoothing of rows";
 inline constexpr const char* kOnlySites = "sites do not act on the motion";
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,

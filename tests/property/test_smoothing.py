@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import featherback as fb
+from featherback.errors import WorldError
 from tests.property.gradients import Comparison, Tally, Vector
 from tests.property.modes import STATES
 from tests.property.test_random_gradients import NO_GRADIENT, activation, draw, law
@@ -158,7 +159,11 @@ def test_hessian_products_against_differences_of_gradients() -> None:
         size = max(np.abs(exact).max(), np.abs(gradient(0.0)).max())
         errors = []
         for h in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
-            near, far = gradient(h) - gradient(-h), gradient(2 * h) - gradient(-2 * h)
+            try:
+                near, far = gradient(h) - gradient(-h), gradient(2 * h) - gradient(-2 * h)
+            except WorldError:
+                # a neighbour that is not solved
+                continue
             errors.append(np.abs((8 * near - far) / (12 * h) - exact).max() / size)
         worst = max(worst, min(errors))
         assert min(errors) <= 1e-6, f"seed {seed}: {min(errors):.1e}"
