@@ -11,7 +11,22 @@ inline constexpr double kSlight = 1e-6;
 
 // ---- lanes and worlds
 
-// lanes with more than kDenseRows rows; true where the others do not fit into one dense problem
+// whether lane k has an island of more than kDenseRows rows, or more than a dense problem holds
+template <class T>
+FB_FN bool is_large(const Layout& s, Work<T>& w, int k) {
+  const WorldIslands& o = w.world.islands;
+  int *rows = o.queue, most = 0, entries = 0;
+  find_islands(s, w, k, o);
+  for (int t = 0; t < s.ntree; ++t) rows[t] = 0;
+  for (int i = 0; i < w.ngroup; ++i)
+    if (mask_lane(w.geometry[i].active, k)) rows[o.find(tree_of(w.group[i]))] += w.group[i].rows;
+  for (int t = 0; t < s.ntree; ++t) {
+    most = rows[t] > most ? rows[t] : most;
+    entries += rows[t] * rows[t];
+  }
+  return most > kDenseRows || entries > kDenseCapacity * kDenseCapacity;
+}
+// large lanes, and the others; true where those do not fit into one dense problem
 template <class T>
 FB_FN bool sort_lanes(const Layout& s, Mask<T> alive, Work<T>& w) {
   w.large = Mask<T>(false);
@@ -22,12 +37,12 @@ FB_FN bool sort_lanes(const Layout& s, Mask<T> alive, Work<T>& w) {
     return false;
   }
   if (s.dense_only || w.problem.nrow <= kDenseRows) return false;
-  T count = T(0);
-  for (int i = 0; i < w.ngroup; ++i)
-    count += select(w.geometry[i].active, T(w.group[i].rows), T(0));
-  w.large = alive & (count > T(kDenseRows));
+  for (int k = 0; k < kLanes<T>; ++k)
+    if (mask_lane(alive, k) && is_large(s, w, k)) set_mask_lane(w.large, k, true);
   w.few = alive & !w.large;
-  return w.problem.nrow > kDenseCapacity && any(w.few);
+  size_t entries = 0;
+  for_islands(w.problem, [&](const Island& is) { entries += size_t(is.n) * is.n; });
+  return entries > size_t(kDenseCapacity) * kDenseCapacity && any(w.few);
 }
 // a row's number in lane k
 template <class T>
@@ -102,7 +117,7 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
     if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
     const WorldOutcome out = solve_island(w, large || w.problem.nisland > 1);
     solved = solved && out.solved;
-    worst = max(worst, out.residual);
+    worst = out.residual > worst || !(out.residual == out.residual) ? out.residual : worst;
     for (int i = 0; i < o.rows.nrow; ++i) {
       const int r = o.row[i];
       set_world_number(x.lam[r], k, o.scratch.best[i]);

@@ -154,7 +154,7 @@ struct ActiveSetSolver {
   }
   FB_FN static T ties(const RowProblem<T>& p, const Solution& s) { return active_set_ties(p, s); }
 
-  // all arrays of a solution, for up to `rows` rows, `dense` of which A can hold
+  // all arrays of a solution, for up to `rows` rows in islands whose blocks fill dense x dense numbers
   template <class Carver>
   FB_FN static void carve(Carver& c, size_t rows, size_t dense, int max_sweeps, Solution& s) {
     ReversedSweeps<T>& u = s.reversed;
@@ -165,7 +165,7 @@ struct ActiveSetSolver {
     s.order = c.template take<int>(rows);
     s.A_scaled = c.template take<T>(dense * dense);
     s.lu = c.template take<T>(dense * dense);
-    u.history = c.template take<T>(dense * max_sweeps);
+    u.history = c.template take<T>(rows * max_sweeps);
   }
 };
 

@@ -5,8 +5,8 @@
 
 namespace fb::FB_ISA {
 
-// worlds with more rows than this are solved in their dofs; a dense problem of several lanes together
-// has no more rows than its capacity
+// worlds with an island of more rows than this are solved in their dofs; the islands of a dense problem
+// fill no more than the square of its capacity
 inline constexpr int kDenseRows = 48, kDenseCapacity = 96;
 // Newton steps on the active set at most, and so many in a row without a better point
 inline constexpr int kNewtonSteps = 10, kNewtonCircle = 5;
