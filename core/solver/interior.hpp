@@ -540,9 +540,11 @@ FB_INLINE double drawn_weight(int r, int draw) {
   h ^= h >> 13;
   return draw == 0 ? 1.0 : 1.0 / 3.0 + (h % 1024u) / 384.0;
 }
+// the starts, in their order: twenty that were found to do most, then draws of weights
+inline constexpr int kStarts = 40;
 template <class S>
-FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
-  const PathStart<S> starts[] = {
+FB_FN PathStart<S> path_start(int k) {
+  const PathStart<S> first[] = {
       {S(0.3), S(1), S(1e-3), kBold},       {S(0.3), S(0.3), S(1e-3), kBold},
       {S(0.3), S(1), S(1e-3), kBold, 1},    {S(1e2), S(1), S(1e-2), kEven},
       {S(0.3), S(0.3), S(1e-3), kBold, 2},  {S(1e2), S(1e4), S(1e-2), kEven},
@@ -553,6 +555,13 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
       {S(1e-2), S(1), S(1e-2), kEven},      {S(1e2), S(1e6), S(1e-2), kCareful},
       {S(0.3), S(1), S(1e-3), kBold, 7},    {S(0.3), S(0.1), S(1e-3), kBold, 8},
       {S(0.03), S(0.3), S(1e-3), kBold, 9}, {S(1e2), S(1), S(1e-2), kEven, 10}};
+  const int count = int(sizeof(first) / sizeof(first[0])), rest = k - count;
+  if (rest < 0) return first[k];
+  const S size[] = {S(0.3), S(3), S(0.03), S(30)}, weight[] = {S(0.3), S(1), S(0.1), S(0.03), S(3)};
+  return {size[rest / 5 % 4], weight[rest % 5], S(1e-3), kBold, 11 + rest};
+}
+template <class S>
+FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
   WorldOutcome out{false, false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
@@ -563,7 +572,8 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
   }
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
-  for (const PathStart<S>& from : starts) {
+  for (int k = 0; k < kStarts; ++k) {
+    const PathStart<S> from = path_start<S>(k);
     ++out.stage;
     for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
     out.solved = InteriorPath<S>{p, s, x, from, x.unit, p.scale}.follow(out);
