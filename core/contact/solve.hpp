@@ -6,8 +6,8 @@
 
 namespace fb::FB_ISA {
 
-// a residual below this share of the largest row velocity matters to nobody
-inline constexpr double kSlight = 1e-6;
+// a residual below this share of the largest row velocity, or below this velocity, matters to nobody
+inline constexpr double kSlight = 1e-6, kSlightSpeed = 1e-8;
 
 // ---- lanes and worlds
 
@@ -102,7 +102,7 @@ FB_FN WorldOutcome solve_island(Work<T>& w, bool begin) {
   WorldOutcome out = solve_world(p, w.world.scratch, w.path, begin && !path);
   // what the path leaves is tried without it
   if (path && !out.solved) out = after_path(p, w.world.scratch, w.path, out);
-  out.solved = out.solved || out.residual <= kSlight * p.scale;
+  out.solved = out.solved || out.residual <= max(kSlight * p.scale, kSlightSpeed);
   return out;
 }
 // lane k by itself, island by island; false where one is not solved, not even nearly.  A large lane
