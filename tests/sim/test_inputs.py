@@ -26,6 +26,15 @@ def many(name: str, value: float, *, index: Any = 0) -> dict[str, np.ndarray]:
     return {name: array}
 
 
+@pytest.mark.filterwarnings("error")
+def test_options_are_numbers_of_any_precision() -> None:
+    """Take a number of NumPy as the number that it is, without a warning."""
+    for kind in (np.float32, np.float64):
+        given: dict[str, Any] = {"margin": kind(0.25), "smoothing": kind(0.5)}
+        options = fb.Simulator(MODEL, **given).options
+        assert (options.margin, options.smoothing) == (0.25, 0.5)
+
+
 def test_parameters_in_force_can_be_passed_back() -> None:
     """Take every parameter of a model as it is, also those of which there are none."""
     for model in (MODEL, fb.models.laikago(), fb.models.ball(), fb.models.chain(3)):

@@ -137,12 +137,16 @@ def test_finds_sites_in_all_of_the_engine(root: Path) -> None:
     assert len(found) == len({s.key for s in found}) == 8
 
 
+def changes_of(root: Path, file: str, text: str) -> list[str]:
+    """Return what is changed in a header of this text."""
+    (root / file).parent.mkdir(exist_ok=True)
+    (root / file).write_text(text)
+    return [f"{s.line} {s.kind} {s.change}" for s in sites.all_sites(root) if s.file == file]
+
+
 def test_declarations_of_pointers_stay(root: Path) -> None:
     """Take a pointer that is declared for no product, and the size of an array for no index."""
-    (root / "engine").mkdir()
-    (root / "engine" / "note.hpp").write_text(POINTERS)
-    found = [s for s in sites.all_sites(root) if s.file == "engine/note.hpp"]
-    assert [f"{s.line} {s.kind} {s.change}" for s in found] == [
+    assert changes_of(root, "engine/note.hpp", POINTERS) == [
         "6 drop at[1] = from * to;",
         "6 index at[1]: 1 -> 0",
         "6 factor * to",
@@ -151,9 +155,7 @@ def test_declarations_of_pointers_stay(root: Path) -> None:
 
 def test_what_types_decide_stays(root: Path) -> None:
     """Leave what a concept asks for; read all of a header that is named after adjoints."""
-    (root / "core" / "foo_adjoint.hpp").write_text(CHOICES)
-    found = [s for s in sites.all_sites(root) if s.file == "core/foo_adjoint.hpp"]
-    assert [f"{s.line} {s.kind} {s.change}" for s in found] == [
+    assert changes_of(root, "core/foo_adjoint.hpp", CHOICES) == [
         "3 drop x[0] += x[1];",
         "3 index x[0]: 0 -> 1",
         "3 sign x[0] += x[1] -> -=",

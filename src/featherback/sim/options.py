@@ -138,7 +138,9 @@ def check_choice(where: str, name: str, value: Any, allowed: tuple[str, ...]) ->
 def check_positive(where: str, name: str, value: Any, zero: bool = False) -> float:
     """Return a finite number > 0, or >= 0 where `zero` is allowed."""
     number = isinstance(value, (int, float, np.integer, np.floating))
-    if not number or isinstance(value, bool) or not -MAX_REAL <= value <= MAX_REAL:
+    # a NumPy number would take the bound to its own precision
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not number or isinstance(value, bool) or not -MAX_REAL <= plain <= MAX_REAL:
         raise ParameterError(f"{where}: {name} is {shown(value)}; it must be a finite number.")
     if value < 0 or (value == 0 and not zero):
         raise ParameterError(f"{where}: {name} is {value!r}; it must be {'>=' if zero else '>'} 0.")
