@@ -1,6 +1,6 @@
 // One step on one page, and its adjoint on the next.  Proof: docs/derivations/step.md.
 #pragma once
-#include "core/step_hits.hpp"
+#include "core/step_soft.hpp"
 
 namespace fb::FB_ISA {
 
@@ -198,6 +198,7 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, T& h
 template <class T, class P>
 FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
                 Mask<T> alive, T* x_next, Work<T>& w) {
+  if (m.s.soft) return soft_step(m, o, x, u, alive, x_next, w);
   step_part(m, o, x, u, alive, x_next, w);
   const StepPoint<T> at = step_point<T>(m.s, x, u, velocity_of(m.s, x_next));
   const Mask<T> hit = step_through_hits(m, o, at, alive, w);
@@ -208,6 +209,7 @@ FB_FN void step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, con
 template <class T, class P>
 FB_FN void step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                         const StepBars<T>& bar, Work<T>& w) {
+  if (m.s.soft) return soft_step_adjoint(m, o, x, bar, w);
   if (w.hit.count == 0) return step_part_adjoint(m, o, x, bar, w);
   step_through_hits_adjoint(m, o, x, bar, w);
 }

@@ -30,6 +30,7 @@ template <class T, class P>
 FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>&, const StepPoint<T>& x,
                   Work<T>& w) {
   T count = actuator_ties(m, x);
+  if (m.s.soft) return count + soft_ties(w);
   if (w.problem.nrow > 0) count += row_ties(w);
   return count;
 }

@@ -8,6 +8,7 @@
 #include "core/solver/smooth_path.hpp"
 #include "core/solver/solver.hpp"
 #include "core/solver/world_recovery.hpp"
+#include "core/soft/work.hpp"
 #include "core/state.hpp"
 
 namespace fb::FB_ISA {
@@ -106,6 +107,9 @@ struct HitWork {
   T first, phi_bar, rate_bar, rate1_bar;  // of the group whose hit comes first
 };
 
+// which velocity slopes of actuators join the mass matrix: those that damp, none, or all
+enum ServoDamping : int { kDampingServos, kNoServos, kAllServos };
+
 template <class T>
 struct Work {
   LinkWork<T>* link;
@@ -157,6 +161,9 @@ struct Work {
   // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
   T *unit_row, *row_weights, *unit_rate, *weighted_rate;
   HitWork<T> hit;
+  SoftWork<T> soft;     // under MuJoCo's law
+  ServoDamping servos;  // of the step
+  bool damped;          // whether joint damping joins the mass matrix
 };
 
 // hand out consecutive, aligned pieces of a buffer; with a null base it only counts
@@ -313,6 +320,9 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   else
     w.one = w.world;
   carve_hits(s, c, w);
+  carve_soft(s, c, w.soft);
+  w.servos = kDampingServos;
+  w.damped = true;
   return c.at;
 }
 

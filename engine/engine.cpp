@@ -65,6 +65,7 @@ Engine::Engine(const ModelArrays& model, const EngineOptions& options, const std
     throw std::invalid_argument("tables has a wrong length");
   layout_ = host::bind_layout(sizes, constants->tables.data());
   layout_.dense_only = options.solver == kPgsSolver;
+  layout_.soft = options.contact == kSoftContact;
   const KernelSet* set = find_kernels(isa);
   if (!set) throw std::invalid_argument("no kernels for instruction set " + isa);
   const bool wide = model.real_bytes == 8;

@@ -143,12 +143,16 @@ template <class S, class P>
 FB_FN BackwardNotes<S> step_again(WorldBlock<S, P>& b, Mask<S> alive) {
   const Layout& s = b.m.s;
   const StepPoint<S> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
-  step_velocity(b.m, b.o, b.x, b.u, alive, velocity_of(s, b.x1), b.w);
+  if (s.soft)
+    soft_velocity(b.m, b.o, b.x, b.u, alive, velocity_of(s, b.x1), b.w);
+  else
+    step_velocity(b.m, b.o, b.x, b.u, alive, velocity_of(s, b.x1), b.w);
   BackwardNotes<S> n;
   FB_STAGE(ties);
   n.ties = step_ties(b.m, b.o, at, b.w);
   n.contacts = pushing_contacts(b.w);
-  const Mask<S> hit = step_through_hits(b.m, b.o, at, alive, b.w);
+  Mask<S> hit(false);
+  if (!s.soft) hit = step_through_hits(b.m, b.o, at, alive, b.w);
   if (b.w.hit.count > 0) {
     n.ties += select(hit, b.w.hit.ties, S(0));
     n.contacts += select(hit, b.w.hit.contacts, S(0));

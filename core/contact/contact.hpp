@@ -86,18 +86,24 @@ struct Tangents {
   Vec3<T> e, t1, t2;  // e: the world's axis
   T along, inverse;   // e . n, and 1 / |e - n (e . n)|
 };
+// the first along e, as far as it is across n
 template <class T>
-FB_INLINE Tangents<T> tangents_of(Vec3<T> n) {
+FB_INLINE Tangents<T> tangents_from(Vec3<T> n, Vec3<T> e, T along) {
   Tangents<T> f;
-  const Mask<T> use_x = abs(n.x) < T(Real<T>(0.57735));
-  const T o = T(0), i = T(1);
-  f.e = select(use_x, Vec3<T>{i, o, o}, Vec3<T>{o, i, o});
-  f.along = select(use_x, n.x, n.y);
+  f.e = e;
+  f.along = along;
   const Vec3<T> a = f.e - n * f.along;
   f.inverse = T(1) / norm(a);
   f.t1 = a * f.inverse;
   f.t2 = cross(n, f.t1);
   return f;
+}
+template <class T>
+FB_INLINE Tangents<T> tangents_of(Vec3<T> n) {
+  const Mask<T> use_x = abs(n.x) < T(Real<T>(0.57735));
+  const T o = T(0), i = T(1);
+  return tangents_from(n, select(use_x, Vec3<T>{i, o, o}, Vec3<T>{o, i, o}),
+                       select(use_x, n.x, n.y));
 }
 template <class T>
 FB_INLINE void tangents(Vec3<T> n, Vec3<T>& t1, Vec3<T>& t2) {
@@ -106,9 +112,9 @@ FB_INLINE void tangents(Vec3<T> n, Vec3<T>& t1, Vec3<T>& t2) {
   t2 = f.t2;
 }
 
-// given t1_bar and t2_bar, add to n_bar
+// given t1_bar and t2_bar, add to n_bar; returns the cotangent of a = e - n (e . n)
 template <class T>
-FB_INLINE void tangents_adjoint(Vec3<T> n, const Tangents<T>& f, Vec3<T> t1_bar, Vec3<T> t2_bar,
+FB_INLINE Vec3<T> tangents_adjoint(Vec3<T> n, const Tangents<T>& f, Vec3<T> t1_bar, Vec3<T> t2_bar,
                                 Vec3<T>& n_bar) {
   // t2 = n x t1
   n_bar += cross(f.t1, t2_bar);
@@ -116,6 +122,7 @@ FB_INLINE void tangents_adjoint(Vec3<T> n, const Tangents<T>& f, Vec3<T> t1_bar,
   // t1 = a / |a|, a = e - n (e . n)
   const Vec3<T> a_bar = (b - f.t1 * dot(f.t1, b)) * f.inverse;
   n_bar -= a_bar * f.along + f.e * dot(n, a_bar);
+  return a_bar;
 }
 
 // add the contacts of one pair that matter in this step

@@ -52,8 +52,15 @@ FB_FN int group_capacity(const Layout& s) {
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
   return n;
 }
+// the most rows that a contact can have
+FB_FN int contact_rows(const Layout& s) {
+  int most = 3;
+  for (int p = 0; s.soft && p < s.npair; ++p)
+    most = s.pair_condim[p] > most ? s.pair_condim[p] : most;
+  return most;
+}
 FB_FN int row_capacity(const Layout& s) {
-  int n = 3 * s.max_contacts + 2 * s.nlimit + s.nfriction;
+  int n = contact_rows(s) * s.max_contacts + 2 * s.nlimit + s.nfriction;
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 6 : s.eq_type[e] == kConnect ? 3 : 1;
   return n;
 }

@@ -15,7 +15,7 @@ FB_FN void passive_forces(const Model<T, P>& m, const T* q, const T* v, Work<T>&
   for (int d = 0; d < s.nv; ++d) {
     const P damping = m.theta.dof_damping[d];
     w.tau[d] = -(v[d] * damping);
-    w.hD[d] = T(m.theta.dof_armature[d] + h * damping);
+    w.hD[d] = w.damped ? T(m.theta.dof_armature[d] + h * damping) : T(m.theta.dof_armature[d]);
   }
   for (int j = 0; j < s.njnt; ++j) {
     const P k = m.theta.jnt_stiffness[j];
@@ -218,6 +218,12 @@ FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const Ste
   f.dspeed = select(f.raw == f.force, f.dspeed, T(0));
   return f;
 }
+// where an actuator's slope in the speed joins the mass matrix: of the hard law only damping does, and
+// a servo that pushes along with the velocity stays explicit
+template <class T>
+FB_INLINE Mask<T> servo_damps(ServoDamping servos, T dspeed) {
+  return servos == kDampingServos ? dspeed < T(0) : Mask<T>(servos == kAllServos);
+}
 // (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar, act_bar, u_bar and the
 // actuator's parameters; nothing passes a force at its limit but to that limit
 template <class T>
@@ -276,7 +282,8 @@ FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, 
   T force_bar = T(0), kv_bar = T(0);
   for (int i = 0; i < n; ++i) force_bar += select(inside, in.tau[da + i], T(0)) * gear[i];
   // hD = h gear^2 max(-dspeed, 0)
-  if (n == 1) kv_bar = select(inside & (f.dspeed < T(0)), in.hD[da], T(0)) * m.theta.dt[0];
+  if (n == 1)
+    kv_bar = select(inside & servo_damps(w.servos, f.dspeed), in.hD[da], T(0)) * m.theta.dt[0];
   const ActuatorBars<T> b =
       actuator_force_adjoint(m, a, f, force_bar, -(kv_bar * (gear[0] * gear[0])), w);
   actuator_input_adjoint(m, a, x, f.input, b.input, bars, w);
@@ -291,7 +298,8 @@ FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, 
 
 // sums over the actuators of each dof before joint force limits: force and damping
 template <class T, class P>
-FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, T* sums, T* kv) {
+FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, ServoDamping servos, T* sums,
+                         T* kv) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) sums[d] = kv[d] = T(0);
   for (int a = 0; a < s.nu; ++a) {
@@ -301,8 +309,8 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, T* sums, T
     const P* gear = m.theta.actuator_gear + 6 * a;
     const ActuatorForce<T> f = actuator_force(m, a, x);
     for (int i = 0; i < n; ++i) sums[da + i] += f.force * gear[i];
-    // only damping is implicit: a servo that pushes along with the velocity stays explicit
-    if (n == 1) kv[da] += max(-f.dspeed, T(0)) * (gear[0] * gear[0]);
+    if (n == 1)
+      kv[da] += select(servo_damps(servos, f.dspeed), -f.dspeed, T(0)) * (gear[0] * gear[0]);
   }
 }
 
@@ -311,7 +319,7 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, T* sums, T
 template <class T, class P>
 FB_FN void actuate(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, T* sums, T* kv) {
   const Layout& s = m.s;
-  actuator_sums(m, x, sums, kv);
+  actuator_sums(m, x, w.servos, sums, kv);
   const P h = m.theta.dt[0];
   for (int j = 0; j < s.njnt; ++j) {
     const int da = s.jnt_dofadr[j];
@@ -383,7 +391,7 @@ FB_FN void actuation_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const 
   T *sums = w.qdd, *kv = w.dv;
   bool limited = false;
   for (int j = 0; j < s.njnt; ++j) limited = limited || s.jnt_forcelimited[j];
-  if (limited) actuator_sums(m, x, sums, kv);
+  if (limited) actuator_sums(m, x, w.servos, sums, kv);
   for (int a = 0; a < s.nu; ++a)
     if (s.act_jnt[a] >= 0) actuator_adjoint(m, a, x, sums, in, bars, w);
   if (w.theta_bar) joint_force_limit_adjoint(m, sums, in.tau, *w.theta_bar);

@@ -221,7 +221,7 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
       tau_bar[d] = T(0);
     }
   }
-  if (s.nu > 0) actuator_sums(m, x, sums, kv);
+  if (s.nu > 0) actuator_sums(m, x, w.servos, sums, kv);
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;

@@ -19,6 +19,7 @@ struct Layout : Sizes {
   FB_TABLES(FB_X)
 #undef FB_X
   bool dense_only;  // all rows of a world in one dense problem, however many: solver "pgs"
+  bool soft;        // MuJoCo's contact law
 };
 
 #define FB_X(...) +1
@@ -55,7 +56,7 @@ FB_INLINE Layout bind_layout(const Sizes& sizes, const int32_t* tables) {
   tables += s.count;
   FB_TABLES(FB_X)
 #undef FB_X
-  s.dense_only = false;
+  s.dense_only = s.soft = false;
   return s;
 }
 

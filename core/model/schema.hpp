@@ -76,7 +76,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
-  X(neq) X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
+  X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -90,7 +90,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(geom_type, ngeom) X(geom_body, ngeom) X(geom_link, ngeom) X(geom_vert, ngeom)                  \
   X(geom_nvert, ngeom) X(geom_mesh, ngeom) X(site_body, nsite) X(site_link, nsite)                 \
   X(pair_geom1, npair) X(pair_geom2, npair) X(pair_kind, npair) X(pair_condim, npair)              \
-  X(pair_rule, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
+  X(pair_rule, npair) X(pair_explicit, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
   X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
@@ -115,6 +115,8 @@ enum class ParameterRule : int { FB_RULES(FB_ENUM) };
 // why the motion has no gradient with respect to a parameter
 inline constexpr const char* kHasGradient = nullptr;
 inline constexpr const char* kOnlyCompliance = "it only sets the default compliance and the smoothing of rows";
+inline constexpr const char* kOnlyStiffness = "it sets the stiffness of rows under MuJoCo's law";
+inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms";
 inline constexpr const char* kOnlySites = "sites do not act on the motion";
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
@@ -156,6 +158,24 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(site_pos, s.nsite, 3, "m", any, true, kOnlySites)                                              \
   X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites)                                \
   X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient)                              \
+  X(body_invweight0_mujoco, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyStiffness)            \
+  X(geom_margin, s.ngeom, 1, "m", any, true, kHasGradient)                                         \
+  X(geom_solmix, s.ngeom, 1, "no unit", not_negative, true, kOnlyMixes)                            \
+  X(geom_solref, s.ngeom, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)            \
+  X(geom_solimp, s.ngeom, 5, "no unit, m", any, true, kHasGradient)                                \
+  X(pair_friction_rest, s.nexplicit, 4, "no unit or m", not_negative, true, kHasGradient)                     \
+  X(pair_margin, s.nexplicit, 1, "m", any, true, kHasGradient)                                     \
+  X(pair_solref, s.nexplicit, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)        \
+  X(pair_solreffriction, s.nexplicit, 2, "s and no unit, or 1/s² and 1/s", any, true,              \
+    kHasGradient)                                                                                  \
+  X(pair_solimp, s.nexplicit, 5, "no unit, m", any, true, kHasGradient)                            \
+  X(jnt_margin, s.njnt, 1, "m or rad", any, true, kHasGradient)                                    \
+  X(jnt_solref, s.njnt, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)              \
+  X(jnt_solimp, s.njnt, 5, "no unit, m or rad", any, true, kHasGradient)                           \
+  X(dof_solref, s.nv, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)                \
+  X(dof_solimp, s.nv, 5, "no unit, m or rad", any, true, kHasGradient)                             \
+  X(eq_solref, s.neq, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)                \
+  X(eq_solimp, s.neq, 5, "no unit, m or rad", any, true, kHasGradient)                             \
   X(actuator_gainprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
   X(actuator_biasprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
   X(actuator_gear, s.nu, 6, "m or no unit", any, true, kHasGradient)                               \
@@ -190,10 +210,16 @@ enum class Output : int { FB_OUTPUTS(FB_ENUM) };
 // choices: constant, word
 #define FB_FRICTION_MODELS(X) X(kConeFriction, cone) X(kBoxFriction, box)
 #define FB_SOLVERS(X) X(kNewtonSolver, newton) X(kPgsSolver, pgs) X(kInteriorSolver, interior)
+#define FB_CONTACTS(X) X(kHardContact, hard) X(kSoftContact, mujoco)
+#define FB_CONES(X) X(kPyramidalCone, pyramidal) X(kEllipticCone, elliptic)
+#define FB_INTEGRATORS(X) X(kEulerIntegrator, euler) X(kImplicitFast, implicitfast)
 #define FB_GRADIENTS(X)                                                                            \
   X(kGradientAuto, auto) X(kGradientImplicit, implicit) X(kGradientUnrolled, unrolled)
 enum FrictionModel : int { FB_FRICTION_MODELS(FB_ENUM) };
 enum SolverType : int { FB_SOLVERS(FB_ENUM) };
+enum ContactLawType : int { FB_CONTACTS(FB_ENUM) };
+enum ConeType : int { FB_CONES(FB_ENUM) };
+enum IntegratorType : int { FB_INTEGRATORS(FB_ENUM) };
 enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
 
 // a default that depends on the number type R
@@ -201,6 +227,19 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
 // name, type, default, allowed values (functions of bindings/schema.cpp), what it is.  What is
 // fixed() cannot be chosen
 #define FB_OPTIONS(X)                                                                              \
+  X(contact, ContactLawType, kHardContact, FB_WORDS(FB_CONTACTS),                                  \
+    "'hard' (the law of this library) or 'mujoco' (MuJoCo's soft law, with the file's settings)")  \
+  X(cone, ConeType, kPyramidalCone, FB_WORDS(FB_CONES),                                            \
+    "friction cone under MuJoCo's law: 'pyramidal' or 'elliptic'; by default that of the file")    \
+  X(impratio, real, 1.0, above(0),                                                                 \
+    "ratio of friction to normal impedance under MuJoCo's law; by default that of the file")       \
+  X(integrator, IntegratorType, kEulerIntegrator, FB_WORDS(FB_INTEGRATORS),                        \
+    "integrator under MuJoCo's law: 'euler' or 'implicitfast'; by default that of the file")       \
+  X(refsafe, whole, 1, whole(0, 1),                                                                \
+    "1: time constants of solref are at least two steps under MuJoCo's law; by default as in "     \
+    "the file")                                                                                    \
+  X(eulerdamp, whole, 1, whole(0, 1),                                                              \
+    "1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in the file")  \
   X(margin, real, 0.005, at_least(0),                                                              \
     "contact and limit rows are built below this gap [m or rad]")                                  \
   X(v_recover, real, 0.5, above(0),                                                                \

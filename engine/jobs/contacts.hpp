@@ -18,9 +18,15 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long
     const RowGeometry<T>& c = b.w.geometry[i];
     if (group.kind != kContactRows || !mask_lane(c.active, k)) continue;
     Vec3<T> t1, t2;
-    tangents(c.n, t1, t2);
+    if (s.soft) {
+      const Tangents<T> frame = contact_frame(b.m, group, c.n, b.w).t;
+      t1 = frame.t1;
+      t2 = frame.t2;
+    } else {
+      tangents(c.n, t1, t2);
+    }
     Vec3<T> f = c.n * b.w.solution.lam[group.row];
-    if (group.rows == 3)
+    if (group.rows >= 3)
       f += t1 * b.w.solution.lam[group.row + 1] + t2 * b.w.solution.lam[group.row + 2];
     const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(group.linkA, group.linkB));
     const T y[kContactSize] = {c.phi, p.x, p.y, p.z, c.n.x, c.n.y, c.n.z, f.x, f.y, f.z};

@@ -57,6 +57,7 @@ class Structure:
         vert: float64[nvert, 3]; for each mesh the rotation of its frame in the file's axes, its
             position there, its scale, and the vertices of its hull in that frame.
         touches: contact points that all pairs together can give.
+        law: options of MuJoCo's contact law as the file has them, by name.
     """
 
     sizes: dict[str, int]
@@ -64,6 +65,7 @@ class Structure:
     params: dict[str, Array]
     vert: Array
     touches: int
+    law: dict[str, Any]
 
     def packed(self, **limits: int) -> tuple[Ints, Ints]:
         """Return int32 sizes, some replaced by `limits`, and tables, in the core's order."""
@@ -104,6 +106,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nmesh": m.nmesh,
         "nsite": m.nsite,
         "npair": len(parsed.pairs),
+        "nexplicit": m.npair,
         "neq": m.neq,
         "nlimit": len(limited),
         "nfriction": len(tables["friction_dof"]),
@@ -113,7 +116,27 @@ def build_structure(parsed: Parsed) -> Structure:
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])
-    return Structure({k: int(v) for k, v in sizes.items()}, ready, params, vert, touches)
+    law = law_options(m)
+    return Structure({k: int(v) for k, v in sizes.items()}, ready, params, vert, touches, law)
+
+
+INTEGRATORS = ("euler", "rk4", "implicit", "implicitfast")
+"""MuJoCo's integrators in the order of its numbers."""
+
+
+def law_options(m: mujoco.MjModel) -> dict[str, Any]:
+    """Return the options of MuJoCo's contact law as a compiled model has them."""
+    import mujoco
+
+    off = m.opt.disableflags
+    number = int(m.opt.integrator)
+    return {
+        "cone": "elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal",
+        "impratio": float(m.opt.impratio),
+        "integrator": INTEGRATORS[number] if number < len(INTEGRATORS) else "discrete",
+        "refsafe": int(not off & int(mujoco.mjtDisableBit.mjDSBL_REFSAFE)),
+        "eulerdamp": int(not off & int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)),
+    }
 
 
 def _add_links(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
@@ -260,6 +283,7 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
         pair_kind=kind,
         pair_condim=pairs.condim,
         pair_rule=rule,
+        pair_explicit=pairs.explicit,
     )
     return touches
 
@@ -326,6 +350,8 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
         "contact_compliance": np.zeros(m.ngeom),
         "pair_friction": np.nan_to_num(parsed.pairs.friction),
         "body_invweight0": _inverse_weights(m, body_link),
+        "body_invweight0_mujoco": m.body_invweight0,
+        "pair_friction_rest": m.pair_friction[:, 1:],
         "actuator_gainprm": m.actuator_gainprm[:, :3],
         "actuator_biasprm": m.actuator_biasprm[:, :3],
         "eq_data": m.eq_data[:, :11],

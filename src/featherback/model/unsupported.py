@@ -277,8 +277,7 @@ def supported_pairs(
     kept = found.select(good)
     _check_condim(model, kept, locator, findings)
     _check_anisotropy(model, kept, locator, findings)
-    condim = np.where(kept.condim == 1, 1, 3).astype(np.int32)
-    return Pairs(kept.geom1, kept.geom2, condim, kept.friction, kept.explicit)
+    return kept
 
 
 def geom_label(model: mujoco.MjModel, number: int) -> str:

@@ -44,6 +44,8 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             values[row.name] = _checked(where, row, value)
         elif row.name == "max_contacts":
             values[row.name] = model.structure.sizes["max_contacts"]
+        elif row.name in model.structure.law and given.get("contact") == "mujoco":
+            values[row.name] = _of_the_file(where, row, model.structure.law[row.name])
         else:
             values[row.name] = row.default_float32 if dtype == "float32" else row.default
     if values["smoothing"] > 0:
@@ -60,6 +62,16 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             'be reversed, so pass solver="pgs" with it, or gradient="auto".'
         )
     return Options(**values)
+
+
+def _of_the_file(where: str, row: OptionRow, value: Any) -> Any:
+    """Return the setting of the file, or refuse one that the law does not have."""
+    if row.kind == "choice" and value not in row.choices:
+        raise ParameterError(
+            f'{where}: the file asks for {row.name} "{value}", which contact="mujoco" does not '
+            f"have; pass {row.name}= with one of {', '.join(row.choices)}."
+        )
+    return max(value, np.finfo(np.float64).tiny) if row.kind == "real" else value
 
 
 def described(row: OptionRow) -> str:

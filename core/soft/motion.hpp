@@ -1,0 +1,242 @@
+// Mass matrix and smooth forces for MuJoCo's law, and the rows of all groups in joint space.
+// Proof: docs/derivations/soft.md.
+#pragma once
+#include "core/soft/body_rows.hpp"
+#include "core/soft/contact_rows.hpp"
+
+namespace fb::FB_ISA {
+
+// (S.21)  M by composite inertias: all links of a tree have one origin, so inertias add up
+template <class T, class P>
+FB_FN void composite_mass(const Model<T, P>& m, Work<T>& w) {
+  const Layout& s = m.s;
+  SoftWork<T>& f = w.soft;
+  for (int l = 1; l < s.nlink; ++l) f.composite[l] = dense(w.link[l].I);
+  for (int l = s.nlink - 1; l > 0; --l)
+    if (s.link_parent[l] > 0) add(f.composite[s.link_parent[l]], f.composite[l]);
+  for (int d = 0; d < s.nv; ++d) {
+    const Force<T> F = f.composite[s.dof_link[d]] * w.dof[d].S;
+    f.M.diagonal[d] = dot(w.dof[d].S, F) + T(m.theta.dof_armature[d]);
+    const int* col = f.M.p.columns(d);
+    T* row = f.M.row(d);
+    for (int e = 0; e < f.M.p.count(d); ++e) row[e] = dot(w.dof[col[e]].S, F);
+  }
+}
+// (S.22)  tau - c: velocity products, gravity and applied wrenches; leaves the accelerations of links
+// at zero joint accelerations in w.link[].a
+template <class T, class P>
+FB_FN void smooth_forces(const Model<T, P>& m, Work<T>& w) {
+  const Layout& s = m.s;
+  if (m.applied) applied_wrenches(m, w);
+  w.link[0].a = gravity_acceleration<T>(m);
+  Force<T>* F = w.wrench;
+  F[0] = zero_force<T>();
+  for (int l = 1; l < s.nlink; ++l) {
+    LinkWork<T>& k = w.link[l];
+    link_inertia(m, l, w);
+    k.a = w.link[s.link_parent[l]].a + k.c;
+    F[l] = newton_euler(k.I, k.v, k.a);
+    if (m.applied) F[l] -= w.ext[l];
+  }
+  for (int l = s.nlink - 1; l > 0; --l) {
+    const int first = s.link_dof[l];
+    for (int d = first; d < first + s.link_ndof[l]; ++d)
+      w.soft.smooth[d] = w.tau[d] - dot(w.dof[d].S, F[l]);
+    F[s.link_parent[l]] += F[l];
+  }
+}
+
+// (S.23)  groups that act in this state: equalities, dry friction, limits, contacts
+template <class T, class P>
+FB_FN void collect_soft(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Mask<T> alive,
+                        Work<T>& w) {
+  w.ngroup = 0;
+  w.overflow = Mask<T>(false);
+  w.hit.ncoming = w.hit.count = 0;
+  EqualityRows<T>::collect(m, o, q, alive, w);
+  FrictionRows<T>::collect(m, o, q, alive, w);
+  collect_soft_limits(m, q, alive, w);
+  int contacts = 0;
+  for (int pair = 0; pair < m.s.npair; ++pair) collect_soft_pair(m, pair, alive, contacts, w);
+}
+// data of one group; in lanes where it is off its stiffness is zero
+template <class T, class P>
+FB_FN void soft_group_data(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                           const StepPoint<T>& x, Work<T>& w) {
+  const bool safe = o.refsafe != 0;
+  const RowGroup& k = w.group[index];
+  SoftBlock<T>& b = w.soft.group[index].block;
+  b.rows = k.rows;
+  b.loss = T(0);
+  switch (k.kind) {
+    case kContactRows:
+      soft_contact_data(m, o, index, w);
+      break;
+    case kFrictionRows:
+      soft_friction_data(m, safe, index, x.v, w);
+      break;
+    case kLimitRows:
+    case kBallLimitRows:
+      soft_limit_data(m, safe, index, x.v, w);
+      break;
+    case kJointEqualityRows:
+      soft_coupling_data(m, safe, index, x, w);
+      break;
+    default:
+      soft_equality_data(m, safe, index, w);
+  }
+  const Mask<T> on = w.geometry[index].active;
+  b.D = select(on, b.D, T(0));
+  b.loss = select(on, b.loss, T(0));
+}
+
+// dofs that move a group, descending, and its numbers of J there
+template <class T>
+FB_FN int group_jacobian(const Layout& s, const RowGroup& k, const SoftGroup<T>& e,
+                         const Work<T>& w, int* dofs, T* J) {
+  int n = 0;
+  const auto put = [&](int d, auto&& number) {
+    dofs[n] = d;
+    for (int i = 0; i < k.rows; ++i) J[n * k.rows + i] = number(i);
+    ++n;
+  };
+  if (e.ncoef > 0) {
+    int order[3] = {0, 1, 2};
+    for (int i = 1; i < e.ncoef; ++i)
+      for (int j = i; j > 0 && e.cdof[order[j]] > e.cdof[order[j - 1]]; --j) {
+        const int t = order[j];
+        order[j] = order[j - 1];
+        order[j - 1] = t;
+      }
+    for (int c = 0; c < e.ncoef; ++c)
+      put(e.cdof[order[c]], [&](int) { return e.coef[order[c]]; });
+    return n;
+  }
+  int a = k.start[0], b = k.start[1];
+  while (a >= 0 || b >= 0) {
+    if (a == b) {
+      // below a common dof the two forces of a contact cancel
+      if (k.kind == kContactRows) break;
+      put(a, [&](int i) { return dot(w.dof[a].S, e.F[0][i] + e.F[1][i]); });
+      a = b = s.dof_parent[a];
+    } else if (a > b) {
+      put(a, [&](int i) { return dot(w.dof[a].S, e.F[0][i]); });
+      a = s.dof_parent[a];
+    } else {
+      put(b, [&](int i) { return dot(w.dof[b].S, e.F[1][i]); });
+      b = s.dof_parent[b];
+    }
+  }
+  return n;
+}
+// whether the dofs of a group lie on one path to the root
+FB_FN bool on_one_path(const Layout& s, const int* dofs, int n) {
+  for (int i = 0; i + 1 < n; ++i) {
+    int d = dofs[i];
+    while (d > dofs[i + 1]) d = s.dof_parent[d];
+    if (d != dofs[i + 1]) return false;
+  }
+  return true;
+}
+
+// (S.24)  data and rows of all groups, and the pattern of H
+template <class T, class P>
+FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                          Work<T>& w) {
+  const Layout& s = m.s;
+  SoftWork<T>& f = w.soft;
+  int dof = 0, entry = 0;
+  bool plain = true;
+  f.nrow = 0;
+  f.touched = Mask<T>(false);
+  for (int i = 0; i < w.ngroup; ++i) {
+    RowGroup& k = w.group[i];
+    SoftGroup<T>& e = f.group[i];
+    k.row = f.nrow;
+    f.nrow += k.rows;
+    f.touched = f.touched | w.geometry[i].active;
+    soft_group_data(m, o, i, x, w);
+    e.dof = dof;
+    e.entry = entry;
+    e.ndof = group_jacobian(s, k, e, w, f.dof + dof, f.J + entry);
+    dof += e.ndof;
+    entry += e.ndof * k.rows;
+    plain = plain && on_one_path(s, f.dof + e.dof, e.ndof);
+  }
+  if (plain)
+    tree_pattern(s, f.H.p);
+  else
+    joined_pattern(s, w);
+  place_groups(w);
+}
+// the pattern where groups join branches or trees
+template <class T>
+FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  const DofSets& sets = f.sets;
+  f.H.p.n = s.nv;
+  for (int d = 0; d < s.nv; ++d) {
+    unsigned long long *own = sets.of(d), *from = s.dof_parent[d] < 0 ? nullptr : sets.of(s.dof_parent[d]);
+    for (int k = 0; k < sets.width; ++k) own[k] = from ? from[k] : 0;
+    if (from) sets.add(d, s.dof_parent[d]);
+  }
+  for (int i = 0; i < w.ngroup; ++i) {
+    const SoftGroup<T>& e = f.group[i];
+    for (int k = 0; k < e.ndof; ++k)
+      for (int l = k + 1; l < e.ndof; ++l) sets.add(f.dof[e.dof + k], f.dof[e.dof + l]);
+  }
+  filled_pattern(sets, f.H.p);
+}
+// where the pairs of dofs of each group lie in H
+template <class T>
+FB_FN void place_groups(Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  int at = 0;
+  for (int i = 0; i < w.ngroup; ++i) {
+    SoftGroup<T>& e = f.group[i];
+    e.place = at;
+    const int* dofs = f.dof + e.dof;
+    for (int k = 0; k < e.ndof; ++k) {
+      int p = f.H.p.start[dofs[k] + 1];
+      for (int l = k + 1; l < e.ndof; ++l) {
+        do --p;
+        while (f.H.p.col[p] != dofs[l]);
+        f.place[at++] = p;
+      }
+    }
+  }
+}
+
+// out = J x
+template <class T>
+FB_FN void soft_rows_times(const Work<T>& w, const T* x, T* out) {
+  const SoftWork<T>& f = w.soft;
+  for (int g = 0; g < w.ngroup; ++g) {
+    const SoftGroup<T>& e = f.group[g];
+    const int rows = e.block.rows;
+    T* y = out + w.group[g].row;
+    const T* J = f.J + e.entry;
+    for (int i = 0; i < rows; ++i) y[i] = T(0);
+    for (int k = 0; k < e.ndof; ++k, J += rows) {
+      const T v = x[f.dof[e.dof + k]];
+      for (int i = 0; i < rows; ++i) y[i] = mul_add(J[i], v, y[i]);
+    }
+  }
+}
+// x += J' f
+template <class T>
+FB_FN void add_soft_forces(const Work<T>& w, const T* force, T* x) {
+  const SoftWork<T>& f = w.soft;
+  for (int g = 0; g < w.ngroup; ++g) {
+    const SoftGroup<T>& e = f.group[g];
+    const int rows = e.block.rows;
+    const T *y = force + w.group[g].row, *J = f.J + e.entry;
+    for (int k = 0; k < e.ndof; ++k, J += rows) {
+      T sum = x[f.dof[e.dof + k]];
+      for (int i = 0; i < rows; ++i) sum = mul_add(J[i], y[i], sum);
+      x[f.dof[e.dof + k]] = sum;
+    }
+  }
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,214 @@
+// The accelerations of a state under MuJoCo's law: the minimum of a strictly convex function by
+// Newton's method with an exact line search.  Proof: docs/derivations/soft.md.
+#pragma once
+#include "core/soft/motion.hpp"
+
+namespace fb::FB_ISA {
+
+// iterations at most, evaluations of one line search, share of the slope at which it ends, and the
+// Newton decrement, relative to that of the forces, at which the minimum is found
+inline constexpr int kSoftIterations = 60, kSoftSearch = 12;
+inline constexpr double kSoftSlope = 0.1;
+template <class R>
+inline constexpr R kSoftTolerance = sizeof(R) == 8 ? R(1e-10) : R(2e-6);
+// a decrement that no longer falls is good enough below this
+template <class R>
+inline constexpr R kSoftFloor = sizeof(R) == 8 ? R(1e-7) : R(1e-3);
+
+// a number without its tangent
+template <class T>
+FB_INLINE T without_tangent(T x) {
+  if constexpr (kTangent<T>) x.d = decltype(x.d)(0);
+  return x;
+}
+// forces of all rows at y
+template <class T>
+FB_FN void soft_forces(Work<T>& w, const T* y, T* force) {
+  for (int g = 0; g < w.ngroup; ++g)
+    soft_force(w.soft.group[g].block, y + w.group[g].row, force + w.group[g].row);
+}
+// S of one block, a number of rows by itself
+template <int N, class T>
+FB_INLINE void block_stiffness(const SoftBlock<T>& b, const T* y, T S[N][N]) {
+  for (int i = 0; i < N; ++i) {
+    T unit[N];
+    for (int j = 0; j < N; ++j) unit[j] = T(i == j ? 1 : 0);
+    soft_stiffness(b, y, unit, S[i]);
+  }
+}
+// H += J' S J of one group
+template <int N, class T>
+FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const T* y,
+                               const DofMatrix<T>& H) {
+  T S[N][N];
+  block_stiffness<N>(e.block, y, S);
+  const int *dofs = f.dof + e.dof, *place = f.place + e.place;
+  const T* J = f.J + e.entry;
+  for (int k = 0; k < e.ndof; ++k) {
+    T SJ[N];
+    for (int i = 0; i < N; ++i) {
+      SJ[i] = S[i][0] * J[N * k];
+      for (int j = 1; j < N; ++j) SJ[i] = mul_add(S[i][j], J[N * k + j], SJ[i]);
+    }
+    T sum = H.diagonal[dofs[k]];
+    for (int i = 0; i < N; ++i) sum = mul_add(SJ[i], J[N * k + i], sum);
+    H.diagonal[dofs[k]] = sum;
+    for (int l = k + 1; l < e.ndof; ++l, ++place) {
+      T entry = H.value[*place];
+      for (int i = 0; i < N; ++i) entry = mul_add(SJ[i], J[N * l + i], entry);
+      H.value[*place] = entry;
+    }
+  }
+}
+// (S.25)  H = M + J' S J at y, factored
+template <class T>
+FB_FN void factor_hessian(Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  const DofMatrix<T>&M = f.M, &H = f.H;
+  for (int e = 0; e < H.p.start[H.p.n]; ++e) H.value[e] = T(0);
+  for (int i = 0; i < M.p.n; ++i) {
+    H.diagonal[i] = M.diagonal[i];
+    const int *from = M.p.columns(i), *to = H.p.columns(i);
+    for (int e = 0, at = 0; e < M.p.count(i); ++e, ++at) {
+      while (to[at] != from[e]) ++at;
+      H.row(i)[at] = M.row(i)[e];
+    }
+  }
+  for (int g = 0; g < w.ngroup; ++g) {
+    const SoftGroup<T>& e = f.group[g];
+    const T* y = f.y + w.group[g].row;
+    switch (e.block.rows) {
+      case 1:
+        add_group_stiffness<1>(f, e, y, H);
+        break;
+      case 3:
+        add_group_stiffness<3>(f, e, y, H);
+        break;
+      case 4:
+        add_group_stiffness<4>(f, e, y, H);
+        break;
+      default:
+        add_group_stiffness<6>(f, e, y, H);
+    }
+  }
+  factor(H);
+}
+// x' H^-1 x with the factors; half: scratch
+template <class T>
+FB_FN T inverse_norm(const DofMatrix<T>& H, const T* x, T* half) {
+  T sum = T(0);
+  for (int i = 0; i < H.p.n; ++i) half[i] = x[i];
+  for (int i = H.p.n - 1; i >= 0; --i) {
+    const T y = half[i];
+    const int* col = H.p.columns(i);
+    for (int e = 0; e < H.p.count(i); ++e) half[col[e]] = sub_mul(half[col[e]], H.row(i)[e], y);
+    sum = mul_add(y * y, H.diagonal[i], sum);
+  }
+  return sum;
+}
+
+// (S.26)  slope and curvature of s along z at y + t z
+template <class T>
+FB_FN void search_slope(Work<T>& w, T t, T& slope, T& bend) {
+  const SoftWork<T>& f = w.soft;
+  for (int g = 0; g < w.ngroup; ++g) {
+    const SoftBlock<T>& b = f.group[g].block;
+    const int at = w.group[g].row;
+    T y[kSoftRows], force[kSoftRows], Sz[kSoftRows];
+    for (int i = 0; i < b.rows; ++i) y[i] = mul_add(t, f.z[at + i], f.y[at + i]);
+    soft_force(b, y, force);
+    soft_stiffness(b, y, f.z + at, Sz);
+    for (int i = 0; i < b.rows; ++i) {
+      slope = sub_mul(slope, force[i], f.z[at + i]);
+      bend = mul_add(Sz[i], f.z[at + i], bend);
+    }
+  }
+}
+// (S.27)  the zero of the slope along the step, by Newton's method within a bracket
+template <class T>
+FB_FN T line_search(Work<T>& w, T g0, T g1, T start, Mask<T> live) {
+  const T zero = T(0), one = T(1), two = T(2);
+  T lo = zero, hi = zero, t = one;
+  Mask<T> open(true), left = live;  // open: no upper end yet
+  for (int k = 0; k < kSoftSearch && any(left); ++k) {
+    T slope = mul_add(t, g1, g0), bend = g1;
+    search_slope(w, t, slope, bend);
+    left = left & (abs(slope) > start * Real<T>(kSoftSlope));
+    const Mask<T> below = slope < zero;
+    lo = select(left & below, t, lo);
+    hi = select(left & !below, t, hi);
+    open = open & !(left & !below);
+    const T newton = t - slope / bend;
+    const Mask<T> inside = (newton > lo) & (open | (newton < hi));
+    const T other = select(open, two * t, (lo + hi) * Real<T>(0.5));
+    const T next = select(inside, newton, other);
+    left = left & !(next == t);
+    t = select(left, next, t);
+  }
+  // not found: the lower end, where the function is lower than at the start
+  return select(left, select(lo > zero, lo, t * Real<T>(0.5)), t);
+}
+
+// y = J a + y0
+template <class T>
+FB_FN void open_rows_at(Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  soft_rows_times(w, f.a, f.y);
+  for (int g = 0; g < w.ngroup; ++g)
+    for (int i = 0; i < f.group[g].block.rows; ++i) f.y[w.group[g].row + i] += f.group[g].y0[i];
+}
+
+// (S.28)  the minimum: a, y and f, with H at the minimum factored
+template <class T>
+FB_FN void soft_newton(Work<T>& w, Mask<T> alive) {
+  SoftWork<T>& f = w.soft;
+  const int n = f.M.p.n;
+  const T zero = T(0);
+  open_rows_at(w);
+  multiply(f.M, f.a, f.Ma);
+  Mask<T> live = alive & f.touched;
+  T best = T(Real<T>(1e30)), stalled = zero, rel = zero, iterations = zero;
+  for (int k = 0;; ++k) {
+    soft_forces(w, f.y, f.f);
+    for (int d = 0; d < n; ++d) f.pushed[d] = zero;
+    add_soft_forces(w, f.f, f.pushed);
+    factor_hessian(w);
+    T decrement = zero;
+    for (int d = 0; d < n; ++d) f.step[d] = f.grad[d] = (f.smooth[d] + f.pushed[d]) - f.Ma[d];
+    solve(f.H, f.step);
+    for (int d = 0; d < n; ++d) decrement = mul_add(f.step[d], f.grad[d], decrement);
+    const T scale = max(inverse_norm(f.H, f.smooth, f.half), inverse_norm(f.H, f.pushed, f.half));
+    const T now = sqrt(max(decrement, zero) / select(scale > zero, scale, T(1)));
+    rel = select(live, now, rel);
+    stalled = select(live & !(now < best), stalled + T(1), stalled);
+    best = select(live & (now < best), now, best);
+    const Mask<T> done = (now <= T(kSoftTolerance<Real<T>>)) |
+                         ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
+    live = live & is_finite(primal(now)) & !done;
+    if (!any(live) || k == kSoftIterations) break;
+    iterations += select(live, T(1), zero);
+    multiply(f.M, f.step, f.Mstep);
+    soft_rows_times(w, f.step, f.z);
+    T g0 = zero, g1 = zero;
+    for (int d = 0; d < n; ++d) {
+      g0 = mul_add(f.Ma[d] - f.smooth[d], f.step[d], g0);
+      g1 = mul_add(f.Mstep[d], f.step[d], g1);
+    }
+    const T t = select(live, line_search(w, g0, g1, decrement, live), zero);
+    for (int d = 0; d < n; ++d) {
+      f.a[d] = without_tangent(mul_add(t, f.step[d], f.a[d]));
+      f.Ma[d] = mul_add(t, f.Mstep[d], f.Ma[d]);
+    }
+    if constexpr (kTangent<T>) multiply(f.M, f.a, f.Ma);
+    for (int r = 0; r < f.nrow; ++r) f.y[r] = mul_add(t, f.z[r], f.y[r]);
+    if constexpr (kTangent<T>) open_rows_at(w);
+  }
+  // a last whole step, after which the factors are those of the minimum
+  for (int d = 0; d < n; ++d) f.a[d] = select(live, f.a[d], f.a[d] + f.step[d]);
+  open_rows_at(w);
+  soft_forces(w, f.y, f.f);
+  w.solution.unconverged = live;
+  w.solution.residual = rel;
+  w.solution.sweeps = iterations;
+}
+}  // namespace fb::FB_ISA

@@ -1,0 +1,83 @@
+// What a step under MuJoCo's law keeps: row groups with their blocks, rows in joint space, matrices
+// over the dofs.  Part of a block's workspace, used where the layout says that the law is soft.
+#pragma once
+#include "core/contact/row_group.hpp"
+#include "core/soft/block.hpp"
+#include "core/soft/matrix.hpp"
+
+namespace fb::FB_ISA {
+
+// one group: wrenches on its two links or coefficients on single dofs, its block, and what its
+// reference acceleration is made of, y = J a + y0
+template <class T>
+struct SoftGroup {
+  SoftBlock<T> block;
+  Force<T> F[2][kSoftRows];
+  T coef[3];
+  int cdof[3], ncoef;
+  T vel[kSoftRows], y0[kSoftRows];
+  int dof, ndof, entry, place;  // where its dofs, its numbers of J and its places in H begin
+};
+
+template <class T>
+struct SoftWork {
+  SoftGroup<T>* group;
+  int nrow;
+  Mask<T> touched;  // lanes in which some row is active
+  int* dof;         // dofs that move each group, descending
+  T* J;             // [dof of the group][row of the group]
+  int* place;       // of (k, l), l < k of a group's dofs in H
+  T *y, *f, *z;     // by row
+  T *y_bar, *f_bar;
+  // accelerations: of the constrained motion, and as integrated; generalised forces
+  T *a, *acc, *smooth, *pushed;
+  T *step, *grad, *Ma, *Mstep, *mu, *half;
+  Sym6<T>* composite;
+  DofMatrix<T> M, A, H;
+  DofSets sets;
+};
+
+// the longest chain of dofs
+FB_FN int longest_chain(const Layout& s) {
+  int most = 1;
+  for (int d = 0; d < s.nv; ++d) {
+    int n = 0;
+    for (int e = d; e >= 0; e = s.dof_parent[e]) ++n;
+    most = n > most ? n : most;
+  }
+  return most;
+}
+template <class T, class Carver>
+FB_FN void carve_matrix(const Layout& s, Carver& c, size_t entries, DofMatrix<T>& m) {
+  m.p.n = s.nv;
+  m.p.start = c.template take<int>(s.nv + 1);
+  m.p.col = c.template take<int>(entries);
+  m.value = c.template take<T>(entries);
+  m.diagonal = c.template take<T>(s.nv);
+}
+template <class T, class Carver>
+FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
+  if (!s.soft) return;
+  const size_t groups = group_capacity(s) + 1, n = s.nv > 0 ? s.nv : 1;
+  const size_t rows = row_capacity(s) + 1, wide = contact_rows(s);
+  const size_t chain = size_t(2) * longest_chain(s), both = chain < n ? chain : n;
+  size_t tree = 0;
+  for (int d = 0; d < s.nv; ++d)
+    for (int e = s.dof_parent[d]; e >= 0; e = s.dof_parent[e]) ++tree;
+  w.group = c.template take<SoftGroup<T>>(groups);
+  w.dof = c.template take<int>(groups * both);
+  w.J = c.template take<T>(groups * both * wide);
+  w.place = c.template take<int>(groups * both * both / 2);
+  for (T** x : {&w.y, &w.f, &w.z, &w.y_bar, &w.f_bar}) *x = c.template take<T>(rows);
+  for (T** x : {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu,
+                &w.half})
+    *x = c.template take<T>(n);
+  w.composite = c.template take<Sym6<T>>(s.nlink);
+  carve_matrix(s, c, tree + 1, w.M);
+  carve_matrix(s, c, tree + 1, w.A);
+  carve_matrix(s, c, n * (n - 1) / 2 + 1, w.H);
+  w.sets.width = set_words(s.nv);
+  w.sets.word = c.template take<unsigned long long>(n * w.sets.width);
+}
+
+}  // namespace fb::FB_ISA
