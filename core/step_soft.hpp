@@ -217,6 +217,8 @@ FB_FN void soft_step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   }
   soft_motion_adjoint(m, w);
   if (any(f.touched)) soft_rows_adjoint(m, o, x, w, q_tan, v_bar);
+  // the world accelerates as well where it is part of an equality
+  if (w.theta_bar) add3(-w.bar[0].a_bar.lin, w.theta_bar->gravity);
   tree_adjoint<T, P>(m, {x.v, f.a, w.w_rate, f.a}, w, q_tan, v_bar);
   if (w.derived_bar)
     for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);

@@ -52,10 +52,10 @@ template <class T>
 FB_FN Sigmoid<T> sigmoid(T u, T m, T p) {
   const T one = T(1), ratio = u / m;
   const Mask<T> square = p == T(2), some = ratio > T(0);
-  // ratio^(p - 1), exactly the ratio where p is two
+  // ratio^(p - 1), at once where p is two and has no tangent
   T r = ratio;
-  if (!all(square)) r = select(square, r, power(select(some, ratio, one), p - one));
-  r = select(some | square, r, select(p > one, T(0), one));
+  if (kTangent<T> || !all(square)) r = power(select(some, ratio, one), p - one);
+  r = select(some, r, select(p > one, T(0), one));
   T log = T(0);
   if (any(some & (u < m))) log = select(some, logarithm(select(some, ratio, one)), T(0));
   const T y = r * u;

@@ -10,7 +10,7 @@ namespace fb::FB_ISA {
 inline constexpr int kSoftIterations = 60, kSoftSearch = 12;
 inline constexpr double kSoftSlope = 0.1;
 template <class R>
-inline constexpr R kSoftTolerance = sizeof(R) == 8 ? R(1e-10) : R(2e-6);
+inline constexpr R kSoftTolerance = sizeof(R) == 8 ? R(1e-11) : R(2e-6);
 // a decrement that no longer falls is good enough below this
 template <class R>
 inline constexpr R kSoftFloor = sizeof(R) == 8 ? R(1e-7) : R(1e-3);
