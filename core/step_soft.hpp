@@ -143,7 +143,9 @@ FB_FN SoftBars<T> soft_bars(Work<T>& w, int g) {
   SoftBars<T> bars{f.f + r, f.y_bar + r, w.w_rate, {}};
   bars.block.D = bars.block.loss = T(0);
   for (T& mu : bars.block.mu) mu = T(0);
-  soft_force_adjoint(b, f.y + r, f.f_bar + r, f.y_bar + r, bars.block);
+  with_rows(b.rows, [&](auto rows) {
+    soft_force_adjoint<rows.n>(b, f.y + r, f.f_bar + r, f.y_bar + r, bars.block);
+  });
   for (int i = 0; i < b.rows; ++i) f.y_bar[r + i] = select(on, f.y_bar[r + i], T(0));
   bars.block.D = select(on, bars.block.D, T(0));
   bars.block.loss = select(on, bars.block.loss, T(0));

@@ -269,7 +269,8 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   e.ncoef = 0;
   SoftBlock<T>& b = e.block;
   b.kind = k.rows == 1 ? kSoftOneSided : o.cone == kEllipticCone ? kSoftEllipse : kSoftPyramid;
-  b.ratio = max(o.impratio, Real<T>(kSoftLeast));
+  const Real<T> ratio = max(o.impratio, Real<T>(kSoftLeast));
+  b.root = Real<T>(1) / sqrt(ratio);
   for (int i = 1; i < k.rows; ++i) b.mu[i - 1] = soft_friction(m, k.source, i);
   const ContactLaw<P> law = contact_law(m, k.source);
   const RowLaw<T, P> row = soft_contact_law(m, law, k.source, b, x.phi);
@@ -277,7 +278,7 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   const Reference<T> r = reference(row, h, o.refsafe != 0);
   b.D = r.D;
   // all edges of a pyramid: R = 2 mu_1^2 / ratio R_0
-  if (b.kind == kSoftPyramid) b.D = r.D * b.ratio / (b.mu[0] * b.mu[0] * Real<T>(2));
+  if (b.kind == kSoftPyramid) b.D = r.D * ratio / (b.mu[0] * b.mu[0] * Real<T>(2));
   T B = r.B;
   const Mask<T> own = own_damping(law, b);
   if (any(own))
@@ -348,7 +349,8 @@ FB_FN void soft_contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   T D_bar = bars.block.D;
   if (b.kind == kSoftPyramid) {
     // D = D_0 ratio / (2 mu^2), and the weight grows by 1 + mu^2
-    const T scale = b.ratio / (b.mu[0] * b.mu[0] * Real<T>(2));
+    const Real<T> ratio = max(o.impratio, Real<T>(kSoftLeast));
+    const T scale = ratio / (b.mu[0] * b.mu[0] * Real<T>(2));
     bars.block.mu[0] -= D_bar * b.D / b.mu[0] * Real<T>(2);
     D_bar = D_bar * scale;
   }

@@ -213,14 +213,15 @@ FB_FN void soft_rows_times(const Work<T>& w, const T* x, T* out) {
   const SoftWork<T>& f = w.soft;
   for (int g = 0; g < w.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
-    const int rows = e.block.rows;
-    T* y = out + w.group[g].row;
-    const T* J = f.J + e.entry;
-    for (int i = 0; i < rows; ++i) y[i] = T(0);
-    for (int k = 0; k < e.ndof; ++k, J += rows) {
-      const T v = x[f.dof[e.dof + k]];
-      for (int i = 0; i < rows; ++i) y[i] = mul_add(J[i], v, y[i]);
-    }
+    with_rows(e.block.rows, [&](auto rows) {
+      constexpr int N = rows.n;
+      const T* J = f.J + e.entry;
+      T y[N];
+      for (int i = 0; i < N; ++i) y[i] = T(0);
+      for (int k = 0; k < e.ndof; ++k, J += N)
+        for (int i = 0; i < N; ++i) y[i] = mul_add(J[i], x[f.dof[e.dof + k]], y[i]);
+      for (int i = 0; i < N; ++i) out[w.group[g].row + i] = y[i];
+    });
   }
 }
 // x += J' f
@@ -229,13 +230,15 @@ FB_FN void add_soft_forces(const Work<T>& w, const T* force, T* x) {
   const SoftWork<T>& f = w.soft;
   for (int g = 0; g < w.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
-    const int rows = e.block.rows;
-    const T *y = force + w.group[g].row, *J = f.J + e.entry;
-    for (int k = 0; k < e.ndof; ++k, J += rows) {
-      T sum = x[f.dof[e.dof + k]];
-      for (int i = 0; i < rows; ++i) sum = mul_add(J[i], y[i], sum);
-      x[f.dof[e.dof + k]] = sum;
-    }
+    with_rows(e.block.rows, [&](auto rows) {
+      constexpr int N = rows.n;
+      const T *y = force + w.group[g].row, *J = f.J + e.entry;
+      for (int k = 0; k < e.ndof; ++k, J += N) {
+        T sum = x[f.dof[e.dof + k]];
+        for (int i = 0; i < N; ++i) sum = mul_add(J[i], y[i], sum);
+        x[f.dof[e.dof + k]] = sum;
+      }
+    });
   }
 }
 

@@ -24,16 +24,10 @@ FB_INLINE T without_tangent(T x) {
 // forces of all rows at y
 template <class T>
 FB_FN void soft_forces(Work<T>& w, const T* y, T* force) {
-  for (int g = 0; g < w.ngroup; ++g)
-    soft_force(w.soft.group[g].block, y + w.group[g].row, force + w.group[g].row);
-}
-// S of one block, a number of rows by itself
-template <int N, class T>
-FB_INLINE void block_stiffness(const SoftBlock<T>& b, const T* y, T S[N][N]) {
-  for (int i = 0; i < N; ++i) {
-    T unit[N];
-    for (int j = 0; j < N; ++j) unit[j] = T(i == j ? 1 : 0);
-    soft_stiffness(b, y, unit, S[i]);
+  for (int g = 0; g < w.ngroup; ++g) {
+    const SoftBlock<T>& b = w.soft.group[g].block;
+    const int r = w.group[g].row;
+    with_rows(b.rows, [&](auto rows) { soft_force<rows.n>(b, y + r, force + r); });
   }
 }
 // H += J' S J of one group
@@ -41,7 +35,7 @@ template <int N, class T>
 FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const T* y,
                                const DofMatrix<T>& H) {
   T S[N][N];
-  block_stiffness<N>(e.block, y, S);
+  soft_stiffness<N>(e.block, y, S);
   const int *dofs = f.dof + e.dof, *place = f.place + e.place;
   const T* J = f.J + e.entry;
   for (int k = 0; k < e.ndof; ++k) {
@@ -77,19 +71,7 @@ FB_FN void factor_hessian(Work<T>& w) {
   for (int g = 0; g < w.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
     const T* y = f.y + w.group[g].row;
-    switch (e.block.rows) {
-      case 1:
-        add_group_stiffness<1>(f, e, y, H);
-        break;
-      case 3:
-        add_group_stiffness<3>(f, e, y, H);
-        break;
-      case 4:
-        add_group_stiffness<4>(f, e, y, H);
-        break;
-      default:
-        add_group_stiffness<6>(f, e, y, H);
-    }
+    with_rows(e.block.rows, [&](auto rows) { add_group_stiffness<rows.n>(f, e, y, H); });
   }
   factor(H);
 }
@@ -114,14 +96,11 @@ FB_FN void search_slope(Work<T>& w, T t, T& slope, T& bend) {
   for (int g = 0; g < w.ngroup; ++g) {
     const SoftBlock<T>& b = f.group[g].block;
     const int at = w.group[g].row;
-    T y[kSoftRows], force[kSoftRows], Sz[kSoftRows];
-    for (int i = 0; i < b.rows; ++i) y[i] = mul_add(t, f.z[at + i], f.y[at + i]);
-    soft_force(b, y, force);
-    soft_stiffness(b, y, f.z + at, Sz);
-    for (int i = 0; i < b.rows; ++i) {
-      slope = sub_mul(slope, force[i], f.z[at + i]);
-      bend = mul_add(Sz[i], f.z[at + i], bend);
-    }
+    with_rows(b.rows, [&](auto rows) {
+      T y[rows.n];
+      for (int i = 0; i < rows.n; ++i) y[i] = mul_add(t, f.z[at + i], f.y[at + i]);
+      soft_along<rows.n>(b, y, f.z + at, slope, bend);
+    });
   }
 }
 // (S.27)  the zero of the slope along the step, by Newton's method within a bracket
