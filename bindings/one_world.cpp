@@ -1,7 +1,9 @@
-// One step, or its Jacobians, of one world: the short way for arrays that fit as they are.
+// One step, or its Jacobians, of one world: the short way for arrays of NumPy with one axis.
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "bindings/arrays.hpp"
 #include "bindings/engine_calls.hpp"
@@ -18,19 +20,18 @@ nb::dlpack::dtype real_type(const Engine& e) {
 }
 
 template <class R>
-bool all_finite(const void* data, long n) {
-  const R* x = static_cast<const R*>(data);
+bool all_finite(const R* x, long n) {
   R sum(0);
   for (long i = 0; i < n; ++i) sum += x[i] - x[i];
   return sum == R(0);
 }
 // every joint that turns has a quaternion with a length
 template <class R>
-bool quaternions_point(const Layout& s, const void* data) {
+bool quaternions_point(const Layout& s, const R* x) {
   for (int j = 0; j < s.njnt; ++j) {
     const int at = host::with_joint(s.jnt_type[j], [](auto x) { return x.turns ? x.adds : -1; });
     if (at < 0) continue;
-    const R* q = static_cast<const R*>(data) + s.jnt_qadr[j] + at;
+    const R* q = x + s.jnt_qadr[j] + at;
     if (q[0] == 0 && q[1] == 0 && q[2] == 0 && q[3] == 0) return false;
   }
   return true;
@@ -43,37 +44,61 @@ bool is_numpy(nb::handle h) {
   return h.type().is(type);
 }
 
-// arrays of one world; does not fit: the caller takes the careful way, which says what is wrong
-struct OneWorld {
-  const void *q = nullptr, *v = nullptr, *act = nullptr, *u = nullptr;
+// numbers of an array of NumPy with one axis, in either precision
+struct Numbers {
+  const char* at = nullptr;  // null: all are zero
+  long bytes = 0, stride = 0;
 
-  // a step hands on what is not finite in q or v; limits may hide it in act and u
-  bool fits(const Engine& e, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {
-    const Layout& s = e.layout();
-    if (!take(e, q, s.nq, this->q) || !take(e, v, s.nv, this->v)) return false;
-    if (!take(e, act, s.na, this->act) || !take(e, u, s.nu, this->u)) return false;
-    return e.real_bytes() == 8 ? valid<double>(s) : valid<float>(s);
-  }
-  static bool take(const Engine& e, nb::handle h, long n, const void*& out) {
-    using In = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-    if (n == 0 && h.is_none()) return true;
+  bool take(nb::handle h, long n) {
+    using In = nb::ndarray<nb::ro, nb::ndim<1>, nb::device::cpu>;
     In a;
-    if (!is_numpy(h) || !nb::try_cast<In>(h, a, false)) return false;
-    if (a.dtype() != real_type(e) || long(a.shape(0)) != n) return false;
-    out = a.data();
+    if (!is_numpy(h) || !nb::try_cast<In>(h, a, false) || long(a.shape(0)) != n) return false;
+    if (a.dtype() != nb::dtype<double>() && a.dtype() != nb::dtype<float>()) return false;
+    at = static_cast<const char*>(a.data());
+    bytes = a.dtype().bits / 8;
+    stride = long(a.stride(0)) * bytes;
     return true;
   }
+  bool take_or_zero(nb::handle h, long n) { return h.is_none() || take(h, n); }
   template <class R>
-  bool valid(const Layout& s) const {
-    return all_finite<R>(act, s.na) && all_finite<R>(u, s.nu) && quaternions_point<R>(s, q);
+  R* copy(long n, R* to) const {
+    if (!at)
+      std::fill_n(to, n, R(0));
+    else if (bytes == 8)
+      copy_from<double>(n, to);
+    else
+      copy_from<float>(n, to);
+    return to + n;
   }
-  // x = (q, v, act)
-  void copy_state(const Engine& e, char* x) const {
-    const Layout& s = e.layout();
-    const size_t bytes = e.real_bytes();
-    std::memcpy(x, q, s.nq * bytes);
-    if (s.nv > 0) std::memcpy(x + s.nq * bytes, v, s.nv * bytes);
-    if (s.na > 0) std::memcpy(x + (s.nq + s.nv) * bytes, act, s.na * bytes);
+  // what does not fit a float becomes infinite, as in NumPy
+  template <class X, class R>
+  void copy_from(long n, R* to) const {
+    for (long i = 0; i < n; ++i) {
+      X x;
+      std::memcpy(&x, at + i * stride, sizeof(X));
+      to[i] = R(x);
+    }
+  }
+};
+
+// arrays of one world; does not fit: the caller takes the careful way, which says what is wrong
+struct OneWorld {
+  Numbers q, v, act, u;
+
+  bool fits(const Layout& s, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {
+    return this->q.take(q, s.nq) && this->v.take(v, s.nv) && this->act.take_or_zero(act, s.na) &&
+           this->u.take_or_zero(u, s.nu);
+  }
+  // (q, v, act, u) into x; false where they are not valid
+  bool copy(const Engine& e, char* x) const {
+    return e.real_bytes() == 8 ? copy_as<double>(e.layout(), x) : copy_as<float>(e.layout(), x);
+  }
+  // a step hands on what is not finite in q or v; limits may hide it in act and u
+  template <class R>
+  bool copy_as(const Layout& s, char* at) const {
+    R *x = reinterpret_cast<R*>(at), *rest = v.copy(s.nv, q.copy(s.nq, x));
+    u.copy(s.nu, act.copy(s.na, rest));
+    return all_finite(rest, s.na + s.nu) && quaternions_point(s, x);
   }
 };
 
@@ -107,17 +132,17 @@ uint32_t run_one(Engine& e, Task& t) {
 nb::object step_one(const EngineCall& call, nb::handle q, nb::handle v, nb::handle act,
                     nb::handle u, bool return_status) {
   Engine& e = *call.engine;
-  OneWorld given;
-  if (!given.fits(e, q, v, act, u)) return nb::none();
-  const Engine::Use use(e);
   const Layout& s = e.layout();
+  OneWorld given;
+  if (!given.fits(s, q, v, act, u)) return nb::none();
+  const Engine::Use use(e);
   auto t = e.task<RolloutTask>(1);
-  const Shared out(e, e.state_size());
-  given.copy_state(e, out.at);
+  const Shared out(e, e.state_size() + s.nu);
+  if (!given.copy(e, out.at)) return nb::none();
   // one row that moves
   t.x = {out.at, 0, 0};
   t.x_out = out.at;
-  t.u = {given.u, 0, 0};
+  t.u = {out.at + e.state_size() * e.real_bytes(), 0, 0};
   t.last_step = 1;
   const uint32_t status = run_one(e, t);
   if (status & kNonFinite) return nb::none();
@@ -131,16 +156,16 @@ nb::object step_one(const EngineCall& call, nb::handle q, nb::handle v, nb::hand
 nb::object linearize_one(const EngineCall& call, nb::handle q, nb::handle v, nb::handle act,
                          nb::handle u) {
   Engine& e = *call.engine;
-  OneWorld given;
-  if (!given.fits(e, q, v, act, u)) return nb::none();
-  const Engine::Use use(e);
   const Layout& s = e.layout();
+  OneWorld given;
+  if (!given.fits(s, q, v, act, u)) return nb::none();
+  const Engine::Use use(e);
   auto t = e.task<LinearizeTask>(1);
   const size_t n = 2 * s.nv + s.na, nu = s.nu;
-  const Shared out(e, n * (n + nu)), x(e, e.state_size());
-  given.copy_state(e, x.at);
+  const Shared out(e, n * (n + nu)), x(e, e.state_size() + nu);
+  if (!given.copy(e, x.at)) return nb::none();
   t.x = {x.at, 0};
-  t.u = {given.u, 0};
+  t.u = {x.at + e.state_size() * e.real_bytes(), 0};
   t.A = out.at;
   t.B = out.at + n * n * e.real_bytes();
   if (run_one(e, t)) return nb::none();

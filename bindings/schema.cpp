@@ -158,7 +158,7 @@ struct Allowed {
   Names choices;
 };
 Allowed at_least(double least) { return {"real", least, HUGE_VAL, false, {}}; }
-Allowed between(double least, double most) { return {"real", least, most, false, {}}; }
+Allowed zero_or_between(double least, double most) { return {"real", least, most, false, {}}; }
 Allowed above(double least) { return {"real", least, HUGE_VAL, true, {}}; }
 Allowed whole(int least, int most) { return {"whole", double(least), double(most), false, {}}; }
 Allowed fixed() { return {"fixed", -HUGE_VAL, HUGE_VAL, false, {}}; }

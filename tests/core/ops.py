@@ -45,6 +45,7 @@ from tests.core.ops_models import (
 
 Vector = np.ndarray
 Sampler = Callable[[np.random.Generator], Vector]
+Reference = Callable[[Vector], Vector]
 
 # adjoints that have tests of their own
 PAIR_ADJOINTS = """
@@ -83,7 +84,7 @@ class OpRow:
     ops: Callable[[], Any]
     sample: Sampler
     edge: Sampler
-    reference: Callable[[Vector], Vector]
+    reference: Reference
     float_tolerance: float = 1e-5
     differentiable: Callable[[], Vector] | None = None
     pairing: float = 1e-12
@@ -164,10 +165,17 @@ def _gaps_at_edge(count: int) -> Sampler:
     return draw
 
 
-def _gap_row(label: str, count: int) -> OpRow:
+def _pure_row(
+    name: str, sample: Sampler, edge: Sampler, reference: Reference, **precision: float
+) -> OpRow:
+    """Return the row of an op that needs no model."""
+    return OpRow(name, name, pure, sample, edge, reference, **precision)
+
+
+def _gap_row(name: str, count: int) -> OpRow:
     """Return the row of a gap term of some rows with one error."""
-    reference = references.gap_term(label != "gap_term")
-    return OpRow(label, label, pure, _gaps(count), _gaps_at_edge(count), reference, stencil=1e-10)
+    reference = references.gap_term(name != "gap_term")
+    return _pure_row(name, _gaps(count), _gaps_at_edge(count), reference, stencil=1e-10)
 
 
 def _recovery(rng: np.random.Generator) -> Vector:
@@ -203,19 +211,10 @@ def _decay_at_edge(rng: np.random.Generator) -> Vector:
 
 def _solver_rows(friction: str) -> list[OpRow]:
     """Return the rows of the solver under a friction law: solved, and after a few sweeps."""
-    box = friction == "box"
-    solved, swept = f"solve_rows_{friction}", f"unrolled_rows_{friction}"
+    box, ends = friction == "box", (_rows, _rows_at_rest)
     return [
-        OpRow(
-            solved,
-            solved,
-            pure,
-            _rows,
-            _rows_at_rest,
-            references.rows(box, 20_000),
-            value=1e-8,
-        ),
-        OpRow(swept, swept, pure, _rows, _rows_at_rest, references.rows(box, 7), value=1e-12),
+        _pure_row(f"solve_rows_{friction}", *ends, references.rows(box, 20_000), value=1e-8),
+        _pure_row(f"unrolled_rows_{friction}", *ends, references.rows(box, 7), value=1e-12),
     ]
 
 
@@ -242,39 +241,46 @@ def _falling(case: Case, rng: np.random.Generator, rest: bool = False) -> Vector
     return x
 
 
-def _hit_rows(label: str, case: Case) -> list[OpRow]:
-    """Return the rows of steps with hits, over states and over all parameters."""
+def _over_parameters(
+    label: str, case: Case, draw: Callable[..., Vector], reference: Reference, **precision: float
+) -> OpRow:
+    """Return the row of a step over what draw(rng, rest) gives, (q, v, act, u), and parameters."""
+
+    def point(rng: np.random.Generator, rest: bool = False) -> Vector:
+        return np.r_[draw(rng, rest), _parameters(case, rng)]
 
     def has_gradient() -> Vector:
         m = case.model
         return _differentiable(case, m.nq + m.nv + m.na + m.nu)
 
-    def with_parameters(rng: np.random.Generator, rest: bool = False) -> Vector:
-        return np.r_[_falling(case, rng, rest), _parameters(case, rng)]
+    return OpRow(
+        f"{label}/step_theta",
+        "step_theta",
+        lambda: case.ops,
+        point,
+        lambda rng: point(rng, True),
+        reference,
+        differentiable=has_gradient,
+        **precision,
+    )
+
+
+def _hit_rows(label: str, case: Case) -> list[OpRow]:
+    """Return the rows of steps with hits, over states and over all parameters."""
+
+    def draw(rng: np.random.Generator, rest: bool = False) -> Vector:
+        return _falling(case, rng, rest)
+
+    def reference(x: Vector) -> Vector:
+        return references.step(case.sim, x)
 
     # rows of a short part weigh up to 16 / dt, and the moment of a slow hit is a gap over its speed
     pairing = {"hits/unfinished": 1e-7, "hits/smooth": 1e-8}.get(label, 1e-9)
     precision = {"value": 1e-9, "float_tolerance": 2e-3, "pairing": pairing}
+    ends = (draw, lambda rng: draw(rng, True))
     return [
-        OpRow(
-            f"{label}/step",
-            "step",
-            lambda: case.ops,
-            lambda rng: _falling(case, rng),
-            lambda rng: _falling(case, rng, rest=True),
-            lambda x: references.step(case.sim, x),
-            **precision,
-        ),
-        OpRow(
-            f"{label}/step_theta",
-            "step_theta",
-            lambda: case.ops,
-            with_parameters,
-            lambda rng: with_parameters(rng, rest=True),
-            lambda x: references.step(case.sim, x),
-            differentiable=has_gradient,
-            **precision,
-        ),
+        OpRow(f"{label}/step", "step", lambda: case.ops, *ends, reference, **precision),
+        _over_parameters(label, case, draw, reference, **precision),
     ]
 
 
@@ -295,11 +301,14 @@ def _precision(label: str, name: str) -> dict[str, float]:
     return {"float_tolerance": 2e-4, "pairing": 1e-11}
 
 
-def _model_row(label: str, name: str, case: Case, extra: str) -> OpRow:
-    """Return the row of a model's op; `extra` says what follows q and v, u with act before it."""
+def _model_row(label: str, case: Case) -> OpRow:
+    """Return the row of a model's op, the second word of its label."""
+    name = label.split("/")[1]
 
     def numbers() -> int:
-        return {"": 0, "a": case.model.nv, "u": case.model.na + case.model.nu}[extra]
+        # q and v are followed by an acceleration, by nothing, or by act and u
+        m = case.model
+        return {"inverse_dynamics": m.nv, "integrate": 0}.get(name, m.na + m.nu)
 
     of_model = {
         "inverse_dynamics": references.inverse_dynamics,
@@ -372,39 +381,28 @@ def _differentiable(case: Case, first: int) -> Vector:
     return np.concatenate(parts)
 
 
+def _theta_row(label: str, case: Case) -> OpRow:
+    """Return the row of a model's step over its parameters."""
+
+    def draw(rng: np.random.Generator, rest: bool) -> Vector:
+        return state(case.model, rng, case.model.na + case.model.nu, rest)
+
+    precision = {"value": 1e-9, **_precision(label, "step")}
+    return _over_parameters(label, case, draw, lambda x: _step(case, x), **precision)
+
+
 def _theta_rows(label: str, case: Case) -> list[OpRow]:
     """Return the rows of a model's ops over its parameters."""
-
-    def step(rng: np.random.Generator, rest: bool = False) -> Vector:
-        m = case.model
-        return np.r_[state(m, rng, m.na + m.nu, rest), _parameters(case, rng)]
-
-    def has_gradient() -> Vector:
-        m = case.model
-        return _differentiable(case, m.nq + m.nv + m.na + m.nu)
-
-    return [
-        OpRow(
-            f"{label}/derive",
-            "derive",
-            lambda: case.ops,
-            lambda g: _parameters(case, g),
-            lambda g: _parameters(case, None),
-            lambda x: references.derive(case.model, x),
-            value=1e-12,
-        ),
-        OpRow(
-            f"{label}/step_theta",
-            "step_theta",
-            lambda: case.ops,
-            step,
-            lambda g: step(g, True),
-            lambda x: _step(case, x),
-            differentiable=has_gradient,
-            value=1e-9,
-            **_precision(label, "step"),
-        ),
-    ]
+    derive = OpRow(
+        f"{label}/derive",
+        "derive",
+        lambda: case.ops,
+        lambda rng: _parameters(case, rng),
+        lambda rng: _parameters(case, None),
+        lambda x: references.derive(case.model, x),
+        value=1e-12,
+    )
+    return [derive, _theta_row(label, case)]
 
 
 # output -> the parameters that it reads
@@ -446,115 +444,84 @@ def _output_row(label: str, name: str, case: Case) -> OpRow:
 
 
 ROWS: list[OpRow] = [
-    OpRow(
-        "newton_euler",
-        "newton_euler",
-        pure,
-        _newton_euler,
-        _newton_euler_at_rest,
-        references.newton_euler,
-    ),
-    OpRow(
+    _pure_row("newton_euler", _newton_euler, _newton_euler_at_rest, references.newton_euler),
+    _pure_row(
         "normalised",
-        "normalised",
-        pure,
         lambda g: g.normal(size=4),
         lambda g: np.r_[1.0, 0, 0, 0],
         references.normalised,
     ),
-    OpRow(
+    _pure_row(
         "half_angle",
-        "half_angle",
-        pure,
         lambda g: g.choice([g.uniform(0.01, 9, 1), g.uniform(1e-8, 1e-6, 1)]),
         lambda g: np.array([g.choice([0.0, 1e-12, 0.9e-6, 1.1e-6, np.pi**2])]),
         references.half_angle,
     ),
-    OpRow(
-        "one_minus_exp",
-        "one_minus_exp",
-        pure,
-        _decay,
-        _decay_at_edge,
-        references.one_minus_exp,
-    ),
-    OpRow(
-        "integrate_quat",
-        "integrate_quat",
-        pure,
-        _quat_step,
-        _quat_edge,
-        references.integrate_quat,
-    ),
+    _pure_row("one_minus_exp", _decay, _decay_at_edge, references.one_minus_exp),
+    _pure_row("integrate_quat", _quat_step, _quat_edge, references.integrate_quat),
     *(
-        OpRow(name, name, pure, _quat, _quat_at_edge, references.log, pairing=1e-14)
+        _pure_row(name, _quat, _quat_at_edge, references.log, pairing=1e-14)
         for name in ("log_right", "log_left")
     ),
-    OpRow("axis_frame", "axis_frame", pure, _axis_of_any_length, _axis, references.frame),
-    OpRow("rotation_of", "rotation_of", pure, _quat, _quat_at_edge, references.matrix),
-    OpRow("tangents", "tangents", pure, _unit, _axis, references.tangents),
+    _pure_row("axis_frame", _axis_of_any_length, _axis, references.frame),
+    _pure_row("rotation_of", _quat, _quat_at_edge, references.matrix),
+    _pure_row("tangents", _unit, _axis, references.tangents),
     _gap_row("gap_term", 1),
     _gap_row("gap_term_coupling", 1),
     _gap_row("gap_term_connect", 3),
-    OpRow(
-        "recover_rows",
-        "recover_rows",
-        pure,
-        _recovery,
-        _recovery_of_nothing,
-        references.recover_rows,
-        value=1e-12,
+    _pure_row(
+        "recover_rows", _recovery, _recovery_of_nothing, references.recover_rows, value=1e-12
     ),
     *_solver_rows("cone"),
     *_solver_rows("box"),
-    _model_row("tree/inverse_dynamics", "inverse_dynamics", tree, "a"),
-    _model_row("tree/integrate", "integrate", tree, ""),
-    _model_row("tree/actuation", "actuation", tree, "u"),
-    _model_row("tree/step", "step", tree, "u"),
-    _model_row("tree/step/box", "step", tree_box, "u"),
-    _model_row("tree/step/bounce", "step", tree_bounce, "u"),
-    _model_row("laikago/inverse_dynamics", "inverse_dynamics", robot, "a"),
-    _model_row("laikago/step", "step", robot, "u"),
-    _model_row("loop/actuation", "actuation", loop, "u"),
-    _model_row("loop/step", "step", loop, "u"),
-    _model_row("limits/actuation", "actuation", limits, "u"),
-    _model_row("limits/step", "step", limits, "u"),
-    _model_row("activation/actuation", "actuation", activation, "u"),
-    _model_row("activation/activation", "activation", activation, "u"),
-    _model_row("activation/step", "step", activation, "u"),
+    _model_row("tree/inverse_dynamics", tree),
+    _model_row("tree/integrate", tree),
+    _model_row("tree/actuation", tree),
+    _model_row("tree/step", tree),
+    _model_row("tree/step/box", tree_box),
+    _model_row("tree/step/bounce", tree_bounce),
+    _model_row("laikago/inverse_dynamics", robot),
+    _model_row("laikago/step", robot),
+    _model_row("loop/actuation", loop),
+    _model_row("loop/step", loop),
+    _model_row("limits/actuation", limits),
+    _model_row("limits/step", limits),
+    _model_row("activation/actuation", activation),
+    _model_row("activation/activation", activation),
+    _model_row("activation/step", activation),
     *_theta_rows("activation", activation),
     *_theta_rows("tree", tree),
     *_theta_rows("loop", loop),
     *_theta_rows("limits", limits),
     *_theta_rows("pile", pile),
     *_theta_rows("laikago", robot),
-    _model_row("crowd/step", "step", crowd, ""),
-    _model_row("crowd/step/box", "step", crowd_box, ""),
-    _theta_rows("crowd", crowd)[1],
-    _model_row("pile/step", "step", pile, ""),
-    _model_row("pile/step/bounce", "step", pile_bounce, ""),
-    _theta_rows("pile/bounce", pile_bounce)[1],
+    _model_row("crowd/step", crowd),
+    _model_row("crowd/step/box", crowd_box),
+    _theta_row("crowd", crowd),
+    _model_row("pile/step", pile),
+    _model_row("pile/step/bounce", pile_bounce),
+    _theta_row("pile/bounce", pile_bounce),
     *_hit_rows("hits", hits),
     *_hit_rows("hits/unfinished", hits_unfinished),
-    _model_row("tree/step/mixed", "step", tree_mixed, "u"),
-    _theta_rows("tree/mixed", tree_mixed)[1],
+    _model_row("tree/step/mixed", tree_mixed),
+    _theta_row("tree/mixed", tree_mixed),
     *_theta_rows("mesh", mesh),
     *(_output_row("limits", name, limits) for name in OUTPUTS),
     *(_output_row("mesh", name, mesh) for name in OUTPUTS),
-    _model_row("tree/step/unfinished", "step", tree_unfinished, "u"),
-    _model_row("loop/step/unfinished", "step", loop_unfinished, "u"),
-    _theta_rows("tree/unfinished", tree_unfinished)[1],
-    _theta_rows("loop/unfinished", loop_unfinished)[1],
-    _theta_rows("limits/unfinished", limits_unfinished)[1],
-    _theta_rows("pile/unfinished", pile_unfinished)[1],
-    _model_row("tree/step/interior", "step", tree_interior, "u"),
-    _model_row("tree/step/smooth", "step", tree_smooth, "u"),
-    _model_row("tree/step/smooth/box", "step", tree_smooth_box, "u"),
-    _model_row("crowd/step/smooth", "step", crowd_smooth, ""),
-    _theta_rows("tree/smooth", tree_smooth)[1],
-    _theta_rows("tree/smooth/box", tree_smooth_box)[1],
-    _theta_rows("loop/smooth", loop_smooth)[1],
-    _theta_rows("limits/smooth", limits_smooth)[1],
-    _theta_rows("pile/smooth", pile_smooth)[1],
+    _model_row("tree/step/unfinished", tree_unfinished),
+    _model_row("loop/step/unfinished", loop_unfinished),
+    _theta_row("tree/unfinished", tree_unfinished),
+    _theta_row("loop/unfinished", loop_unfinished),
+    _theta_row("limits/unfinished", limits_unfinished),
+    _theta_row("pile/unfinished", pile_unfinished),
+    _model_row("tree/step/interior", tree_interior),
+    _model_row("tree/step/smooth", tree_smooth),
+    _model_row("tree/step/smooth/box", tree_smooth_box),
+    _model_row("crowd/step/smooth", crowd_smooth),
+    _theta_row("tree/smooth", tree_smooth),
+    _theta_row("tree/smooth/box", tree_smooth_box),
+    _theta_row("loop/smooth", loop_smooth),
+    _theta_row("limits/smooth", limits_smooth),
+    _theta_row("pile/smooth", pile_smooth),
     *_hit_rows("hits/smooth", hits_smooth),
 ]

@@ -141,3 +141,26 @@ def test_one_step_with_activation(sim: fb.Simulator) -> None:
     assert np.concatenate([found.q, found.v, found.act]) == pytest.approx(bar @ A, rel=1e-10)
     assert found.u == pytest.approx(bar @ B, rel=1e-10)
     assert sim.contacts(**given).count == 0
+
+
+@pytest.mark.parametrize(("dtype", "dt"), [("float64", 1e295), ("float32", 1e25)])
+def test_jacobian_of_activation_that_overflows_raises(dtype: str, dt: float) -> None:
+    """Refuse a Jacobian whose row of act is not finite, though its state and other rows are.
+
+    dt over the time constant overflows; the range of act hides it from the state, and the actuator
+    without a gain from the motion.
+    """
+    model = fb.load("""<mujoco><option gravity="0 0 0"/><worldbody>
+<body><joint name="a" type="slide"/><geom size=".1"/></body></worldbody><actuator><general joint="a"
+dyntype="filter" gainprm="0" actlimited="true" actrange="-1 1"/></actuator></mujoco>""")
+    z, worlds = np.zeros((3, 1), dtype), np.full((3, 1, 1), 1e-15)
+    sim = fb.Simulator(model, dt=dt, dtype=dtype, params={"actuator_dynprm": worlds[0]})
+    q, v, act = sim.step(z, z, z + 1, act=z)
+    assert not q.any() and not v.any() and np.array_equal(act, z + 1)
+    with pytest.raises(fb.WorldError, match="the Jacobian of world 0 is not finite"):
+        sim.linearize(z[0], z[0], z[0] + 1, act=z[0])
+    # worlds with a time constant as long as the step have a Jacobian
+    worlds[::2] = dt
+    with pytest.raises(fb.WorldError) as caught:
+        sim.linearize(z, z, z + 1, act=z, params={"actuator_dynprm": worlds})
+    assert caught.value.world.tolist() == [1]

@@ -43,6 +43,43 @@ def test_parameters_in_force_can_be_passed_back() -> None:
         assert np.array_equal(a[0], sim.step(model.q0, model.v0)[0])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_arrays_of_one_world_take_the_short_way(dtype: str) -> None:
+    """Step and linearize arrays in either precision and any stride, or none, as lists of them."""
+    model = fb.load("""<mujoco><worldbody><body><freejoint/><geom size=".1"/>
+<body><joint name="a"/><joint name="b" axis="0 1 0"/><geom size=".1"/></body></body>
+</worldbody><actuator><motor joint="a"/><general joint="b" dyntype="filter" dynprm=".05"/><general
+joint="a" dyntype="integrator" gainprm="2"/></actuator></mujoco>""")
+    sim, rng = fb.Simulator(model, dtype=dtype), np.random.default_rng(7)
+    print("seed 7")
+    wide = [rng.normal(size=(n, 3)) for n in (model.nq, model.nv, model.nu, model.na)]
+    q, v, u, act = (x[:, 1] for x in wide)
+    narrow = [x.astype(np.float32) for x in (q, v, u, act)]
+    backwards = [x[::-1].copy()[::-1] for x in (q, v, u, act)]
+    fixed = [np.array(x) for x in (q, v, u, act)]
+    for x in fixed:
+        x.flags.writeable = False
+    forms = [(q, v, u, act), narrow, backwards, fixed, (q, v, narrow[2], None), (q, v, None, None)]
+    for *state, last in forms:
+        short = [*state[:2], last, state[2]]
+        assert sim._bridge.step_one(*short, False) is not None
+        assert sim._bridge.linearize_one(*short) is not None
+        lists = [None if x is None else x.tolist() for x in (*state, last)]
+        for call in (sim.step, sim.linearize):
+            found = call(*state, act=last)
+            for one, other in zip(found, call(*lists[:3], act=lists[3]), strict=True):
+                assert one.dtype == sim.dtype and np.array_equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("name", ["q", "v", "u"])
+def test_numbers_beyond_float32_are_refused(name: str) -> None:
+    """Refuse a number that is finite in float64 and infinite in the simulator's float32."""
+    given = {"q": Q, "v": V, "u": U, name: np.full_like({"q": Q, "v": V, "u": U}[name], 1e300)}
+    with pytest.raises(fb.ParameterError, match=rf"step\(\): {name}\[0\] is inf"):
+        fb.Simulator(MODEL, dtype="float32").step(**given)
+
+
 def test_no_room_for_contacts_is_an_overflow() -> None:
     """Say that contacts were left out where there is room for none."""
     model = fb.models.box()

@@ -86,3 +86,20 @@ def test_a_world_that_does_not_fit_alone_is_flagged_alone() -> None:
     with pytest.raises(fb.WorldError) as caught:
         roll.vjp(v_bar=np.ones((WORLDS, model.nv)))
     assert np.array_equal(caught.value.world, [2])
+
+
+def test_ties_of_contacts_are_counted_in_their_own_world() -> None:
+    """A sphere that touches the floor at rest, without gravity, is a tie; one that hits it is none.
+
+    While one world is differentiated the contacts of its lane mates are left out, so that a count
+    from another world's turn would miss them.
+    """
+    model = fb.load(MODEL)
+    q, v = start(model)
+    v[:] = 0.0
+    for k in range(WORLDS):
+        q[k, 7 * k + 2] = 0.1
+        v[k, 6 * k + 2] = -float(k % 2)
+    sim = fb.Simulator(model, max_contacts=1, params={"gravity": np.zeros(3)})
+    roll = sim.rollout(q, v, steps=1)
+    assert roll.vjp(v_bar=np.ones_like(v)).ties.tolist() == [1, 0, 1, 0, 1, 0]

@@ -120,8 +120,8 @@ class Bridge:
         handle: name of the simulator, never used again in this process.
         real: name of the number type.
         step_one: (q, v, act, u, return_status) -> q1, v1, act1 where the model has activations, and
-            the status if asked for; None where the arrays of one world do not fit as they are, or
-            the next state is not finite.
+            the status if asked for; None where they are not NumPy's float64 or float32 arrays of
+            one world (act and u may be None, for zeros), or the next state is not finite.
         linearize_one: (q, v, act, u) -> A, B; None where the arrays do not fit or a bit of the
             status is set.
     """

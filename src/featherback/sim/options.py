@@ -108,6 +108,11 @@ def _checked(where: str, row: OptionRow, value: Any) -> Any:
     if row.kind == "whole":
         return check_integer(where, row.name, value, minimum=int(row.least), maximum=int(row.most))
     number = check_positive(where, row.name, value, zero=not row.open)
+    if 0 < number < row.least:
+        raise ParameterError(
+            f"{where}: {row.name} is {value!r}; it must be 0 or at least {row.least:g}; pass 0 to "
+            "leave it out, or a larger number."
+        )
     if number > row.most:
         raise ParameterError(f"{where}: {row.name} is {value!r}; it must be at most {row.most:g}.")
     return number
