@@ -26,6 +26,7 @@ FB_FN void soft_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
   tree_pattern(s, f.M.p);
   tree_pattern(s, f.A.p);
   composite_mass(m, w);
+  factor_metric(m, w);
   FB_STAGE(collision);
   collect_soft(m, o, x, alive, w);
   for (int d = 0; d < s.nv; ++d) f.pushed[d] = T(0);
@@ -38,8 +39,7 @@ FB_FN void soft_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
     FB_STAGE(rows);
     open_soft_rows(m, o, at, w);
     FB_STAGE(newton);
-    // a = M^-1 (tau - c), then the minimum
-    factor_metric(m, w, false);
+    // from the motion without rows to the minimum
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.smooth[d]);
     solve(f.A, f.a);
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.a[d]);
@@ -48,7 +48,6 @@ FB_FN void soft_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
     add_soft_forces(w, f.f, f.pushed);
   }
   FB_STAGE(integration);
-  factor_metric(m, w, true);
   for (int d = 0; d < s.nv; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
   solve(f.A, f.acc);
   const T h = T(m.theta.dt[0]);
@@ -63,15 +62,13 @@ FB_FN void soft_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
     for (int i = 0; i < w.group[g].rows; ++i) w.solution.lam[r + i] = f.f[r + i] * h;
   }
 }
-// A = M, or M + h D where damped
+// A = M + h D
 template <class T, class P>
-FB_FN void factor_metric(const Model<T, P>& m, Work<T>& w, bool damped) {
+FB_FN void factor_metric(const Model<T, P>& m, Work<T>& w) {
   SoftWork<T>& f = w.soft;
   for (int e = 0; e < f.M.p.start[m.s.nv]; ++e) f.A.value[e] = f.M.value[e];
-  for (int d = 0; d < m.s.nv; ++d) {
-    f.A.diagonal[d] = f.M.diagonal[d];
-    if (damped) f.A.diagonal[d] += w.hD[d] - T(m.theta.dof_armature[d]);
-  }
+  for (int d = 0; d < m.s.nv; ++d)
+    f.A.diagonal[d] = f.M.diagonal[d] + (w.hD[d] - T(m.theta.dof_armature[d]));
   factor(f.A);
 }
 template <class T, class P>

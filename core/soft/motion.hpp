@@ -145,7 +145,7 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
                           Work<T>& w) {
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
-  int dof = 0, entry = 0;
+  int dof = 0, entry = 0, block = 0;
   bool plain = true;
   f.nrow = 0;
   f.touched = Mask<T>(false);
@@ -158,6 +158,8 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
     soft_group_data(m, o, i, x, w);
     e.dof = dof;
     e.entry = entry;
+    e.block_at = block;
+    block += k.rows * k.rows;
     e.ndof = group_jacobian(s, k, e, w, f.dof + dof, f.J + entry);
     dof += e.ndof;
     entry += e.ndof * k.rows;

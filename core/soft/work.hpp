@@ -16,7 +16,8 @@ struct SoftGroup {
   T coef[3];
   int cdof[3], ncoef;
   T vel[kSoftRows], y0[kSoftRows];
-  int dof, ndof, entry, place;  // where its dofs, its numbers of J and its places in H begin
+  // where its dofs, its numbers of J and of S, and its places in H begin
+  int dof, ndof, entry, block_at, place;
 };
 
 template <class T>
@@ -26,6 +27,7 @@ struct SoftWork {
   Mask<T> touched;  // lanes in which some row is active
   int* dof;         // dofs that move each group, descending
   T* J;             // [dof of the group][row of the group]
+  T* S;             // -df/dy of each group
   int* place;       // of (k, l), l < k of a group's dofs in H
   T *y, *f, *z;     // by row
   T *y_bar, *f_bar;
@@ -67,6 +69,7 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   w.group = c.template take<SoftGroup<T>>(groups);
   w.dof = c.template take<int>(groups * both);
   w.J = c.template take<T>(groups * both * wide);
+  w.S = c.template take<T>(groups * wide * wide);
   w.place = c.template take<int>(groups * both * both / 2);
   for (T** x : {&w.y, &w.f, &w.z, &w.y_bar, &w.f_bar}) *x = c.template take<T>(rows);
   for (T** x : {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu,
