@@ -7,6 +7,9 @@
 
 namespace fb::FB_ISA {
 
+// stages of the integrator of fourth order
+inline constexpr int kSoftStages = 4;
+
 // one group: wrenches on its two links or coefficients on single dofs, its block, and what its
 // reference acceleration is made of, y = J a + y0
 template <class T>
@@ -35,6 +38,10 @@ struct SoftWork {
   T *a, *acc, *smooth, *pushed;
   T *step, *grad, *Ma, *Mstep, *mu, *half;
   Sym6<T>* composite;
+  // of the integrator of fourth order: states, rates and accelerations of its
+  // stages, and their cotangents
+  T *stage, *stage_rate, *stage_acc, *stage_bar;
+  int at_stage;  // the stage whose rows are in the workspace
   DofMatrix<T> M, A, H;
   DofSets sets;
 };
@@ -75,10 +82,20 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   for (T** x : {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu,
                 &w.half})
     *x = c.template take<T>(n);
+  const size_t nx = s.nq + s.nv + s.na;
+  w.stage = c.template take<T>(kSoftStages * nx);
+  w.stage_rate = c.template take<T>(kSoftStages * n);
+  w.stage_acc = c.template take<T>(kSoftStages * n);
+  w.stage_bar = c.template take<T>(2 * kSoftStages * n + nx + 2 * n);
   w.composite = c.template take<Sym6<T>>(s.nlink);
   carve_matrix(s, c, tree + 1, w.M);
   carve_matrix(s, c, tree + 1, w.A);
   carve_matrix(s, c, n * (n - 1) / 2 + 1, w.H);
+  // with a null base there is nothing to write to
+  if (w.M.p.start) {
+    tree_pattern(s, w.M.p);
+    tree_pattern(s, w.A.p);
+  }
   w.sets.width = set_words(s.nv);
   w.sets.word = c.template take<unsigned long long>(n * w.sets.width);
 }
