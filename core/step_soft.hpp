@@ -32,11 +32,13 @@ FB_FN void turned_rate_adjoint(Vec3<T> u, Vec3<T> w, Vec3<T> r_bar, Vec3<T>& u_b
   // k(s) and its slope
   const T cot = cosine / sine, far = select(small, one, s);
   const T k_far = (one - x * cot) / far;
-  const T k_near = mul_add(s, mul_add(s, mul_add(s, T(R(1.0 / 1209600)), T(R(1.0 / 30240))),
-                                      T(R(1.0 / 720))), T(R(1.0 / 12)));
+  const T k_near =
+      mul_add(s, mul_add(s, mul_add(s, T(R(1.0 / 1209600)), T(R(1.0 / 30240))), T(R(1.0 / 720))),
+              T(R(1.0 / 12)));
   const T by_far = -((cot - x / (sine * sine)) / (x * R(8)) + k_far) / far;
-  const T by_near = mul_add(s, mul_add(s, mul_add(s, T(R(4.0 / 47900160)), T(R(3.0 / 1209600))),
-                                       T(R(2.0 / 30240))), T(R(1.0 / 720)));
+  const T by_near = mul_add(
+      s, mul_add(s, mul_add(s, T(R(4.0 / 47900160)), T(R(3.0 / 1209600))), T(R(2.0 / 30240))),
+      T(R(1.0 / 720)));
   const T k = select(small, k_near, k_far), slope = select(small, by_near, by_far);
   const T ru = dot(r_bar, u), uw = dot(u, w), rw = dot(r_bar, w);
   u_bar += cross(w, r_bar) * R(0.5) + (r_bar * uw + w * ru - u * (rw * R(2))) * k +
@@ -73,8 +75,8 @@ FB_FN void soft_stage(const Model<T, P>& m, const T* x, const T* r, const T* a, 
 }
 // accelerations of stage k; its rate, given that by which it was reached
 template <class T, class P>
-FB_FN void run_stage(const Model<T, P>& m, const Options<Real<T>>& o, int k, const T* r,
-                     const T* u, Mask<T> alive, Work<T>& w) {
+FB_FN void run_stage(const Model<T, P>& m, const Options<Real<T>>& o, int k, const T* r, const T* u,
+                     Mask<T> alive, Work<T>& w) {
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
   const T *x = f.stage + k * state_size(s), *v = velocity_of(s, x);
@@ -118,8 +120,8 @@ FB_FN void runge_kutta(const Model<T, P>& m, const Options<Real<T>>& o, const T*
 // cotangents on the way back through the stages
 template <class T>
 struct StageBars {
-  T *rate, *acc;      // of all stages
-  T *x, *r, *a;       // of one stage: its state, and the rates by which it was reached
+  T *rate, *acc;  // of all stages
+  T *x, *r, *a;   // of one stage: its state, and the rates by which it was reached
   T h;
 };
 // given out_bar of x (+) h (r, a), add to x_bar and to the rates of the stages before k; bars.r may
@@ -214,8 +216,8 @@ FB_FN void soft_step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x
 }
 // the adjoint of a step that was just run in w
 template <class T, class P>
-FB_FN void soft_step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
-                             const StepPoint<T>& x, const StepBars<T>& bar, Work<T>& w) {
+FB_FN void soft_step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                             const StepBars<T>& bar, Work<T>& w) {
   if (o.integrator == kRungeKutta) return runge_kutta_adjoint(m, o, x, bar, w);
   const Layout& s = m.s;
   FB_STAGE(adjoint_solve);

@@ -2,6 +2,7 @@
 // Proof: docs/derivations/soft.md.
 #pragma once
 #include "core/dynamics/actuation.hpp"
+#include "core/soft/gyroscopic.hpp"
 #include "core/soft/newton.hpp"
 
 namespace fb::FB_ISA {
@@ -45,10 +46,22 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
   FB_STAGE(integration);
   for (int d = 0; d < s.nv; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
   solve(f.A, f.acc);
+  if (o.integrator == kImplicitFast) turn_single_bodies(m, velocity_of(s, x), w);
   // worlds without rows have one acceleration
   for (int d = 0; d < s.nv; ++d) f.a[d] = select(f.touched, f.a[d], f.acc[d]);
   // what callers see of the rows: impulses
   for (int r = 0; r < f.nrow; ++r) w.solution.lam[r] = f.f[r] * m.theta.dt[0];
+}
+// accelerations of free bodies without children, with their gyroscopic torque at the end of the step
+template <class T, class P>
+FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int i = 0; i < f.nsingle; ++i) {
+    const int first = m.s.link_dof[f.single[i]];
+    factor_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
+    for (int d = first; d < first + 6; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
+    solve_gyro(f.gyro + 36 * i, false, f.acc + first);
+  }
 }
 // no rows yet, and nothing that only the hard law has
 template <class T>
@@ -85,8 +98,8 @@ FB_FN T soft_ties(const Work<T>& w) {
 
 // cotangents of all rows: forces and W in, links, dofs and parameters out
 template <class T, class P>
-FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
-                             const StepPoint<T>& x, Work<T>& w, T* q_tan, T* v_bar) {
+FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                             Work<T>& w, T* q_tan, T* v_bar) {
   const bool safe = o.refsafe != 0;
   SlotBars<T> points;
   points.count = 0;
@@ -172,6 +185,21 @@ FB_FN void soft_motion_adjoint(const Model<T, P>& m, Work<T>& w) {
   }
   if (m.applied) applied_wrenches_adjoint(m, T(1), w);
 }
+// their mu, and what the torque adds to the bars
+template <class T, class P>
+FB_FN void turn_single_bodies_adjoint(const Model<T, P>& m, const T* v, const T* acc_bar, T* q_tan,
+                                      T* v_bar, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int i = 0; i < f.nsingle; ++i) {
+    const int l = f.single[i], first = m.s.link_dof[l];
+    for (int d = first; d < first + 6; ++d) f.mu[d] = acc_bar[d];
+    solve_gyro(f.gyro + 36 * i, true, f.mu + first);
+    // -mu' d(h G) acc
+    const GyroPair<T> g = gyro_pair(m, l, v, f.acc, f.mu, w);
+    gyro_adjoint(m, l, g, f.mu, T(-m.theta.dt[0]), v_bar, q_tan, w);
+    if (w.theta_bar) w.theta_bar->dt[0] -= gyro_value(g);
+  }
+}
 // (S.31)  the adjoint of the accelerations that were just found in w: given acc_bar, add to the bars
 // of the state and of the controls
 template <class T, class P>
@@ -188,6 +216,7 @@ FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>
     f.mu[d] = acc_bar[d];
   }
   solve(f.A, f.mu);
+  if (o.integrator == kImplicitFast) turn_single_bodies_adjoint(m, x.v, acc_bar, q_tan, v_bar, w);
   for (int d = 0; d < s.nv; ++d) w.w_rate[d] = f.mu[d];
   if (any(f.touched)) {
     multiply(f.M, f.mu, f.half);

@@ -52,8 +52,7 @@ FB_FN bool update_stiffness(Work<T>& w) {
 }
 // H += J' S J of one group
 template <int N, class T>
-FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e,
-                               const DofMatrix<T>& H) {
+FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const DofMatrix<T>& H) {
   const int *dofs = f.dof + e.dof, *place = f.place + e.place;
   const T *J = f.J + e.entry, *S = f.S + e.block_at;
   for (int k = 0; k < e.ndof; ++k) {
@@ -207,8 +206,8 @@ FB_FN void soft_newton(Work<T>& w, Mask<T> alive) {
     rel = select(live, now, rel);
     stalled = select(live & !(now < best), stalled + T(1), stalled);
     best = select(live & (now < best), now, best);
-    const Mask<T> done = (now <= T(kSoftTolerance<Real<T>>)) |
-                         ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
+    const Mask<T> done =
+        (now <= T(kSoftTolerance<Real<T>>)) | ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
     live = live & is_finite(primal(now)) & !done;
     if (!any(live) || k == kSoftIterations) break;
     iterations += select(live, T(1), zero);

@@ -44,8 +44,22 @@ struct SoftWork {
   int at_stage;  // the stage whose rows are in the workspace
   DofMatrix<T> M, A, H;
   DofSets sets;
+  // of the integrator implicitfast: free bodies without children, and their six dofs' matrices
+  int *single, nsingle;
+  T* gyro;
 };
 
+// links of bodies that move freely and carry nothing; returns how many
+FB_FN int single_bodies(const Layout& s, int* link) {
+  int n = 0;
+  for (int b = 1; b < s.nbody; ++b) {
+    const int l = s.body_link[b];
+    bool alone = s.body_jntnum[b] == 1 && s.link_type[l] == kFree;
+    for (int c = 1; alone && c < s.nbody; ++c) alone = s.body_parent[c] != b;
+    if (alone) link[n++] = l;
+  }
+  return n;
+}
 // the longest chain of dofs
 FB_FN int longest_chain(const Layout& s) {
   int most = 1;
@@ -79,8 +93,8 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   w.S = c.template take<T>(groups * wide * wide);
   w.place = c.template take<int>(groups * both * both / 2);
   for (T** x : {&w.y, &w.f, &w.z, &w.y_bar, &w.f_bar}) *x = c.template take<T>(rows);
-  for (T** x : {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu,
-                &w.half})
+  for (T** x :
+       {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu, &w.half})
     *x = c.template take<T>(n);
   const size_t nx = s.nq + s.nv + s.na;
   w.stage = c.template take<T>(kSoftStages * nx);
@@ -91,8 +105,11 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   carve_matrix(s, c, tree + 1, w.M);
   carve_matrix(s, c, tree + 1, w.A);
   carve_matrix(s, c, n * (n - 1) / 2 + 1, w.H);
+  w.single = c.template take<int>(s.nbody);
+  w.gyro = c.template take<T>(size_t(36) * s.nbody);
   // with a null base there is nothing to write to
   if (w.M.p.start) {
+    w.nsingle = single_bodies(s, w.single);
     tree_pattern(s, w.M.p);
     tree_pattern(s, w.A.p);
   }

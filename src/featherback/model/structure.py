@@ -73,13 +73,6 @@ class Structure:
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
 
-    @property
-    def has_single_body(self) -> bool:
-        """Whether a body with a free joint has no bodies below it."""
-        free = self.tables["jnt_type"] == FREE
-        links = self.tables["jnt_link"][free]
-        return bool(np.any(~np.isin(links, self.tables["link_parent"])))
-
     def output_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an output of the core for one world."""
         sizes = np.array([self.sizes[size] for size in size_names()], np.int32)

@@ -74,11 +74,6 @@ def _check_integrator(where: str, model: Model, values: Mapping[str, Any]) -> No
             f'{where}: integrator is "rk4" and the model has {model.na} actuator activations, which '
             'only "euler" and "implicitfast" have; pass integrator="euler".'
         )
-    if values["integrator"] == "implicitfast" and model.structure.has_single_body:
-        raise ParameterError(
-            f'{where}: integrator is "implicitfast" and the model has a free body without children, '
-            'whose gyroscopic torque only MuJoCo has implicit; pass integrator="euler" or "rk4".'
-        )
 
 
 def _of_the_file(where: str, row: OptionRow, value: Any) -> Any:
