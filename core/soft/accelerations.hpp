@@ -3,7 +3,7 @@
 #pragma once
 #include "core/dynamics/actuation.hpp"
 #include "core/soft/gyroscopic.hpp"
-#include "core/soft/newton.hpp"
+#include "core/soft/in_double.hpp"
 
 namespace fb::FB_ISA {
 
@@ -39,9 +39,9 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.smooth[d]);
     solve(f.A, f.a);
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.a[d]);
-    soft_newton(w, alive);
+    find_minimum(alive, w);
     for (int d = 0; d < s.nv; ++d) f.pushed[d] = T(0);
-    add_soft_forces(w, f.f, f.pushed);
+    add_soft_forces(f, f.f, f.pushed);
   }
   FB_STAGE(integration);
   for (int d = 0; d < s.nv; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
@@ -62,6 +62,16 @@ FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
     for (int d = first; d < first + 6; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
     solve_gyro(f.gyro + 36 * i, false, f.acc + first);
   }
+}
+// the minimum, in double precision where the lanes' own does not do
+template <class T>
+FB_FN void find_minimum(Mask<T> alive, Work<T>& w) {
+  SoftOutcome<T> out = soft_newton(w.soft, alive);
+  if constexpr (!kIsDouble<T>)
+    if (any(out.left)) finish_in_double(w, out);
+  w.solution.unconverged = out.left & !(out.residual <= T(Real<T>(kSoftSlight)));
+  w.solution.residual = out.residual;
+  w.solution.sweeps = out.iterations;
 }
 // no rows yet, and nothing that only the hard law has
 template <class T>
@@ -222,7 +232,7 @@ FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>
     multiply(f.M, f.mu, f.half);
     solve(f.H, f.half);
     for (int d = 0; d < s.nv; ++d) w.w_rate[d] = select(f.touched, f.half[d], f.mu[d]);
-    soft_rows_times(w, w.w_rate, f.f_bar);
+    soft_rows_times(f, w.w_rate, f.f_bar);
     metric_adjoint(m, x, w, q_tan);
   }
   FB_STAGE(adjoint_fields);

@@ -19,14 +19,14 @@ struct SoftGroup {
   T coef[3];
   int cdof[3], ncoef;
   T vel[kSoftRows], y0[kSoftRows];
-  // where its dofs, its numbers of J and of S, and its places in H begin
-  int dof, ndof, entry, block_at, place;
+  // its first row; where its dofs, its numbers of J and of S, and its places in H begin
+  int row, dof, ndof, entry, block_at, place;
 };
 
 template <class T>
 struct SoftWork {
   SoftGroup<T>* group;
-  int nrow;
+  int ngroup, nrow;
   Mask<T> touched;  // lanes in which some row is active
   int* dof;         // dofs that move each group, descending
   T* J;             // [dof of the group][row of the group]
