@@ -33,6 +33,11 @@ FB_FN Quaternion<T> quaternion_of(const Mat3<T>& R) {
           {pick(sx, x[1], xy, xz) * scale, pick(sy, xy, x[2], yz) * scale,
            pick(sz, xz, yz, x[3]) * scale}};
 }
+// given the cotangents of Q, that of a turn gamma of R in the axes of its rows: dQ = 1/2 (0, gamma) Q
+template <class T>
+FB_INLINE Vec3<T> quaternion_of_adjoint(const Quaternion<T>& Q, T s_bar, Vec3<T> v_bar) {
+  return (v_bar * Q.s + cross(Q.v, v_bar) - Q.v * s_bar) * T(Real<T>(0.5));
+}
 // frames of both sides, relative rotation Q = R2' R1, relative angular velocity and its rate in the
 // second frame
 template <class T>
@@ -61,8 +66,8 @@ FB_FN WeldTurn<T> weld_turn(const Model<T, P>& m, const RowGroup& k, Motion<T> a
   Mat3<T> rel;
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < 3; ++j)
-      rel.a[3 * i + j] = x.R2.a[i] * x.R1.a[j] + x.R2.a[3 + i] * x.R1.a[3 + j] +
-                         x.R2.a[6 + i] * x.R1.a[6 + j];
+      rel.a[3 * i + j] =
+          x.R2.a[i] * x.R1.a[j] + x.R2.a[3 + i] * x.R1.a[3 + j] + x.R2.a[6 + i] * x.R1.a[6 + j];
   x.Q = quaternion_of(rel);
   const Vec3<T> turn = A.v.ang - B.v.ang;
   x.beta = mul_transposed(x.R2, turn);
@@ -77,8 +82,7 @@ struct EqualityPoints {
   Vec3<T> p1, p2, phi;
 };
 template <class T, class P>
-FB_FN EqualityPoints<T> equality_points(const Model<T, P>& m, const RowGroup& k,
-                                        const Work<T>& w) {
+FB_FN EqualityPoints<T> equality_points(const Model<T, P>& m, const RowGroup& k, const Work<T>& w) {
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   EqualityPoints<T> x;
   x.p1 = A.r + mul(A.R, lift3<P>(m.derived.eq_p1 + 3 * k.source));
@@ -174,7 +178,8 @@ FB_FN Vec3<T> point_adjoint(const LinkWork<T>& k, Vec3<T> p, Real<T> sign, Vec3<
   return cross(Y, k.a.ang) + cross(u_bar, k.v.ang) + cross(f, b.w.ang);
 }
 template <class T>
-FB_FN void connect_adjoint(const RowGroup& k, const EqualityPoints<T>& x, Vec3<T> Y, Vec3<T> V, Vec3<T> f, Vec3<T> phi_bar, Work<T>& w) {
+FB_FN void connect_adjoint(const RowGroup& k, const EqualityPoints<T>& x, Vec3<T> Y, Vec3<T> V,
+                           Vec3<T> f, Vec3<T> phi_bar, Work<T>& w) {
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
   const Vec3<T> p1_bar = point_adjoint(A, x.p1, Real<T>(1), Y, V, f, a) + phi_bar,
@@ -196,8 +201,8 @@ FB_FN void turn_adjoint(const Model<T, P>& m, const RowGroup& k, const WeldTurn<
                         const TurnBars<T>& bar, Vec3<T> w_torque, Work<T>& w) {
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
-  // dQ = 1/2 (0, gamma) Q, gamma = R2' (theta_1 - theta_2)
-  const Vec3<T> gamma = (bar.v * t.Q.s + cross(t.Q.v, bar.v) - t.Q.v * bar.s) * T(Real<T>(0.5));
+  // gamma = R2' (theta_1 - theta_2)
+  const Vec3<T> gamma = quaternion_of_adjoint(t.Q, bar.s, bar.v);
   const Vec3<T> rel = A.v.ang - B.v.ang;
   const Vec3<T> rate_bar = mul(t.R2, bar.beta_dot), turn_bar = mul(t.R2, bar.beta);
   const Vec3<T> rate = (A.a.ang - B.a.ang) - cross(B.v.ang, rel);
@@ -280,8 +285,7 @@ FB_FN void soft_equality_adjoint(const Model<T, P>& m, bool safe, int index,
     connect_adjoint(k, x.points, none, none, none, phi_bar, w);
   } else {
     connect_adjoint(k, x.points, Y, V, f, own + phi_bar, w);
-    if (m.s.eq_type[k.source] == kWeld)
-      weld_rotation_adjoint(m, k, none, none, none, turn_bar, w);
+    if (m.s.eq_type[k.source] == kWeld) weld_rotation_adjoint(m, k, none, none, none, turn_bar, w);
   }
   if (w.theta_bar)
     add_law_bar(bar, w.theta_bar->eq_solref + kSolref * k.source,

@@ -13,8 +13,8 @@ inline constexpr double kLeastFriction = 1e-5;
 template <class P>
 struct ContactLaw {
   P solref[kSolref], solreffriction[kSolref], solimp[kSolimp], margin;
-  int own;                  // number of the explicit pair, -1 for none
-  P share[2];               // of solimp
+  int own;     // number of the explicit pair, -1 for none
+  P share[2];  // of solimp
   P solref_share[2][kSolref];
 };
 // share of the first geom, from both numbers solmix
@@ -58,8 +58,8 @@ FB_FN ContactLaw<P> contact_law(const Model<T, P>& m, int pair) {
     x.solref[i] = x.solref_share[0][i] * ra[i] + x.solref_share[1][i] * rb[i];
   }
   for (int i = 0; i < kSolimp; ++i)
-    x.solimp[i] = x.share[0] * t.geom_solimp[kSolimp * a + i] +
-                  x.share[1] * t.geom_solimp[kSolimp * b + i];
+    x.solimp[i] =
+        x.share[0] * t.geom_solimp[kSolimp * a + i] + x.share[1] * t.geom_solimp[kSolimp * b + i];
   x.margin = t.geom_margin[a] + t.geom_margin[b];
   return x;
 }
@@ -138,8 +138,9 @@ FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int&
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
   const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
-  const T margin = T(s.pair_explicit[pair] >= 0 ? m.theta.pair_margin[s.pair_explicit[pair]]
-                                                : m.theta.geom_margin[ga] + m.theta.geom_margin[gb]);
+  const T margin =
+      T(s.pair_explicit[pair] >= 0 ? m.theta.pair_margin[s.pair_explicit[pair]]
+                                   : m.theta.geom_margin[ga] + m.theta.geom_margin[gb]);
   // spheres around both, or around B before a plane
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
   const Vec3<T> d = cB - cA - (OA - OB);
@@ -184,7 +185,7 @@ FB_INLINE T* own_friction(T* rest, int own, int row) {
   return own < 0 || row < 2 ? nullptr : rest + 4 * own + row - 2;
 }
 template <class T, class P>
-FB_INLINE T soft_friction(const Model<T, P>& m, int pair, int row) {
+FB_INLINE T contact_friction(const Model<T, P>& m, int pair, int row) {
   const int number = friction_number(row), rule = m.s.pair_rule[pair];
   const P* own = own_friction(m.theta.pair_friction_rest, m.s.pair_explicit[pair], row);
   const P *a = m.theta.geom_friction + 3 * m.s.pair_geom1[pair] + number,
@@ -197,7 +198,7 @@ FB_INLINE T soft_friction(const Model<T, P>& m, int pair, int row) {
   return T(max(raw, P(Real<P>(kLeastFriction))));
 }
 template <class T, class P>
-FB_FN void soft_friction_bar(const Model<T, P>& m, int pair, int row, T bar, Work<T>& w) {
+FB_FN void contact_friction_adjoint(const Model<T, P>& m, int pair, int row, T bar, Work<T>& w) {
   const int number = friction_number(row), rule = m.s.pair_rule[pair];
   const int explicit_pair = m.s.pair_explicit[pair];
   const T zero = T(0), one = T(1);
@@ -205,14 +206,16 @@ FB_FN void soft_friction_bar(const Model<T, P>& m, int pair, int row, T bar, Wor
   const auto add = [&](P value, T share, T& out) {
     out += select(T(value) > T(Real<T>(kLeastFriction)), bar * share, zero);
   };
-  if (own) return add(*own, one, *own_friction(w.theta_bar->pair_friction_rest, explicit_pair, row));
+  if (own)
+    return add(*own, one, *own_friction(w.theta_bar->pair_friction_rest, explicit_pair, row));
   if (number == 0) return add(m.derived.pair_mu[pair], one, w.derived_bar->pair_mu[pair]);
   const int a = 3 * m.s.pair_geom1[pair] + number, b = 3 * m.s.pair_geom2[pair] + number;
   const T x = T(m.theta.geom_friction[a]), y = T(m.theta.geom_friction[b]);
   // equal ones share it
-  const T mine = rule == kFirstFriction    ? one
-                 : rule == kSecondFriction ? zero
-                                           : select(x > y, one, select(x < y, zero, one * T(Real<T>(0.5))));
+  const T mine = rule == kFirstFriction ? one
+                 : rule == kSecondFriction
+                     ? zero
+                     : select(x > y, one, select(x < y, zero, one * T(Real<T>(0.5))));
   add(m.theta.geom_friction[a], mine, w.theta_bar->geom_friction[a]);
   add(m.theta.geom_friction[b], one - mine, w.theta_bar->geom_friction[b]);
 }
@@ -271,7 +274,7 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   b.kind = k.rows == 1 ? kSoftOneSided : o.cone == kEllipticCone ? kSoftEllipse : kSoftPyramid;
   const Real<T> ratio = max(o.impratio, Real<T>(kSoftLeast));
   b.root = Real<T>(1) / sqrt(ratio);
-  for (int i = 1; i < k.rows; ++i) b.mu[i - 1] = soft_friction(m, k.source, i);
+  for (int i = 1; i < k.rows; ++i) b.mu[i - 1] = contact_friction(m, k.source, i);
   const ContactLaw<P> law = contact_law(m, k.source);
   const RowLaw<T, P> row = soft_contact_law(m, law, k.source, b, x.phi);
   const T h = T(m.theta.dt[0]);
@@ -282,7 +285,7 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   T B = r.B;
   const Mask<T> own = own_damping(law, b);
   if (any(own))
-    B = select(own, spring<T>(law.solreffriction, law.solimp, h, o.refsafe != 0).B, B);
+    B = select(own, row_spring<T>(law.solreffriction, law.solimp, h, o.refsafe != 0).B, B);
   e.y0[0] = r.B * e.vel[0] + r.Kd * row.x;
   for (int i = 1; i < k.rows; ++i) e.y0[i] = B * e.vel[i];
 }
@@ -338,7 +341,7 @@ FB_FN void soft_contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   const RowLaw<T, P> row = soft_contact_law(m, law, k.source, b, x.phi);
   const Reference<T> r = reference(row, h, safe);
   const Mask<T> own = own_damping(law, b);
-  const Spring<T> side = spring<T>(law.solreffriction, law.solimp, h, safe);
+  const Spring<T> side = row_spring<T>(law.solreffriction, law.solimp, h, safe);
   T vel_bar[kSoftRows], B_bar = bars.y_bar[0] * e.vel[0], side_bar = T(0);
   vel_bar[0] = bars.y_bar[0] * r.B;
   for (int i = 1; i < k.rows; ++i) {
@@ -367,7 +370,8 @@ FB_FN void soft_contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   bar.solimp[1] += side_bar * side.B_by_d;
   bar.h += side_bar * side.B_by_h;
   contact_law_adjoint(m, k.source, law, bar, solreff_bar, *w.theta_bar);
-  for (int i = 1; i < k.rows; ++i) soft_friction_bar(m, k.source, i, bars.block.mu[i - 1], w);
+  for (int i = 1; i < k.rows; ++i)
+    contact_friction_adjoint(m, k.source, i, bars.block.mu[i - 1], w);
 }
 
 }  // namespace fb::FB_ISA

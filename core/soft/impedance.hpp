@@ -97,7 +97,7 @@ struct Spring {
   T K, B, K_by[kSolref], B_by[kSolref], K_by_d, B_by_d, K_by_h, B_by_h;
 };
 template <class T, class P>
-FB_FN Spring<T> spring(const P* solref, const P* solimp, T h, bool safe) {
+FB_FN Spring<T> row_spring(const P* solref, const P* solimp, T h, bool safe) {
   const T zero = T(0), one = T(1), two = T(2), least = T(Real<T>(kSoftLeast));
   const T r0 = T(solref[0]), r1 = T(solref[1]), raw = T(solimp[1]);
   const T d = clamp(raw, T(Real<T>(kLeastImpedance)), T(Real<T>(kMostImpedance)));
