@@ -161,7 +161,9 @@ struct Work {
   // scratch of delassus_adjoint (unfinished solves only), by row and by dof; unit_rate: of mass_matrix too
   T *unit_row, *row_weights, *unit_rate, *weighted_rate;
   HitWork<T> hit;
-  SoftWork<T> soft;     // under MuJoCo's law
+  // under MuJoCo's law; one lane by itself, where the lanes are in single precision
+  SoftWork<T> soft;
+  SoftWork<WorldNumber<T>> soft_one;
   ServoDamping servos;  // of the step
   bool damped;          // whether joint damping joins the mass matrix
 };
@@ -321,6 +323,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
     w.one = w.world;
   carve_hits(s, c, w);
   carve_soft(s, c, w.soft);
+  if constexpr (!kIsDouble<T>) carve_soft(s, c, w.soft_one);
   w.servos = kDampingServos;
   w.damped = true;
   return c.at;

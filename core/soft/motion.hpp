@@ -108,8 +108,7 @@ FB_FN int group_jacobian(const Layout& s, const RowGroup& k, const SoftGroup<T>&
         order[j] = order[j - 1];
         order[j - 1] = t;
       }
-    for (int c = 0; c < e.ncoef; ++c)
-      put(e.cdof[order[c]], [&](int) { return e.coef[order[c]]; });
+    for (int c = 0; c < e.ncoef; ++c) put(e.cdof[order[c]], [&](int) { return e.coef[order[c]]; });
     return n;
   }
   int a = k.start[0], b = k.start[1];
@@ -148,11 +147,12 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
   int dof = 0, entry = 0, block = 0;
   bool plain = true;
   f.nrow = 0;
+  f.ngroup = w.ngroup;
   f.touched = Mask<T>(false);
   for (int i = 0; i < w.ngroup; ++i) {
     RowGroup& k = w.group[i];
     SoftGroup<T>& e = f.group[i];
-    k.row = f.nrow;
+    k.row = e.row = f.nrow;
     f.nrow += k.rows;
     f.touched = f.touched | w.geometry[i].active;
     soft_group_data(m, o, i, x, w);
@@ -169,7 +169,7 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
     tree_pattern(s, f.H.p);
   else
     joined_pattern(s, w);
-  place_groups(w);
+  place_groups(f);
 }
 // the pattern where groups join branches or trees
 template <class T>
@@ -178,7 +178,8 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
   const DofSets& sets = f.sets;
   f.H.p.n = s.nv;
   for (int d = 0; d < s.nv; ++d) {
-    unsigned long long *own = sets.of(d), *from = s.dof_parent[d] < 0 ? nullptr : sets.of(s.dof_parent[d]);
+    unsigned long long *own = sets.of(d),
+                       *from = s.dof_parent[d] < 0 ? nullptr : sets.of(s.dof_parent[d]);
     for (int k = 0; k < sets.width; ++k) own[k] = from ? from[k] : 0;
     if (from) sets.add(d, s.dof_parent[d]);
   }
@@ -191,10 +192,9 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
 }
 // where the pairs of dofs of each group lie in H
 template <class T>
-FB_FN void place_groups(Work<T>& w) {
-  SoftWork<T>& f = w.soft;
+FB_FN void place_groups(SoftWork<T>& f) {
   int at = 0;
-  for (int i = 0; i < w.ngroup; ++i) {
+  for (int i = 0; i < f.ngroup; ++i) {
     SoftGroup<T>& e = f.group[i];
     e.place = at;
     const int* dofs = f.dof + e.dof;
@@ -211,9 +211,8 @@ FB_FN void place_groups(Work<T>& w) {
 
 // out = J x
 template <class T>
-FB_FN void soft_rows_times(const Work<T>& w, const T* x, T* out) {
-  const SoftWork<T>& f = w.soft;
-  for (int g = 0; g < w.ngroup; ++g) {
+FB_FN void soft_rows_times(const SoftWork<T>& f, const T* x, T* out) {
+  for (int g = 0; g < f.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
     with_rows(e.block.rows, [&](auto rows) {
       constexpr int N = rows.n;
@@ -222,19 +221,18 @@ FB_FN void soft_rows_times(const Work<T>& w, const T* x, T* out) {
       for (int i = 0; i < N; ++i) y[i] = T(0);
       for (int k = 0; k < e.ndof; ++k, J += N)
         for (int i = 0; i < N; ++i) y[i] = mul_add(J[i], x[f.dof[e.dof + k]], y[i]);
-      for (int i = 0; i < N; ++i) out[w.group[g].row + i] = y[i];
+      for (int i = 0; i < N; ++i) out[f.group[g].row + i] = y[i];
     });
   }
 }
 // x += J' f
 template <class T>
-FB_FN void add_soft_forces(const Work<T>& w, const T* force, T* x) {
-  const SoftWork<T>& f = w.soft;
-  for (int g = 0; g < w.ngroup; ++g) {
+FB_FN void add_soft_forces(const SoftWork<T>& f, const T* force, T* x) {
+  for (int g = 0; g < f.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
     with_rows(e.block.rows, [&](auto rows) {
       constexpr int N = rows.n;
-      const T *y = force + w.group[g].row, *J = f.J + e.entry;
+      const T *y = force + f.group[g].row, *J = f.J + e.entry;
       for (int k = 0; k < e.ndof; ++k, J += N) {
         T sum = x[f.dof[e.dof + k]];
         for (int i = 0; i < N; ++i) sum = mul_add(J[i], y[i], sum);

@@ -11,9 +11,17 @@ inline constexpr int kSoftIterations = 60, kSoftSearch = 12;
 inline constexpr double kSoftSlope = 0.1;
 template <class R>
 inline constexpr R kSoftTolerance = sizeof(R) == 8 ? R(1e-12) : R(1e-6);
-// a decrement that no longer falls is good enough below this
+// a decrement that no longer falls is good enough below this; one below the next matters to nobody
 template <class R>
-inline constexpr R kSoftFloor = sizeof(R) == 8 ? R(1e-7) : R(1e-3);
+inline constexpr R kSoftFloor = sizeof(R) == 8 ? R(1e-7) : R(1e-4);
+inline constexpr double kSoftSlight = 1e-6;
+
+// what came of a solve: lanes in which the minimum was not found, the decrement there, iterations
+template <class T>
+struct SoftOutcome {
+  Mask<T> left;
+  T residual, iterations;
+};
 
 // a number without its tangent
 template <class T>
@@ -23,24 +31,23 @@ FB_INLINE T without_tangent(T x) {
 }
 // forces of all rows at y
 template <class T>
-FB_FN void soft_forces(Work<T>& w, const T* y, T* force) {
-  for (int g = 0; g < w.ngroup; ++g) {
-    const SoftBlock<T>& b = w.soft.group[g].block;
-    const int r = w.group[g].row;
+FB_FN void soft_forces(SoftWork<T>& f, const T* y, T* force) {
+  for (int g = 0; g < f.ngroup; ++g) {
+    const SoftBlock<T>& b = f.group[g].block;
+    const int r = f.group[g].row;
     with_rows(b.rows, [&](auto rows) { soft_force<rows.n>(b, y + r, force + r); });
   }
 }
 // S of all blocks at y; whether it differs from what it was
 template <class T>
-FB_FN bool update_stiffness(Work<T>& w) {
-  SoftWork<T>& f = w.soft;
+FB_FN bool update_stiffness(SoftWork<T>& f) {
   bool changed = false;
-  for (int g = 0; g < w.ngroup; ++g) {
+  for (int g = 0; g < f.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
     with_rows(e.block.rows, [&](auto rows) {
       constexpr int N = rows.n;
       T S[N][N], *kept = f.S + e.block_at;
-      soft_stiffness<N>(e.block, f.y + w.group[g].row, S);
+      soft_stiffness<N>(e.block, f.y + f.group[g].row, S);
       for (int i = 0; i < N; ++i)
         for (int j = 0; j < N; ++j) {
           changed = changed || !all(is_nothing(S[i][j] - kept[N * i + j]));
@@ -52,8 +59,7 @@ FB_FN bool update_stiffness(Work<T>& w) {
 }
 // H += J' S J of one group
 template <int N, class T>
-FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e,
-                               const DofMatrix<T>& H) {
+FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const DofMatrix<T>& H) {
   const int *dofs = f.dof + e.dof, *place = f.place + e.place;
   const T *J = f.J + e.entry, *S = f.S + e.block_at;
   for (int k = 0; k < e.ndof; ++k) {
@@ -74,8 +80,7 @@ FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e,
 }
 // (S.25)  H = M + J' S J, factored
 template <class T>
-FB_FN void factor_hessian(Work<T>& w) {
-  SoftWork<T>& f = w.soft;
+FB_FN void factor_hessian(SoftWork<T>& f) {
   const DofMatrix<T>&M = f.M, &H = f.H;
   const int n = M.p.n, entries = H.p.start[n];
   for (int i = 0; i < n; ++i) H.diagonal[i] = M.diagonal[i];
@@ -91,7 +96,7 @@ FB_FN void factor_hessian(Work<T>& w) {
       }
     }
   }
-  for (int g = 0; g < w.ngroup; ++g) {
+  for (int g = 0; g < f.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
     with_rows(e.block.rows, [&](auto rows) { add_group_stiffness<rows.n>(f, e, H); });
   }
@@ -100,11 +105,10 @@ FB_FN void factor_hessian(Work<T>& w) {
 
 // (S.26)  slope and curvature of s along z at y + t z
 template <class T>
-FB_FN void search_slope(Work<T>& w, T t, T& slope, T& bend) {
-  const SoftWork<T>& f = w.soft;
-  for (int g = 0; g < w.ngroup; ++g) {
+FB_FN void search_slope(SoftWork<T>& f, T t, T& slope, T& bend) {
+  for (int g = 0; g < f.ngroup; ++g) {
     const SoftBlock<T>& b = f.group[g].block;
-    const int at = w.group[g].row;
+    const int at = f.group[g].row;
     with_rows(b.rows, [&](auto rows) {
       T y[rows.n];
       for (int i = 0; i < rows.n; ++i) y[i] = mul_add(t, f.z[at + i], f.y[at + i]);
@@ -114,13 +118,13 @@ FB_FN void search_slope(Work<T>& w, T t, T& slope, T& bend) {
 }
 // (S.27)  the zero of the slope along the step, by Newton's method within a bracket
 template <class T>
-FB_FN T line_search(Work<T>& w, T g0, T g1, T start, Mask<T> live) {
+FB_FN T line_search(SoftWork<T>& f, T g0, T g1, T start, Mask<T> live) {
   const T zero = T(0), one = T(1), two = T(2);
   T lo = zero, hi = zero, t = one, before = T(Real<T>(1e30));
   Mask<T> open(true), left = live;  // open: no upper end yet
   for (int k = 0; k < kSoftSearch && any(left); ++k) {
     T slope = mul_add(t, g1, g0), bend = g1;
-    search_slope(w, t, slope, bend);
+    search_slope(f, t, slope, bend);
     left = left & (abs(slope) > start * Real<T>(kSoftSlope));
     const Mask<T> below = slope < zero;
     lo = select(left & below, t, lo);
@@ -143,23 +147,35 @@ FB_FN T line_search(Work<T>& w, T g0, T g1, T start, Mask<T> live) {
 
 // y = J a + y0
 template <class T>
-FB_FN void open_rows_at(Work<T>& w) {
-  SoftWork<T>& f = w.soft;
-  soft_rows_times(w, f.a, f.y);
-  for (int g = 0; g < w.ngroup; ++g)
-    for (int i = 0; i < f.group[g].block.rows; ++i) f.y[w.group[g].row + i] += f.group[g].y0[i];
+FB_FN void open_rows_at(SoftWork<T>& f) {
+  soft_rows_times(f, f.a, f.y);
+  for (int g = 0; g < f.ngroup; ++g)
+    for (int i = 0; i < f.group[g].block.rows; ++i) f.y[f.group[g].row + i] += f.group[g].y0[i];
 }
 
+// x' H^-1 x with the factors
+template <class T>
+FB_FN T inverse_norm(const SoftWork<T>& f, const T* x) {
+  const DofMatrix<T>& H = f.H;
+  T sum = T(0);
+  for (int i = 0; i < H.p.n; ++i) f.half[i] = x[i];
+  for (int i = H.p.n - 1; i >= 0; --i) {
+    const T y = f.half[i];
+    const int* col = H.p.columns(i);
+    for (int e = 0; e < H.p.count(i); ++e) f.half[col[e]] = sub_mul(f.half[col[e]], H.row(i)[e], y);
+    sum = mul_add(y * y, H.diagonal[i], sum);
+  }
+  return sum;
+}
 // (S.28)  the Newton step at a: grad = -dF/da in f.grad, step = H^-1 grad; returns grad' step
 template <class T>
-FB_FN T newton_step(Work<T>& w, bool first) {
-  SoftWork<T>& f = w.soft;
+FB_FN T newton_step(SoftWork<T>& f, bool first) {
   const int n = f.M.p.n;
-  soft_forces(w, f.y, f.f);
+  soft_forces(f, f.y, f.f);
   for (int d = 0; d < n; ++d) f.pushed[d] = T(0);
-  add_soft_forces(w, f.f, f.pushed);
+  add_soft_forces(f, f.f, f.pushed);
   // where no row has changed its zone H is what it was
-  if (update_stiffness(w) || first) factor_hessian(w);
+  if (update_stiffness(f) || first) factor_hessian(f);
   for (int d = 0; d < n; ++d) f.step[d] = f.grad[d] = (f.smooth[d] + f.pushed[d]) - f.Ma[d];
   solve(f.H, f.step);
   T decrement = T(0);
@@ -168,17 +184,16 @@ FB_FN T newton_step(Work<T>& w, bool first) {
 }
 // along the step to the minimum there; Ma and y follow
 template <class T>
-FB_FN void take_step(Work<T>& w, T decrement, Mask<T> live) {
-  SoftWork<T>& f = w.soft;
+FB_FN void take_step(SoftWork<T>& f, T decrement, Mask<T> live) {
   const int n = f.M.p.n;
   multiply(f.M, f.step, f.Mstep);
-  soft_rows_times(w, f.step, f.z);
+  soft_rows_times(f, f.step, f.z);
   T g0 = T(0), g1 = T(0);
   for (int d = 0; d < n; ++d) {
     g0 = mul_add(f.Ma[d] - f.smooth[d], f.step[d], g0);
     g1 = mul_add(f.Mstep[d], f.step[d], g1);
   }
-  const T t = select(live, line_search(w, g0, g1, decrement, live), T(0));
+  const T t = select(live, line_search(f, g0, g1, decrement, live), T(0));
   for (int d = 0; d < n; ++d) {
     f.a[d] = without_tangent(mul_add(t, f.step[d], f.a[d]));
     f.Ma[d] = mul_add(t, f.Mstep[d], f.Ma[d]);
@@ -186,45 +201,46 @@ FB_FN void take_step(Work<T>& w, T decrement, Mask<T> live) {
   for (int r = 0; r < f.nrow; ++r) f.y[r] = mul_add(t, f.z[r], f.y[r]);
   if constexpr (kTangent<T>) {
     multiply(f.M, f.a, f.Ma);
-    open_rows_at(w);
+    open_rows_at(f);
   }
 }
 // (S.32)  the minimum: a, y and f, with H at the minimum factored.  Starts at f.a, from which forces
 // and accelerations have the size that the decrement is compared with
 template <class T>
-FB_FN void soft_newton(Work<T>& w, Mask<T> alive) {
-  SoftWork<T>& f = w.soft;
+FB_FN SoftOutcome<T> soft_newton(SoftWork<T>& f, Mask<T> alive) {
   const int n = f.M.p.n;
   const T zero = T(0);
-  open_rows_at(w);
+  open_rows_at(f);
   multiply(f.M, f.a, f.Ma);
   T size = zero;
   for (int d = 0; d < n; ++d) size = mul_add(f.smooth[d], f.a[d], size);
-  Mask<T> live = alive & f.touched;
+  Mask<T> live = alive & f.touched, lost(false);
   T best = T(Real<T>(1e30)), stalled = zero, rel = zero, iterations = zero;
   for (int k = 0;; ++k) {
-    const T decrement = newton_step(w, k == 0);
+    const T decrement = newton_step(f, k == 0);
     T own = zero;
     for (int d = 0; d < n; ++d) own = mul_add(f.a[d], f.Ma[d], own);
-    const T scale = max(size, own);
+    T scale = max(size, own);
+    // where it stalls, the forces of stiff rows may be all that rounding leaves
+    const Mask<T> slow = live & (stalled >= T(3));
+    if (any(slow)) scale = select(slow, max(scale, inverse_norm(f, f.pushed)), scale);
     const T now = sqrt(max(decrement, zero) / select(scale > zero, scale, T(1)));
     rel = select(live, now, rel);
     stalled = select(live & !(now < best), stalled + T(1), stalled);
     best = select(live & (now < best), now, best);
-    const Mask<T> done = (now <= T(kSoftTolerance<Real<T>>)) |
-                         ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
-    live = live & is_finite(primal(now)) & !done;
+    const Mask<T> done =
+        (now <= T(kSoftTolerance<Real<T>>)) | ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
+    lost = lost | (live & !is_finite(primal(now)));
+    live = live & !(done | lost);
     if (!any(live) || k == kSoftIterations) break;
     iterations += select(live, T(1), zero);
-    take_step(w, decrement, live);
+    take_step(f, decrement, live);
   }
   // a last whole step, after which the factors are those of the minimum
   for (int d = 0; d < n; ++d) f.a[d] = select(live, f.a[d], f.a[d] + f.step[d]);
-  open_rows_at(w);
-  soft_forces(w, f.y, f.f);
-  w.solution.unconverged = live;
-  w.solution.residual = rel;
-  w.solution.sweeps = iterations;
+  open_rows_at(f);
+  soft_forces(f, f.y, f.f);
+  return {Mask<T>(live | lost), rel, iterations};
 }
 
 }  // namespace fb::FB_ISA

@@ -6,6 +6,10 @@
 
 namespace fb::FB_ISA {
 
+// R of rows without an inverse weight; single precision cannot tell their J from zero otherwise
+template <class R>
+inline constexpr R kRigidCompliance = sizeof(R) == 8 ? R(kSoftLeast) : R(1e-4);
+
 // what a group's rows take from the model: x is the gap beyond the margin that the impedance sees,
 // weight the approximate diagonal of J M^-1 J'
 template <class T, class P>
@@ -27,9 +31,9 @@ FB_FN Reference<T> reference(const RowLaw<T, P>& law, T h, bool safe) {
   Reference<T> r;
   r.imp = impedance(law.solimp, law.x);
   r.spring = row_spring(law.solref, law.solimp, h, safe);
-  const T raw = (T(1) - r.imp.d) / r.imp.d * law.weight, floor = T(Real<T>(kSoftLeast));
-  r.least = raw < floor;
-  r.R = select(r.least, floor, raw);
+  const T raw = (T(1) - r.imp.d) / r.imp.d * law.weight;
+  r.least = raw < T(Real<T>(kSoftLeast));
+  r.R = select(r.least, T(kRigidCompliance<Real<T>>), raw);
   r.D = T(1) / r.R;
   r.K = law.sprung ? r.spring.K : T(0);
   r.B = r.spring.B;
