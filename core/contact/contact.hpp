@@ -115,7 +115,7 @@ FB_INLINE void tangents(Vec3<T> n, Vec3<T>& t1, Vec3<T>& t2) {
 // given t1_bar and t2_bar, add to n_bar; returns the cotangent of a = e - n (e . n)
 template <class T>
 FB_INLINE Vec3<T> tangents_adjoint(Vec3<T> n, const Tangents<T>& f, Vec3<T> t1_bar, Vec3<T> t2_bar,
-                                Vec3<T>& n_bar) {
+                                   Vec3<T>& n_bar) {
   // t2 = n x t1
   n_bar += cross(f.t1, t2_bar);
   const Vec3<T> b = t1_bar + cross(t2_bar, n);

@@ -172,6 +172,13 @@ FB_FN void advance_activation_adjoint(const Model<T, P>& m, const StepPoint<T>& 
     if (m.s.act_adr[a] >= 0) next_activation_adjoint(m, a, x, act1_bar[m.s.act_adr[a]], bars, w);
 }
 
+// where an actuator's slope in the speed joins the mass matrix: of the hard law only damping does, and
+// a servo that pushes along with the velocity stays explicit
+template <class T>
+FB_INLINE Mask<T> servo_damps(ServoDamping servos, T dspeed) {
+  return servos == kDampingServos ? dspeed < T(0) : Mask<T>(servos == kAllServos);
+}
+
 // (A.10)  what an actuator's gain multiplies: its control, its activation, or that after the step
 template <class T, class P>
 FB_INLINE T actuator_input(const Model<T, P>& m, int a, const StepPoint<T>& x) {
@@ -217,12 +224,6 @@ FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const Ste
   // a force at its limit does not answer to the speed
   f.dspeed = select(f.raw == f.force, f.dspeed, T(0));
   return f;
-}
-// where an actuator's slope in the speed joins the mass matrix: of the hard law only damping does, and
-// a servo that pushes along with the velocity stays explicit
-template <class T>
-FB_INLINE Mask<T> servo_damps(ServoDamping servos, T dspeed) {
-  return servos == kDampingServos ? dspeed < T(0) : Mask<T>(servos == kAllServos);
 }
 // (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar, act_bar, u_bar and the
 // actuator's parameters; nothing passes a force at its limit but to that limit

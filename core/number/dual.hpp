@@ -62,6 +62,15 @@ FB_INLINE Dual<S> sqrt(Dual<S> a) {
   return {r, select(r > S(0), a.d / (select(r > S(0), r, S(1)) * Real<S>(2)), S(0))};
 }
 template <class S>
+FB_INLINE Dual<S> logarithm(Dual<S> a) {
+  return {logarithm(a.v), a.d / a.v};
+}
+template <class S>
+FB_INLINE Dual<S> power(Dual<S> a, Dual<S> p) {
+  const S y = power(a.v, p.v);
+  return {y, y * (p.d * logarithm(a.v) + p.v * a.d / a.v)};
+}
+template <class S>
 FB_INLINE void sincos(Dual<S> a, Dual<S>& s, Dual<S>& c) {
   sincos(a.v, s.v, c.v);
   s.d = c.v * a.d;

@@ -188,6 +188,18 @@ FB_INLINE Lane<R, W> sqrt(Lane<R, W> a) {
   for (int k = 0; k < W; ++k) r.x[k] = sqrt(a.x[k]);
   return r;
 }
+template <class R, int W>
+FB_FN Lane<R, W> power(Lane<R, W> a, Lane<R, W> p) {
+  Lane<R, W> y;
+  for (int k = 0; k < W; ++k) y.x[k] = power(R(a.x[k]), R(p.x[k]));
+  return y;
+}
+template <class R, int W>
+FB_FN Lane<R, W> logarithm(Lane<R, W> a) {
+  Lane<R, W> y;
+  for (int k = 0; k < W; ++k) y.x[k] = logarithm(R(a.x[k]));
+  return y;
+}
 
 }  // namespace fb::FB_ISA
 #endif

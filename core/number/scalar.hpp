@@ -54,6 +54,11 @@ FB_INLINE float select(bool m, float a, float b) { return m ? a : b; }
 FB_INLINE bool select(bool m, bool a, bool b) { return m ? a : b; }
 FB_INLINE double sqrt(double a) { return __builtin_sqrt(a); }
 FB_INLINE float sqrt(float a) { return __builtin_sqrtf(a); }
+// a^p and log a for a > 0
+FB_INLINE double power(double a, double p) { return __builtin_pow(a, p); }
+FB_INLINE float power(float a, float p) { return __builtin_powf(a, p); }
+FB_INLINE double logarithm(double a) { return __builtin_log(a); }
+FB_INLINE float logarithm(float a) { return __builtin_logf(a); }
 
 // a b + c and c - a b in one rounding where the processor has it.
 // Contraction by the compiler is off: which of two products it would

@@ -105,28 +105,6 @@ FB_INLINE EdgePair<T> edge_pair(const SoftBlock<T>& b, const T* y, int k) {
           select(up < zero, b.D, zero), select(down < zero, b.D, zero)};
 }
 
-// (S.5)  f = -ds/dy
-template <int N, class T>
-FB_INLINE void soft_force(const SoftBlock<T>& b, const T* y, T* f) {
-  const T zero = T(0);
-  if constexpr (N == 1) {
-    f[0] = -(b.D * y[0]);
-    if (b.kind == kSoftFriction) f[0] = clamp(f[0], -b.loss, b.loss);
-    if (b.kind == kSoftOneSided) f[0] = select(y[0] < zero, f[0], zero);
-  } else if (b.kind == kSoftEquality) {
-    for (int i = 0; i < N; ++i) f[i] = -(b.D * y[i]);
-  } else if (b.kind == kSoftEllipse) {
-    const ConeResidual<N, T> x = cone_residual<N>(b, y);
-    for (int i = 0; i < N; ++i) f[i] = -(x.E * x.c[i] * x.r[i]);
-  } else {
-    f[0] = zero;
-    for (int k = 1; k < N; ++k) {
-      const EdgePair<T> e = edge_pair(b, y, k);
-      f[0] -= b.D * (e.up + e.down);
-      f[k] = -(b.D * b.mu[k - 1] * (e.up - e.down));
-    }
-  }
-}
 // (S.6)  S = -df/dy at y, positive semidefinite
 template <int N, class T>
 FB_INLINE void soft_stiffness(const SoftBlock<T>& b, const T* y, T S[N][N]) {
@@ -159,36 +137,28 @@ FB_INLINE void soft_stiffness(const SoftBlock<T>& b, const T* y, T S[N][N]) {
     }
   }
 }
-// slope f z and curvature z' S z along z
+// (S.5)  f = -ds/dy
 template <int N, class T>
-FB_INLINE void soft_along(const SoftBlock<T>& b, const T* y, const T* z, T& slope, T& bend) {
-  T f[N];
-  if (N > 1 && b.kind == kSoftEllipse) {
+FB_INLINE void soft_force(const SoftBlock<T>& b, const T* y, T* f) {
+  const T zero = T(0);
+  if constexpr (N == 1) {
+    f[0] = -(b.D * y[0]);
+    if (b.kind == kSoftFriction) f[0] = clamp(f[0], -b.loss, b.loss);
+    if (b.kind == kSoftOneSided) f[0] = select(y[0] < zero, f[0], zero);
+  } else if (b.kind == kSoftEquality) {
+    for (int i = 0; i < N; ++i) f[i] = -(b.D * y[i]);
+  } else if (b.kind == kSoftEllipse) {
     const ConeResidual<N, T> x = cone_residual<N>(b, y);
-    T q[N], s[N];
-    for (int i = 0; i < N; ++i) q[i] = x.c[i] * z[i];
-    cone_slope<N>(x, q, s);
-    for (int i = 0; i < N; ++i) {
-      slope = mul_add(x.E * x.r[i], q[i], slope);
-      bend = mul_add(x.E * s[i], q[i], bend);
-    }
-    return;
-  }
-  soft_force<N>(b, y, f);
-  for (int i = 0; i < N; ++i) slope = sub_mul(slope, f[i], z[i]);
-  if (N > 1 && b.kind == kSoftPyramid) {
+    for (int i = 0; i < N; ++i) f[i] = -(x.E * x.c[i] * x.r[i]);
+  } else {
+    f[0] = zero;
     for (int k = 1; k < N; ++k) {
       const EdgePair<T> e = edge_pair(b, y, k);
-      const T side = b.mu[k - 1] * z[k], up = z[0] + side, down = z[0] - side;
-      bend = mul_add(e.stiff_up * up, up, mul_add(e.stiff_down * down, down, bend));
+      f[0] -= b.D * (e.up + e.down);
+      f[k] = -(b.D * b.mu[k - 1] * (e.up - e.down));
     }
-    return;
   }
-  T S[N][N];
-  soft_stiffness<N>(b, y, S);
-  for (int i = 0; i < N; ++i) bend = mul_add(S[i][i] * z[i], z[i], bend);
 }
-
 // the part of an ellipse's adjoint that is not y_bar
 template <int N, class T>
 FB_FN void cone_force_adjoint(const SoftBlock<T>& b, const T* y, const T* f_bar, const T* y_bar,
@@ -244,6 +214,36 @@ FB_FN void soft_force_adjoint(const SoftBlock<T>& b, const T* y, const T* f_bar,
       bar.mu[k - 1] += (up_bar - down_bar) * y[k] - b.D * side * f_bar[k];
     }
   }
+}
+
+// slope f z and curvature z' S z along z
+template <int N, class T>
+FB_INLINE void soft_along(const SoftBlock<T>& b, const T* y, const T* z, T& slope, T& bend) {
+  T f[N];
+  if (N > 1 && b.kind == kSoftEllipse) {
+    const ConeResidual<N, T> x = cone_residual<N>(b, y);
+    T q[N], s[N];
+    for (int i = 0; i < N; ++i) q[i] = x.c[i] * z[i];
+    cone_slope<N>(x, q, s);
+    for (int i = 0; i < N; ++i) {
+      slope = mul_add(x.E * x.r[i], q[i], slope);
+      bend = mul_add(x.E * s[i], q[i], bend);
+    }
+    return;
+  }
+  soft_force<N>(b, y, f);
+  for (int i = 0; i < N; ++i) slope = sub_mul(slope, f[i], z[i]);
+  if (N > 1 && b.kind == kSoftPyramid) {
+    for (int k = 1; k < N; ++k) {
+      const EdgePair<T> e = edge_pair(b, y, k);
+      const T side = b.mu[k - 1] * z[k], up = z[0] + side, down = z[0] - side;
+      bend = mul_add(e.stiff_up * up, up, mul_add(e.stiff_down * down, down, bend));
+    }
+    return;
+  }
+  T S[N][N];
+  soft_stiffness<N>(b, y, S);
+  for (int i = 0; i < N; ++i) bend = mul_add(S[i][i] * z[i], z[i], bend);
 }
 
 }  // namespace fb::FB_ISA

@@ -33,6 +33,11 @@ FB_FN Quaternion<T> quaternion_of(const Mat3<T>& R) {
           {pick(sx, x[1], xy, xz) * scale, pick(sy, xy, x[2], yz) * scale,
            pick(sz, xz, yz, x[3]) * scale}};
 }
+// given the cotangents of Q, that of a turn gamma of R in the axes of its rows: dQ = 1/2 (0, gamma) Q
+template <class T>
+FB_INLINE Vec3<T> quaternion_of_adjoint(const Quaternion<T>& Q, T s_bar, Vec3<T> v_bar) {
+  return (v_bar * Q.s + cross(Q.v, v_bar) - Q.v * s_bar) * T(Real<T>(0.5));
+}
 // frames of both sides, relative rotation Q = R2' R1, relative angular velocity and its rate in the
 // second frame
 template <class T>
@@ -196,8 +201,8 @@ FB_FN void turn_adjoint(const Model<T, P>& m, const RowGroup& k, const WeldTurn<
                         const TurnBars<T>& bar, Vec3<T> w_torque, Work<T>& w) {
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
-  // dQ = 1/2 (0, gamma) Q, gamma = R2' (theta_1 - theta_2)
-  const Vec3<T> gamma = (bar.v * t.Q.s + cross(t.Q.v, bar.v) - t.Q.v * bar.s) * T(Real<T>(0.5));
+  // gamma = R2' (theta_1 - theta_2)
+  const Vec3<T> gamma = quaternion_of_adjoint(t.Q, bar.s, bar.v);
   const Vec3<T> rel = A.v.ang - B.v.ang;
   const Vec3<T> rate_bar = mul(t.R2, bar.beta_dot), turn_bar = mul(t.R2, bar.beta);
   const Vec3<T> rate = (A.a.ang - B.a.ang) - cross(B.v.ang, rel);

@@ -189,7 +189,7 @@ FB_INLINE T* own_friction(T* rest, int own, int row) {
   return own < 0 || row < 2 ? nullptr : rest + 4 * own + row - 2;
 }
 template <class T, class P>
-FB_INLINE T soft_friction(const Model<T, P>& m, int pair, int row) {
+FB_INLINE T contact_friction(const Model<T, P>& m, int pair, int row) {
   const int number = friction_number(row), rule = m.s.pair_rule[pair];
   const P* own = own_friction(m.theta.pair_friction_rest, m.s.pair_explicit[pair], row);
   const P *a = m.theta.geom_friction + 3 * m.s.pair_geom1[pair] + number,
@@ -202,7 +202,7 @@ FB_INLINE T soft_friction(const Model<T, P>& m, int pair, int row) {
   return T(max(raw, P(Real<P>(kLeastFriction))));
 }
 template <class T, class P>
-FB_FN void soft_friction_bar(const Model<T, P>& m, int pair, int row, T bar, Work<T>& w) {
+FB_FN void contact_friction_adjoint(const Model<T, P>& m, int pair, int row, T bar, Work<T>& w) {
   const int number = friction_number(row), rule = m.s.pair_rule[pair];
   const int explicit_pair = m.s.pair_explicit[pair];
   const T zero = T(0), one = T(1);
@@ -278,7 +278,7 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   b.kind = k.rows == 1 ? kSoftOneSided : o.cone == kEllipticCone ? kSoftEllipse : kSoftPyramid;
   const Real<T> ratio = max(o.impratio, Real<T>(kSoftLeast));
   b.root = Real<T>(1) / sqrt(ratio);
-  for (int i = 1; i < k.rows; ++i) b.mu[i - 1] = soft_friction(m, k.source, i);
+  for (int i = 1; i < k.rows; ++i) b.mu[i - 1] = contact_friction(m, k.source, i);
   const ContactLaw<P> law = contact_law(m, k.source);
   const RowLaw<T, P> row = soft_contact_law(m, law, k.source, b, x.phi);
   const T h = T(m.theta.dt[0]);
@@ -288,7 +288,8 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   if (b.kind == kSoftPyramid) b.D = r.D * ratio / (b.mu[0] * b.mu[0] * Real<T>(2));
   T B = r.B;
   const Mask<T> own = own_damping(law, b);
-  if (any(own)) B = select(own, spring<T>(law.solreffriction, law.solimp, h, o.refsafe != 0).B, B);
+  if (any(own))
+    B = select(own, row_spring<T>(law.solreffriction, law.solimp, h, o.refsafe != 0).B, B);
   e.y0[0] = r.B * e.vel[0] + r.Kd * row.x;
   for (int i = 1; i < k.rows; ++i) e.y0[i] = B * e.vel[i];
 }
@@ -344,7 +345,7 @@ FB_FN void soft_contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   const RowLaw<T, P> row = soft_contact_law(m, law, k.source, b, x.phi);
   const Reference<T> r = reference(row, h, safe);
   const Mask<T> own = own_damping(law, b);
-  const Spring<T> side = spring<T>(law.solreffriction, law.solimp, h, safe);
+  const Spring<T> side = row_spring<T>(law.solreffriction, law.solimp, h, safe);
   T vel_bar[kSoftRows], B_bar = bars.y_bar[0] * e.vel[0], side_bar = T(0);
   vel_bar[0] = bars.y_bar[0] * r.B;
   for (int i = 1; i < k.rows; ++i) {
@@ -373,7 +374,8 @@ FB_FN void soft_contact_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   bar.solimp[1] += side_bar * side.B_by_d;
   bar.h += side_bar * side.B_by_h;
   contact_law_adjoint(m, k.source, law, bar, solreff_bar, *w.theta_bar);
-  for (int i = 1; i < k.rows; ++i) soft_friction_bar(m, k.source, i, bars.block.mu[i - 1], w);
+  for (int i = 1; i < k.rows; ++i)
+    contact_friction_adjoint(m, k.source, i, bars.block.mu[i - 1], w);
 }
 
 }  // namespace fb::FB_ISA

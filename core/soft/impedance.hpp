@@ -11,33 +11,6 @@ inline constexpr int kSolimp = 5, kSolref = 2;
 // impedances are taken within these bounds; what is smaller than the last number counts as zero
 inline constexpr double kLeastImpedance = 1e-4, kMostImpedance = 0.9999, kSoftLeast = 1e-15;
 
-// a^p and log a for a > 0, lane by lane
-FB_INLINE double power(double a, double p) { return __builtin_pow(a, p); }
-FB_INLINE float power(float a, float p) { return __builtin_powf(a, p); }
-FB_INLINE double logarithm(double a) { return __builtin_log(a); }
-FB_INLINE float logarithm(float a) { return __builtin_logf(a); }
-template <class R, int W>
-FB_FN Lane<R, W> power(Lane<R, W> a, Lane<R, W> p) {
-  Lane<R, W> y;
-  for (int k = 0; k < W; ++k) set_lane(y, k, power(lane(a, k), lane(p, k)));
-  return y;
-}
-template <class R, int W>
-FB_FN Lane<R, W> logarithm(Lane<R, W> a) {
-  Lane<R, W> y;
-  for (int k = 0; k < W; ++k) set_lane(y, k, logarithm(lane(a, k)));
-  return y;
-}
-template <class S>
-FB_FN Dual<S> logarithm(Dual<S> a) {
-  return {logarithm(a.v), a.d / a.v};
-}
-template <class S>
-FB_FN Dual<S> power(Dual<S> a, Dual<S> p) {
-  const S y = power(a.v, p.v);
-  return {y, y * (p.d * logarithm(a.v) + p.v * a.d / a.v)};
-}
-
 // (S.1)  d, and its derivatives by x and by the five numbers
 template <class T>
 struct Impedance {
@@ -97,7 +70,7 @@ struct Spring {
   T K, B, K_by[kSolref], B_by[kSolref], K_by_d, B_by_d, K_by_h, B_by_h;
 };
 template <class T, class P>
-FB_FN Spring<T> spring(const P* solref, const P* solimp, T h, bool safe) {
+FB_FN Spring<T> row_spring(const P* solref, const P* solimp, T h, bool safe) {
   const T zero = T(0), one = T(1), two = T(2), least = T(Real<T>(kSoftLeast));
   const T r0 = T(solref[0]), r1 = T(solref[1]), raw = T(solimp[1]);
   const T d = clamp(raw, T(Real<T>(kLeastImpedance)), T(Real<T>(kMostImpedance)));

@@ -120,7 +120,7 @@ FB_FN void search_slope(SoftWork<T>& f, T t, T& slope, T& bend) {
 template <class T>
 FB_FN T line_search(SoftWork<T>& f, T g0, T g1, T start, Mask<T> live) {
   const T zero = T(0), one = T(1), two = T(2);
-  T lo = zero, hi = zero, t = one;
+  T lo = zero, hi = zero, t = one, before = T(Real<T>(1e30));
   Mask<T> open(true), left = live;  // open: no upper end yet
   for (int k = 0; k < kSoftSearch && any(left); ++k) {
     T slope = mul_add(t, g1, g0), bend = g1;
@@ -131,7 +131,11 @@ FB_FN T line_search(SoftWork<T>& f, T g0, T g1, T start, Mask<T> live) {
     hi = select(left & !below, t, hi);
     open = open & !(left & !below);
     const T newton = t - slope / bend;
-    const Mask<T> inside = (newton > lo) & (open | (newton < hi));
+    // a bracket that was not halved is: from end to end Newton's steps would not close it
+    const T width = hi - lo;
+    const Mask<T> closes = (newton < hi) & !(width > before * Real<T>(0.5));
+    const Mask<T> inside = (newton > lo) & (open | closes);
+    before = select(open, before, width);
     const T other = select(open, two * t, (lo + hi) * Real<T>(0.5));
     const T next = select(inside, newton, other);
     left = left & !(next == t);

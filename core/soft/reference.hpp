@@ -30,7 +30,7 @@ template <class T, class P>
 FB_FN Reference<T> reference(const RowLaw<T, P>& law, T h, bool safe) {
   Reference<T> r;
   r.imp = impedance(law.solimp, law.x);
-  r.spring = spring(law.solref, law.solimp, h, safe);
+  r.spring = row_spring(law.solref, law.solimp, h, safe);
   const T raw = (T(1) - r.imp.d) / r.imp.d * law.weight;
   r.least = raw < T(Real<T>(kSoftLeast));
   r.R = select(r.least, T(kRigidCompliance<Real<T>>), raw);
