@@ -6,10 +6,10 @@
 
 namespace fb::FB_ISA {
 
-// steps of one start; the longest step in the largest relative change of a factor, and the shortest
-// before the start is given up; how far from the path a point may be, and what steps aim at
-inline constexpr int kContinuationSteps = 1500;
-inline constexpr double kLongestArc = 0.9, kShortestArc = 1e-8, kOffPath = 0.25, kOffAim = 0.05;
+// steps of one start; the shortest before it is given up; how far from the path a point may be, and
+// what steps aim at
+inline constexpr int kContinuationSteps = 3000;
+inline constexpr double kShortestArc = 1e-8, kOffPath = 0.25, kOffAim = 0.05;
 
 template <class S>
 struct PathContinuation {
@@ -19,7 +19,7 @@ struct PathContinuation {
   // where a step stands.  x.next is the point before
   struct State {
     S theta = S(1), theta_before = S(1);
-    S arc = S(0.3), damping = S(1);
+    S arc = S(0.3);     // length of the step
     S cross = S(1e-6);  // products over scale^2 below which Newton steps are tried
     bool retry = false;
   };
@@ -49,6 +49,7 @@ struct PathContinuation {
   }
 
   // visit(change in d, change in e) of every factor of a product over the factor, and of the tangents
+  // over sqrt(h)
   template <class F>
   FB_INLINE void for_changes(const PathPoint<S>& d, const PathPoint<S>& e, F&& visit) const {
     const PathPoint<S>& q = path.x.now;
@@ -60,7 +61,8 @@ struct PathContinuation {
           path.for_rims(r, [&](const auto& m) {
             see(d.eta[m.at], e.eta[m.at], q.eta[m.at]);
             see(d.h[m.at], e.h[m.at], path.g_of(q, m));
-            for (int t = m.first; t < m.first + m.n; ++t) visit(d.a[t], e.a[t]);
+            const S root = sqrt(q.h[m.at]);
+            for (int t = m.first; t < m.first + m.n; ++t) see(d.a[t], e.a[t], root);
           });
         },
         [&](int, int, int r) {
@@ -139,11 +141,10 @@ struct PathContinuation {
   }
   FB_FN void step(State& at, const Tangent& t) const {
     PathScratch<S>& x = path.x;
-    S s = t.shift + orientation() * at.arc / (t.largest * at.damping);
+    S s = t.shift + orientation() * at.arc / t.largest;
     combine(x.corrector, S(1), x.predictor, s);
-    if (at.damping == S(1)) s += bend(at.theta, s, t);
-    const S most = S(0.9) * path.longest(x.corrector),
-            taken = most < at.damping ? most : at.damping;
+    s += bend(at.theta, s, t);
+    const S most = S(0.9) * path.longest(x.corrector), taken = most < S(1) ? most : S(1);
     path.moved(x.corrector, taken);
     swap_points();
     at.theta_before = at.theta;
@@ -154,21 +155,19 @@ struct PathContinuation {
     path.x.now = path.x.next;
     path.x.next = old;
   }
-  // a point too far from the path is given up for a shorter, damped step from the one before; false
-  // where there is none
+  // a point too far from the path is given up for a shorter step from the one before; false where
+  // there is none
   FB_FN bool go_back(State& at) const {
     swap_points();
     at.theta = at.theta_before;
     at.arc *= S(0.25);
-    at.damping *= S(0.5);
     at.retry = true;
     return at.arc >= S(kShortestArc);
   }
   FB_FN void lengthen(State& at, S off) const {
-    const S by = sqrt(S(kOffAim) / max(off, S(1e-4)));
-    at.arc *= by > S(2) ? S(2) : by < S(0.3) ? S(0.3) : by;
-    if (at.arc > S(kLongestArc)) at.arc = S(kLongestArc);
-    at.damping = at.damping < S(0.5) ? S(2) * at.damping : S(1);
+    const S by = sqrt(sqrt(S(kOffAim) / max(off, S(1e-4))));
+    at.arc *= by > S(2) ? S(2) : by;
+    if (at.arc > S(64)) at.arc = S(64);
   }
 
   // the solution in s.best with its velocities in s.w; x.nearest and `least` keep the point of the

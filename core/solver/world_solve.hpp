@@ -63,7 +63,7 @@ FB_FN PathStart<S> path_start(int k) {
   return starts[k];
 }
 // the starts of the continuation are draws of the first one; a residual over the scale that ends them
-inline constexpr int kContinuations = 6;
+inline constexpr int kContinuations = 3;
 inline constexpr double kContinued = 1e-7;
 
 template <class S>
