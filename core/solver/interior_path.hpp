@@ -36,8 +36,9 @@ struct PathStart {
 };
 template <class S>
 struct PathScratch {
-  PathPoint<S> now, next, predictor, corrector;
+  PathPoint<S> now, next, predictor, corrector, bend;
   S *miss, *g_dot;  // w - (A lam + b); change of g, of the predictor
+  S* first_miss;    // w - (A lam + b) of the start
   S* unit;          // weights of the products
   S* nearest;       // the impulses of the least residual so far
 };

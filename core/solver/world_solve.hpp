@@ -1,7 +1,7 @@
 // The exact solve of one world: sweeps and Newton steps, then the interior path from one start after
 // another.  Machine numbers only.  Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/solver/interior_path.hpp"
+#include "core/solver/path_continuation.hpp"
 
 namespace fb::FB_ISA {
 
@@ -51,26 +51,21 @@ FB_INLINE double drawn_weight(int r, int draw) {
   h ^= h >> 13;
   return draw == 0 ? 1.0 : 1.0 / 3.0 + (h % 1024u) / 384.0;
 }
-// the starts, in their order: twenty that were found to do most, then draws of weights
-inline constexpr int kStarts = 40;
+// the starts of the path, in their order
+inline constexpr int kStarts = 8;
 template <class S>
 FB_FN PathStart<S> path_start(int k) {
-  const PathStart<S> first[] = {
-      {S(0.3), S(1), S(1e-3), kReduce2000},       {S(0.3), S(0.3), S(1e-3), kReduce2000},
-      {S(0.3), S(1), S(1e-3), kReduce2000, 1},    {S(1e2), S(1), S(1e-2), kReduce50},
-      {S(0.3), S(0.3), S(1e-3), kReduce2000, 2},  {S(1e2), S(1e4), S(1e-2), kReduce50},
-      {S(0.3), S(0.1), S(1e-3), kReduce2000, 3},  {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder},
-      {S(0.3), S(1), S(1e-3), kReduce2000, 4},    {S(1e2), S(1), S(1e-2), kReduce10FirstOrder},
-      {S(0.3), S(0.3), S(1e-3), kReduce2000, 5},  {S(1e2), S(1e4), S(1e-2), kReduce10FirstOrder},
-      {S(3), S(0.1), S(1e-3), kReduce2000, 6},    {S(1e6), S(1), S(1e-4), kReduce50},
-      {S(1e-2), S(1), S(1e-2), kReduce50},        {S(1e2), S(1e6), S(1e-2), kReduce10FirstOrder},
-      {S(0.3), S(1), S(1e-3), kReduce2000, 7},    {S(0.3), S(0.1), S(1e-3), kReduce2000, 8},
-      {S(0.03), S(0.3), S(1e-3), kReduce2000, 9}, {S(1e2), S(1), S(1e-2), kReduce50, 10}};
-  const int count = int(sizeof(first) / sizeof(first[0])), rest = k - count;
-  if (rest < 0) return first[k];
-  const S size[] = {S(0.3), S(3), S(0.03), S(30)}, weight[] = {S(0.3), S(1), S(0.1), S(0.03), S(3)};
-  return {size[rest / 5 % 4], weight[rest % 5], S(1e-3), kReduce2000, 11 + rest};
+  const PathStart<S> starts[kStarts] = {
+      {S(0.3), S(1), S(1e-3), kReduce2000},      {S(0.3), S(0.3), S(1e-3), kReduce2000},
+      {S(0.3), S(1), S(1e-3), kReduce2000, 1},   {S(1e2), S(1), S(1e-2), kReduce50},
+      {S(0.3), S(0.3), S(1e-3), kReduce2000, 2}, {S(1e2), S(1e4), S(1e-2), kReduce50},
+      {S(0.3), S(0.1), S(1e-3), kReduce2000, 3}, {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder}};
+  return starts[k];
 }
+// the starts of the continuation are draws of the first one; a residual over the scale that ends them
+inline constexpr int kContinuations = 3;
+inline constexpr double kContinued = 1e-7;
+
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
   WorldOutcome out{false, false, 0, 1, 0};
@@ -83,19 +78,29 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
   }
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
-  for (int k = 0; k < kStarts; ++k) {
-    const PathStart<S> from = path_start<S>(k);
+  // true where `follow`, given the path of a start, ends at the solution
+  const auto solves = [&](const PathStart<S>& from, auto&& follow) {
     ++out.stage;
     for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
-    out.solved = InteriorPath<S>{p, s, x, from, x.unit, p.scale}.follow(out);
+    out.solved = follow(InteriorPath<S>{p, s, x, from, x.unit, p.scale});
     if (out.solved) {
       polish_world(p, s, x, out);
-      return out;
+    } else if (out.residual < least) {
+      least = out.residual;
+      for (int r = 0; r < p.nrow; ++r) x.nearest[r] = s.best[r];
     }
-    if (!(out.residual < least)) continue;
-    least = out.residual;
-    for (int r = 0; r < p.nrow; ++r) x.nearest[r] = s.best[r];
-  }
+    return out.solved;
+  };
+  for (int k = 0; k < kStarts; ++k)
+    if (solves(path_start<S>(k), [&](const InteriorPath<S>& path) { return path.follow(out); }))
+      return out;
+  // what the path leaves where it turns
+  const S size(0.3), product = size * p.scale * p.scale;
+  for (int k = 0; k < kContinuations && !(least <= S(kContinued) * p.scale); ++k)
+    if (solves({size, S(1), S(1e-3), kReduce50, k}, [&](const InteriorPath<S>& path) {
+          return PathContinuation<S>{path, product}.follow(out, least);
+        }))
+      return out;
   out.stage = 0;
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
   world_done(p, s, out.residual);
