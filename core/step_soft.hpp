@@ -1,243 +1,241 @@
-// One step under MuJoCo's law on one page, and its adjoint on the next.
+// One step under MuJoCo's law, by each of its integrators, and its adjoint.
 // Proof: docs/derivations/soft.md.
 #pragma once
-#include "core/soft/newton.hpp"
+#include "core/dynamics/integrate.hpp"
+#include "core/soft/accelerations.hpp"
 #include "core/step_hits.hpp"
 
 namespace fb::FB_ISA {
 
-// (S.29)  v+ = v + h acc, (M + h D) acc = tau - c + J' f, with f of the constrained accelerations a
+// ---- the classical integrator of fourth order, on the manifold
+
+// (S.33)  stages x_0 = x, x_i = x (+) h A_i (r, a)_(i-1); x+ = x (+) h sum B_i (r, a)_i, where r is the
+// velocity, but for rotations that of the rotation vector u = h A_i r_(i-1) by which the stage is
+// turned: r = w + u x w / 2 + k u x (u x w)
+inline constexpr double kStageShare[kSoftStages] = {0, 0.5, 0.5, 1};
+inline constexpr double kStageWeight[kSoftStages] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
+// share of stage i in the rates of stage k, or in those of the end of the step
+FB_FN double stage_share(int k, int i) {
+  return k == kSoftStages ? kStageWeight[i] : i + 1 == k ? kStageShare[k] : 0.0;
+}
+
+// given r_bar, add to u_bar and w_bar
+template <class T>
+FB_FN void turned_rate_adjoint(Vec3<T> u, Vec3<T> w, Vec3<T> r_bar, Vec3<T>& u_bar,
+                               Vec3<T>& w_bar) {
+  using R = Real<T>;
+  const T s = dot(u, u), one = T(1);
+  const Mask<T> small = s < T(R(1e-2));
+  const T x = sqrt(select(small, one, s)) * R(0.5);
+  T sine, cosine;
+  sincos(x, sine, cosine);
+  // k(s) and its slope
+  const T cot = cosine / sine, far = select(small, one, s);
+  const T k_far = (one - x * cot) / far;
+  const T k_near =
+      mul_add(s, mul_add(s, mul_add(s, T(R(1.0 / 1209600)), T(R(1.0 / 30240))), T(R(1.0 / 720))),
+              T(R(1.0 / 12)));
+  const T by_far = -((cot - x / (sine * sine)) / (x * R(8)) + k_far) / far;
+  const T by_near = mul_add(
+      s, mul_add(s, mul_add(s, T(R(4.0 / 47900160)), T(R(3.0 / 1209600))), T(R(2.0 / 30240))),
+      T(R(1.0 / 720)));
+  const T k = select(small, k_near, k_far), slope = select(small, by_near, by_far);
+  const T ru = dot(r_bar, u), uw = dot(u, w), rw = dot(r_bar, w);
+  u_bar += cross(w, r_bar) * R(0.5) + (r_bar * uw + w * ru - u * (rw * R(2))) * k +
+           u * (slope * (ru * uw - s * rw) * R(2));
+  w_bar += log_adjoint(u, r_bar, -1);
+}
+// visit the first of the three dofs of every rotation
+template <class F>
+FB_INLINE void for_turns(const Layout& s, F&& visit) {
+  for (int l = 1; l < s.nlink; ++l)
+    if (joint_turns(s.link_type[l])) visit(s.link_dof[l] + s.link_ndof[l] - 3);
+}
+
+// rates of stage k, or of the end of the step: shares of those before it
+template <class T>
+FB_FN void stage_rates(const Layout& s, const SoftWork<T>& f, int k, T* r, T* a) {
+  for (int d = 0; d < s.nv; ++d) {
+    r[d] = a[d] = T(0);
+    for (int i = 0; i < kSoftStages; ++i) {
+      const Real<T> share(stage_share(k, i));
+      if (share == Real<T>(0)) continue;
+      r[d] = mul_add(f.stage_rate[i * s.nv + d], T(share), r[d]);
+      a[d] = mul_add(f.stage_acc[i * s.nv + d], T(share), a[d]);
+    }
+  }
+}
+// x (+) h (r, a)
 template <class T, class P>
-FB_FN void soft_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
-                         Mask<T> alive, T* v_next, Work<T>& w) {
+FB_FN void soft_stage(const Model<T, P>& m, const T* x, const T* r, const T* a, T* out) {
+  const Layout& s = m.s;
+  for (int d = 0; d < s.nv; ++d)
+    velocity_of(s, out)[d] = mul_add(a[d], T(m.theta.dt[0]), velocity_of(s, x)[d]);
+  integrate(s, x, r, m.theta.dt[0], out);
+}
+// accelerations of stage k; its rate, given that by which it was reached
+template <class T, class P>
+FB_FN void run_stage(const Model<T, P>& m, const Options<Real<T>>& o, int k, const T* r, const T* u,
+                     Mask<T> alive, Work<T>& w) {
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
-  const T* v = velocity_of(s, x);
-  const StepPoint<T> at = step_point<T>(s, x, u, nullptr);
-  FB_STAGE(kinematics);
-  kinematics(m, x, v, w);
-  FB_STAGE(actuation);
-  // what the integrator is implicit in
-  w.servos = o.integrator == kImplicitFast ? kAllServos : kNoServos;
-  w.damped = o.integrator == kImplicitFast || o.eulerdamp != 0;
-  actuation(m, at, w);
-  FB_STAGE(articulated_body);
-  smooth_forces(m, w);
-  tree_pattern(s, f.M.p);
-  tree_pattern(s, f.A.p);
-  composite_mass(m, w);
-  FB_STAGE(collision);
-  collect_soft(m, o, x, alive, w);
-  for (int d = 0; d < s.nv; ++d) f.pushed[d] = T(0);
-  f.nrow = 0;
-  f.touched = w.solution.unconverged = w.solution.unrolled = w.large = Mask<T>(false);
-  w.solution.residual = w.solution.sweeps = T(0);
-  w.recovery.moved = Mask<T>(false);
-  w.problem.nrow = 0;
-  if (w.ngroup > 0) {
-    FB_STAGE(rows);
-    open_soft_rows(m, o, at, w);
-    FB_STAGE(newton);
-    // a = M^-1 (tau - c), then the minimum
-    factor_metric(m, w, false);
-    for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.smooth[d]);
-    solve(f.A, f.a);
-    for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.a[d]);
-    soft_newton(w, alive);
-    for (int d = 0; d < s.nv; ++d) f.pushed[d] = T(0);
-    add_soft_forces(w, f.f, f.pushed);
-  }
-  FB_STAGE(integration);
-  factor_metric(m, w, true);
-  for (int d = 0; d < s.nv; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
-  solve(f.A, f.acc);
-  const T h = T(m.theta.dt[0]);
-  for (int d = 0; d < s.nv; ++d) {
-    v_next[d] = mul_add(f.acc[d], h, v[d]);
-    // worlds without rows have one acceleration
-    f.a[d] = select(f.touched, f.a[d], f.acc[d]);
-  }
-  // what callers see of the rows: impulses
-  for (int g = 0; g < w.ngroup; ++g) {
-    const int r = w.group[g].row;
-    for (int i = 0; i < w.group[g].rows; ++i) w.solution.lam[r + i] = f.f[r + i] * h;
-  }
+  const T *x = f.stage + k * state_size(s), *v = velocity_of(s, x);
+  T *rate = f.stage_rate + k * s.nv, *acc = f.stage_acc + k * s.nv;
+  for (int d = 0; d < s.nv; ++d) rate[d] = v[d];
+  if (k > 0)
+    for_turns(s, [&](int d) {
+      put3(log_adjoint(lift3<T>(r + d) * T(m.theta.dt[0]), lift3<T>(v + d), 1), rate + d);
+    });
+  soft_accelerations(m, o, x, u, alive, w);
+  for (int d = 0; d < s.nv; ++d) acc[d] = f.acc[d];
+  f.at_stage = k;
 }
-// A = M, or M + h D where damped
+// all stages, and x+; what is told of the solves is that of the worst stage
 template <class T, class P>
-FB_FN void factor_metric(const Model<T, P>& m, Work<T>& w, bool damped) {
+FB_FN void runge_kutta(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
+                       Mask<T> alive, T* x_next, Work<T>& w) {
+  const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
-  for (int e = 0; e < f.M.p.start[m.s.nv]; ++e) f.A.value[e] = f.M.value[e];
-  for (int d = 0; d < m.s.nv; ++d) {
-    f.A.diagonal[d] = f.M.diagonal[d];
-    if (damped) f.A.diagonal[d] += w.hD[d] - T(m.theta.dof_armature[d]);
+  T *r = f.stage_bar, *a = r + s.nv;
+  Mask<T> unconverged(false), overflow(false);
+  T residual = T(0), sweeps = T(0);
+  for (int i = 0; i < state_size(s); ++i) f.stage[i] = x[i];
+  for (int k = 0; k < kSoftStages; ++k) {
+    stage_rates(s, f, k, r, a);
+    if (k > 0) soft_stage(m, x, r, a, f.stage + k * state_size(s));
+    run_stage(m, o, k, r, u, alive, w);
+    unconverged = unconverged | w.solution.unconverged;
+    overflow = overflow | w.overflow;
+    residual = max(residual, w.solution.residual);
+    sweeps = max(sweeps, w.solution.sweeps);
   }
-  factor(f.A);
+  stage_rates(s, f, kSoftStages, r, a);
+  soft_stage(m, x, r, a, x_next);
+  w.solution.unconverged = unconverged;
+  w.overflow = overflow;
+  w.solution.residual = residual;
+  w.solution.sweeps = sweeps;
 }
+
+// cotangents on the way back through the stages
+template <class T>
+struct StageBars {
+  T *rate, *acc;  // of all stages
+  T *x, *r, *a;   // of one stage: its state, and the rates by which it was reached
+  T h;
+};
+// given out_bar of x (+) h (r, a), add to x_bar and to the rates of the stages before k; bars.r may
+// hold what the stage's turn adds
+template <class T, class P>
+FB_FN void stage_adjoint(const Model<T, P>& m, int k, const T* x, const T* out_bar, T* x_bar,
+                         StageBars<T>& bars, Work<T>& w) {
+  const Layout& s = m.s;
+  T *r = w.soft.step, *a = w.soft.grad;
+  stage_rates(s, w.soft, k, r, a);
+  bars.h += integrate_adjoint(s, x, r, m.theta.dt[0], out_bar, x_bar, bars.r);
+  for (int d = 0; d < s.nv; ++d) {
+    const T v1_bar = velocity_of(s, out_bar)[d];
+    velocity_of(s, x_bar)[d] += v1_bar;
+    bars.a[d] = v1_bar * m.theta.dt[0];
+    bars.h += v1_bar * a[d];
+  }
+  for (int i = 0; i < kSoftStages; ++i) {
+    const T share = T(Real<T>(stage_share(k, i)));
+    for (int d = 0; d < s.nv; ++d) {
+      bars.rate[i * s.nv + d] += bars.r[d] * share;
+      bars.acc[i * s.nv + d] += bars.a[d] * share;
+    }
+  }
+}
+// the rate of stage k: to the velocity in bars.x and to the rates by which it was reached in bars.r
+template <class T, class P>
+FB_FN void stage_rate_adjoint(const Model<T, P>& m, int k, StageBars<T>& bars, Work<T>& w) {
+  const Layout& s = m.s;
+  const T h = T(m.theta.dt[0]);
+  T *v_bar = velocity_of(s, bars.x), *r = w.soft.step, *a = w.soft.grad;
+  const T *rate_bar = bars.rate + k * s.nv, *v = velocity_of(s, w.soft.stage + k * state_size(s));
+  for (int d = 0; d < s.nv; ++d) {
+    v_bar[d] = rate_bar[d];
+    bars.r[d] = T(0);
+  }
+  if (k == 0) return;
+  stage_rates(s, w.soft, k, r, a);
+  for_turns(s, [&](int d) {
+    Vec3<T> u_bar = zero3<T>(), w_bar = zero3<T>();
+    const Vec3<T> rate = lift3<T>(r + d);
+    turned_rate_adjoint(rate * h, lift3<T>(v + d), lift3<T>(rate_bar + d), u_bar, w_bar);
+    put3(w_bar, v_bar + d);
+    put3(u_bar * h, bars.r + d);
+    bars.h += dot(u_bar, rate);
+  });
+}
+// (S.34)  stages backwards, each run again unless it is still in w
+template <class T, class P>
+FB_FN void runge_kutta_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
+                               const StepPoint<T>& x, const StepBars<T>& bar, Work<T>& w) {
+  const Layout& s = m.s;
+  SoftWork<T>& f = w.soft;
+  const int nx = state_size(s), n = kSoftStages * s.nv;
+  T* at = f.stage_bar;
+  StageBars<T> bars{at, at + n, at + 2 * n, at + 2 * n + nx, at + 2 * n + nx + s.nv, T(0)};
+  for (int i = 0; i < 2 * n; ++i) at[i] = T(0);
+  for (int d = 0; d < s.nv; ++d) bars.r[d] = T(0);
+  stage_adjoint(m, kSoftStages, x.q, bar.x1, bar.x, bars, w);
+  for (int k = kSoftStages - 1; k >= 0; --k) {
+    const T* stage = f.stage + k * nx;
+    for (int i = 0; i < nx; ++i) bars.x[i] = T(0);
+    stage_rate_adjoint(m, k, bars, w);
+    if (f.at_stage != k) {
+      soft_accelerations(m, o, stage, x.u, Mask<T>(true), w);
+      f.at_stage = k;
+    }
+    soft_acceleration_adjoint<T, P>(m, o, step_point<T>(s, stage, x.u, nullptr),
+                                    bars.acc + k * s.nv, {nullptr, bars.x, bar.u, bar.scratch}, w);
+    if (k > 0)
+      stage_adjoint(m, k, x.q, bars.x, bar.x, bars, w);
+    else
+      for (int i = 0; i < nx; ++i) bar.x[i] += bars.x[i];
+  }
+  if (w.theta_bar) w.theta_bar->dt[0] += bars.h;
+}
+
+// ---- a step
+
 template <class T, class P>
 FB_FN void soft_step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x, const T* u,
                      Mask<T> alive, T* x_next, Work<T>& w) {
-  soft_velocity(m, o, x, u, alive, velocity_of(m.s, x_next), w);
-  integrate(m.s, x, velocity_of(m.s, x_next), m.theta.dt[0], x_next);
-  if (m.s.na > 0)
-    advance_activation(m, step_point<T>(m.s, x, u, nullptr), activation_of(m.s, x_next));
-}
-
-// rows exactly on the border between two zones
-template <class T>
-FB_FN T soft_ties(const Work<T>& w) {
-  T count = T(0);
-  for (int g = 0; g < w.ngroup; ++g) {
-    const SoftBlock<T>& b = w.soft.group[g].block;
-    const T* y = w.soft.y + w.group[g].row;
-    Mask<T> tie(false);
-    if (b.kind == kSoftOneSided) tie = y[0] == T(0);
-    if (b.kind == kSoftFriction) tie = abs(b.D * y[0]) == b.loss;
-    count += one_where<T>(tie & w.geometry[g].active);
-  }
-  return count;
-}
-
-// cotangents of all rows: forces and W in, links, dofs and parameters out
-template <class T, class P>
-FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
-                             const StepPoint<T>& x, Work<T>& w, T* q_tan, T* v_bar) {
-  const bool safe = o.refsafe != 0;
-  SlotBars<T> points;
-  points.count = 0;
-  for (int g = 0; g < w.ngroup; ++g) {
-    const RowGroup& k = w.group[g];
-    SoftBars<T> bars = soft_bars(w, g);
-    switch (k.kind) {
-      case kContactRows: {
-        soft_contact_adjoint(m, o, g, bars, w, points);
-        const bool last = g + 1 == w.ngroup || w.group[g + 1].kind != kContactRows ||
-                          w.group[g + 1].source != k.source;
-        if (!last) break;
-        if (points.count > 0) contact_point_adjoint(m, k, points, w);
-        points.count = 0;
-        break;
-      }
-      case kFrictionRows:
-        soft_friction_adjoint(m, safe, g, bars, w, v_bar);
-        break;
-      case kLimitRows:
-      case kBallLimitRows:
-        soft_limit_adjoint(m, safe, g, x, bars, w, q_tan, v_bar);
-        break;
-      case kJointEqualityRows:
-        soft_coupling_adjoint(m, safe, g, x, bars, w, q_tan, v_bar);
-        break;
-      default:
-        soft_equality_adjoint(m, safe, g, bars, w);
-    }
-  }
-}
-// (S.30)  f_bar = J W to y_bar and the cotangents of a group's block; nothing where it is off
-template <class T>
-FB_FN SoftBars<T> soft_bars(Work<T>& w, int g) {
-  SoftWork<T>& f = w.soft;
-  const int r = w.group[g].row;
-  const SoftBlock<T>& b = f.group[g].block;
-  const Mask<T> on = w.geometry[g].active;
-  SoftBars<T> bars{f.f + r, f.y_bar + r, w.w_rate, {}};
-  bars.block.D = bars.block.loss = T(0);
-  for (T& mu : bars.block.mu) mu = T(0);
-  with_rows(b.rows, [&](auto rows) {
-    soft_force_adjoint<rows.n>(b, f.y + r, f.f_bar + r, f.y_bar + r, bars.block);
-  });
-  for (int i = 0; i < b.rows; ++i) f.y_bar[r + i] = select(on, f.y_bar[r + i], T(0));
-  bars.block.D = select(on, bars.block.D, T(0));
-  bars.block.loss = select(on, bars.block.loss, T(0));
-  for (T& mu : bars.block.mu) mu = select(on, mu, T(0));
-  return bars;
-}
-// -mu' dM (acc - a): both metrics hold M
-template <class T, class P>
-FB_FN void metric_adjoint(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, T* q_tan) {
-  SoftWork<T>& f = w.soft;
-  for (int d = 0; d < m.s.nv; ++d) f.half[d] = f.acc[d] - f.a[d];
-  link_twists(m.s, w, f.mu, w.twist);
-  link_twists(m.s, w, f.half, w.twist2);
-  still_bars(m, w);
-  still_tree_adjoint(m, f.half, f.mu, x.q, w, q_tan);
-}
-// -<W, RNEA(q, v, a)> link by link; the twists of W and of a
-template <class T, class P>
-FB_FN void soft_motion_adjoint(const Model<T, P>& m, Work<T>& w) {
   const Layout& s = m.s;
-  w.bar[0].w = w.bar[0].y = zero_motion<T>();
-  w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].a_bar = w.bar[0].pose =
-      zero_force<T>();
-  w.link[0].a = gravity_acceleration<T>(m);
-  for (int l = 1; l < s.nlink; ++l) {
-    LinkWork<T>& k = w.link[l];
-    LinkBar<T>& b = w.bar[l];
-    const int parent = s.link_parent[l], first = s.link_dof[l];
-    b.w = w.bar[parent].w;
-    b.y = w.bar[parent].y;
-    k.a = w.link[parent].a + k.c;
-    for (int d = first; d < first + s.link_ndof[l]; ++d) {
-      const Motion<T> S = w.dof[d].S;
-      b.w = mul_add(S, w.w_rate[d], b.w);
-      b.y = mul_add(S, w.soft.a[d], b.y);
-      k.a = mul_add(S, w.soft.a[d], k.a);
-    }
-    link_force_adjoint(m, l, T(-1), w);
-  }
-  if (m.applied) applied_wrenches_adjoint(m, T(1), w);
+  if (o.integrator == kRungeKutta) return runge_kutta(m, o, x, u, alive, x_next, w);
+  // v+ = v + h acc, q+ = q (+) h v+
+  soft_accelerations(m, o, x, u, alive, w);
+  T* v1 = velocity_of(s, x_next);
+  for (int d = 0; d < s.nv; ++d)
+    v1[d] = mul_add(w.soft.acc[d], T(m.theta.dt[0]), velocity_of(s, x)[d]);
+  integrate(s, x, v1, m.theta.dt[0], x_next);
+  if (s.na > 0) advance_activation(m, step_point<T>(s, x, u, nullptr), activation_of(s, x_next));
 }
-// (S.31)  the adjoint of a step that was just run in w
+// the adjoint of a step that was just run in w
 template <class T, class P>
-FB_FN void soft_step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
-                             const StepPoint<T>& x, const StepBars<T>& bar, Work<T>& w) {
+FB_FN void soft_step_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                             const StepBars<T>& bar, Work<T>& w) {
+  if (o.integrator == kRungeKutta) return runge_kutta_adjoint(m, o, x, bar, w);
   const Layout& s = m.s;
-  SoftWork<T>& f = w.soft;
-  const T h = T(m.theta.dt[0]);
-  T *v1_bar = bar.scratch, *q_tan = v1_bar + s.nv, *tau_bar = q_tan + s.nv,
-    *hD_bar = tau_bar + s.nv;
-  T* v_bar = velocity_of(s, bar.x);
+  FB_STAGE(adjoint_solve);
+  // q+ = q (+) h v+, v+ = v + h acc
+  T *v_bar = velocity_of(s, bar.x), *acc_bar = w.p_bar;
+  for (int d = 0; d < s.nv; ++d) acc_bar[d] = velocity_of(s, bar.x1)[d];
+  T h_bar = integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.x1, bar.x, acc_bar);
   for (int d = 0; d < s.nv; ++d) {
-    v1_bar[d] = velocity_of(s, bar.x1)[d];
-    q_tan[d] = T(0);
-  }
-  T h_bar = integrate_adjoint(s, x.q, x.v1, m.theta.dt[0], bar.x1, bar.x, v1_bar);
-  // mu = (M + h D)^-1 acc_bar, W = H^-1 M mu
-  for (int d = 0; d < s.nv; ++d) {
-    v_bar[d] += v1_bar[d];
-    h_bar += f.acc[d] * v1_bar[d];
-    f.mu[d] = v1_bar[d] * h;
-  }
-  solve(f.A, f.mu);
-  for (int d = 0; d < s.nv; ++d) w.w_rate[d] = f.mu[d];
-  if (any(f.touched)) {
-    multiply(f.M, f.mu, f.half);
-    solve(f.H, f.half);
-    for (int d = 0; d < s.nv; ++d) w.w_rate[d] = select(f.touched, f.half[d], f.mu[d]);
-    soft_rows_times(w, w.w_rate, f.f_bar);
-    metric_adjoint(m, x, w, q_tan);
-  }
-  soft_motion_adjoint(m, w);
-  if (any(f.touched)) soft_rows_adjoint(m, o, x, w, q_tan, v_bar);
-  // the world accelerates as well where it is part of an equality
-  if (w.theta_bar) add3(-w.bar[0].a_bar.lin, w.theta_bar->gravity);
-  tree_adjoint<T, P>(m, {x.v, f.a, w.w_rate, f.a}, w, q_tan, v_bar);
-  if (w.derived_bar)
-    for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
-  for (int d = 0; d < s.nv; ++d) {
-    tau_bar[d] = w.w_rate[d];
-    const T metric_bar = -(f.mu[d] * f.acc[d]);
-    hD_bar[d] = w.damped ? metric_bar : T(0);
-    // armature is part of M in both metrics; that of the damped one is added below
-    if (w.theta_bar)
-      w.theta_bar->dof_armature[d] +=
-          (metric_bar - hD_bar[d]) - (w.w_rate[d] - f.mu[d]) * f.a[d];
+    v_bar[d] += acc_bar[d];
+    h_bar += w.soft.acc[d] * acc_bar[d];
+    acc_bar[d] = acc_bar[d] * m.theta.dt[0];
   }
   if (w.theta_bar) w.theta_bar->dt[0] += h_bar;
-  const ActuationBars<T> inputs{q_tan, v_bar, activation_of(s, bar.x), bar.u};
-  actuation_adjoint<T, P>(m, x, {tau_bar, hD_bar}, inputs, w);
-  if (s.na > 0) advance_activation_adjoint(m, x, activation_of(s, bar.x1), inputs, w);
-  lift_tangent(s, x.q, q_tan, bar.x);
+  soft_acceleration_adjoint(m, o, x, acc_bar, bar, w);
+  if (s.na == 0) return;
+  // the activation reads nothing of the position
+  const ActuationBars<T> inputs{nullptr, v_bar, activation_of(s, bar.x), bar.u};
+  advance_activation_adjoint(m, x, activation_of(s, bar.x1), inputs, w);
 }
 
 }  // namespace fb::FB_ISA

@@ -144,7 +144,7 @@ FB_FN BackwardNotes<S> step_again(WorldBlock<S, P>& b, Mask<S> alive) {
   const Layout& s = b.m.s;
   const StepPoint<S> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
   if (s.soft)
-    soft_velocity(b.m, b.o, b.x, b.u, alive, velocity_of(s, b.x1), b.w);
+    soft_step(b.m, b.o, b.x, b.u, alive, b.x1, b.w);
   else
     step_velocity(b.m, b.o, b.x, b.u, alive, velocity_of(s, b.x1), b.w);
   BackwardNotes<S> n;

@@ -36,6 +36,7 @@ struct Scene {
 #define FB_X(name, ...) options.name = decltype(options.name)(*next++);
     FB_OPTIONS(FB_X)
 #undef FB_X
+    s.soft = options.contact == kSoftContact;
     for (Numbers* x : {&q, &v, &u}) *x = read<double>(file, path);
     steps = int(u.size()) / s.nu;
     std::fclose(file);

@@ -212,7 +212,7 @@ enum class Output : int { FB_OUTPUTS(FB_ENUM) };
 #define FB_SOLVERS(X) X(kNewtonSolver, newton) X(kPgsSolver, pgs) X(kInteriorSolver, interior)
 #define FB_CONTACTS(X) X(kHardContact, hard) X(kSoftContact, mujoco)
 #define FB_CONES(X) X(kPyramidalCone, pyramidal) X(kEllipticCone, elliptic)
-#define FB_INTEGRATORS(X) X(kEulerIntegrator, euler) X(kImplicitFast, implicitfast)
+#define FB_INTEGRATORS(X) X(kEulerIntegrator, euler) X(kRungeKutta, rk4) X(kImplicitFast, implicitfast)
 #define FB_GRADIENTS(X)                                                                            \
   X(kGradientAuto, auto) X(kGradientImplicit, implicit) X(kGradientUnrolled, unrolled)
 enum FrictionModel : int { FB_FRICTION_MODELS(FB_ENUM) };
@@ -234,7 +234,7 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
   X(impratio, real, 1.0, above(0),                                                                 \
     "ratio of friction to normal impedance under MuJoCo's law; by default that of the file")       \
   X(integrator, IntegratorType, kEulerIntegrator, FB_WORDS(FB_INTEGRATORS),                        \
-    "integrator under MuJoCo's law: 'euler' or 'implicitfast'; by default that of the file")       \
+    "integrator under MuJoCo's law: 'euler', 'rk4' or 'implicitfast'; by default that of the file")       \
   X(refsafe, whole, 1, whole(0, 1),                                                                \
     "1: time constants of solref are at least two steps under MuJoCo's law; by default as in "     \
     "the file")                                                                                    \

@@ -45,8 +45,9 @@ FB_INLINE void with_rows(int rows, F&& visit) {
 // s = E / 2 |r|^2, r = u - (u projected on the cone N >= mu T), E = D / mu^2
 template <int N, class T>
 struct ConeResidual {
-  T mu, E, length, inverse, rho, scale;  // slides: r = rho n, n = (1, -mu t); scale = 1 / (1 + mu^2)
-  T c[N], u[N], r[N], t[N];              // inverse: 1 / length
+  T mu, E, length, inverse, rho,
+      scale;                 // slides: r = rho n, n = (1, -mu t); scale = 1 / (1 + mu^2)
+  T c[N], u[N], r[N], t[N];  // inverse: 1 / length
   Mask<T> sticks, slides;
 };
 template <int N, class T>
@@ -94,7 +95,7 @@ FB_INLINE void cone_slope(const ConeResidual<N, T>& x, const T* q, T* out) {
 // (S.4)  the edges of a pyramid, y_0 +- mu_k y_k, each with stiffness D
 template <class T>
 struct EdgePair {
-  T up, down;            // min(0, y_0 +- mu_k y_k)
+  T up, down;              // min(0, y_0 +- mu_k y_k)
   T stiff_up, stiff_down;  // D where they push
 };
 template <class T>

@@ -61,8 +61,8 @@ FB_FN WeldTurn<T> weld_turn(const Model<T, P>& m, const RowGroup& k, Motion<T> a
   Mat3<T> rel;
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < 3; ++j)
-      rel.a[3 * i + j] = x.R2.a[i] * x.R1.a[j] + x.R2.a[3 + i] * x.R1.a[3 + j] +
-                         x.R2.a[6 + i] * x.R1.a[6 + j];
+      rel.a[3 * i + j] =
+          x.R2.a[i] * x.R1.a[j] + x.R2.a[3 + i] * x.R1.a[3 + j] + x.R2.a[6 + i] * x.R1.a[6 + j];
   x.Q = quaternion_of(rel);
   const Vec3<T> turn = A.v.ang - B.v.ang;
   x.beta = mul_transposed(x.R2, turn);
@@ -77,8 +77,7 @@ struct EqualityPoints {
   Vec3<T> p1, p2, phi;
 };
 template <class T, class P>
-FB_FN EqualityPoints<T> equality_points(const Model<T, P>& m, const RowGroup& k,
-                                        const Work<T>& w) {
+FB_FN EqualityPoints<T> equality_points(const Model<T, P>& m, const RowGroup& k, const Work<T>& w) {
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   EqualityPoints<T> x;
   x.p1 = A.r + mul(A.R, lift3<P>(m.derived.eq_p1 + 3 * k.source));
@@ -174,7 +173,8 @@ FB_FN Vec3<T> point_adjoint(const LinkWork<T>& k, Vec3<T> p, Real<T> sign, Vec3<
   return cross(Y, k.a.ang) + cross(u_bar, k.v.ang) + cross(f, b.w.ang);
 }
 template <class T>
-FB_FN void connect_adjoint(const RowGroup& k, const EqualityPoints<T>& x, Vec3<T> Y, Vec3<T> V, Vec3<T> f, Vec3<T> phi_bar, Work<T>& w) {
+FB_FN void connect_adjoint(const RowGroup& k, const EqualityPoints<T>& x, Vec3<T> Y, Vec3<T> V,
+                           Vec3<T> f, Vec3<T> phi_bar, Work<T>& w) {
   const LinkWork<T>&A = w.link[k.linkA], &B = w.link[k.linkB];
   LinkBar<T>&a = w.bar[k.linkA], &b = w.bar[k.linkB];
   const Vec3<T> p1_bar = point_adjoint(A, x.p1, Real<T>(1), Y, V, f, a) + phi_bar,
@@ -280,8 +280,7 @@ FB_FN void soft_equality_adjoint(const Model<T, P>& m, bool safe, int index,
     connect_adjoint(k, x.points, none, none, none, phi_bar, w);
   } else {
     connect_adjoint(k, x.points, Y, V, f, own + phi_bar, w);
-    if (m.s.eq_type[k.source] == kWeld)
-      weld_rotation_adjoint(m, k, none, none, none, turn_bar, w);
+    if (m.s.eq_type[k.source] == kWeld) weld_rotation_adjoint(m, k, none, none, none, turn_bar, w);
   }
   if (w.theta_bar)
     add_law_bar(bar, w.theta_bar->eq_solref + kSolref * k.source,

@@ -13,8 +13,8 @@ inline constexpr double kLeastFriction = 1e-5;
 template <class P>
 struct ContactLaw {
   P solref[kSolref], solreffriction[kSolref], solimp[kSolimp], margin;
-  int own;                  // number of the explicit pair, -1 for none
-  P share[2];               // of solimp
+  int own;     // number of the explicit pair, -1 for none
+  P share[2];  // of solimp
   P solref_share[2][kSolref];
 };
 // share of the first geom, from both numbers solmix
@@ -58,8 +58,8 @@ FB_FN ContactLaw<P> contact_law(const Model<T, P>& m, int pair) {
     x.solref[i] = x.solref_share[0][i] * ra[i] + x.solref_share[1][i] * rb[i];
   }
   for (int i = 0; i < kSolimp; ++i)
-    x.solimp[i] = x.share[0] * t.geom_solimp[kSolimp * a + i] +
-                  x.share[1] * t.geom_solimp[kSolimp * b + i];
+    x.solimp[i] =
+        x.share[0] * t.geom_solimp[kSolimp * a + i] + x.share[1] * t.geom_solimp[kSolimp * b + i];
   x.margin = t.geom_margin[a] + t.geom_margin[b];
   return x;
 }
@@ -138,8 +138,9 @@ FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int&
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
   const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
-  const T margin = T(s.pair_explicit[pair] >= 0 ? m.theta.pair_margin[s.pair_explicit[pair]]
-                                                : m.theta.geom_margin[ga] + m.theta.geom_margin[gb]);
+  const T margin =
+      T(s.pair_explicit[pair] >= 0 ? m.theta.pair_margin[s.pair_explicit[pair]]
+                                   : m.theta.geom_margin[ga] + m.theta.geom_margin[gb]);
   // spheres around both, or around B before a plane
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
   const Vec3<T> d = cB - cA - (OA - OB);
@@ -205,14 +206,16 @@ FB_FN void soft_friction_bar(const Model<T, P>& m, int pair, int row, T bar, Wor
   const auto add = [&](P value, T share, T& out) {
     out += select(T(value) > T(Real<T>(kLeastFriction)), bar * share, zero);
   };
-  if (own) return add(*own, one, *own_friction(w.theta_bar->pair_friction_rest, explicit_pair, row));
+  if (own)
+    return add(*own, one, *own_friction(w.theta_bar->pair_friction_rest, explicit_pair, row));
   if (number == 0) return add(m.derived.pair_mu[pair], one, w.derived_bar->pair_mu[pair]);
   const int a = 3 * m.s.pair_geom1[pair] + number, b = 3 * m.s.pair_geom2[pair] + number;
   const T x = T(m.theta.geom_friction[a]), y = T(m.theta.geom_friction[b]);
   // equal ones share it
-  const T mine = rule == kFirstFriction    ? one
-                 : rule == kSecondFriction ? zero
-                                           : select(x > y, one, select(x < y, zero, one * T(Real<T>(0.5))));
+  const T mine = rule == kFirstFriction ? one
+                 : rule == kSecondFriction
+                     ? zero
+                     : select(x > y, one, select(x < y, zero, one * T(Real<T>(0.5))));
   add(m.theta.geom_friction[a], mine, w.theta_bar->geom_friction[a]);
   add(m.theta.geom_friction[b], one - mine, w.theta_bar->geom_friction[b]);
 }
@@ -281,8 +284,7 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   if (b.kind == kSoftPyramid) b.D = r.D * ratio / (b.mu[0] * b.mu[0] * Real<T>(2));
   T B = r.B;
   const Mask<T> own = own_damping(law, b);
-  if (any(own))
-    B = select(own, spring<T>(law.solreffriction, law.solimp, h, o.refsafe != 0).B, B);
+  if (any(own)) B = select(own, spring<T>(law.solreffriction, law.solimp, h, o.refsafe != 0).B, B);
   e.y0[0] = r.B * e.vel[0] + r.Kd * row.x;
   for (int i = 1; i < k.rows; ++i) e.y0[i] = B * e.vel[i];
 }

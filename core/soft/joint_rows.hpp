@@ -154,8 +154,8 @@ FB_FN void soft_friction_adjoint(const Model<T, P>& m, bool safe, int index,
   const Reference<T> r = reference(law, T(m.theta.dt[0]), safe);
   v_bar[d] += bars.y_bar[0] * r.B;
   if (!w.theta_bar) return;
-  const RowLawBar<T> bar = reference_adjoint(
-      law, r, {bars.block.D, T(0), bars.y_bar[0] * w.soft.group[index].vel[0]});
+  const RowLawBar<T> bar =
+      reference_adjoint(law, r, {bars.block.D, T(0), bars.y_bar[0] * w.soft.group[index].vel[0]});
   w.theta_bar->dof_frictionloss[d] += bars.block.loss;
   add_law_bar(bar, w.theta_bar->dof_solref + kSolref * d, w.theta_bar->dof_solimp + kSolimp * d,
               w.theta_bar->dt);
@@ -173,7 +173,8 @@ FB_FN Coupling<T> coupling(const Model<T, P>& m, const RowGroup& k, const T* q) 
   const P* c = m.theta.eq_data + 11 * k.source;
   const int q1 = s.jnt_qadr[s.eq_obj1[k.source]], j2 = s.eq_obj2[k.source];
   const T y = j2 < 0 ? T(0) : q[s.jnt_qadr[j2]] - T(m.theta.qpos0[s.jnt_qadr[j2]]);
-  Coupling<T> x{q[q1] - T(m.theta.qpos0[q1]), T(0), T(0), {T(1), y, y * y, y * y * y, y * y * y * y}};
+  Coupling<T> x{
+      q[q1] - T(m.theta.qpos0[q1]), T(0), T(0), {T(1), y, y * y, y * y * y, y * y * y * y}};
   for (int i = 0; i < (j2 < 0 ? 1 : 5); ++i) {
     x.phi -= x.power[i] * c[i];
     if (i > 0) x.slope += x.power[i - 1] * (c[i] * Real<T>(i));
@@ -205,9 +206,8 @@ FB_FN void soft_coupling_data(const Model<T, P>& m, bool safe, int index, const 
   e.y0[0] = r.B * e.vel[0] + r.Kd * x.phi;
 }
 template <class T, class P>
-FB_FN void soft_coupling_adjoint(const Model<T, P>& m, bool safe, int index,
-                                 const StepPoint<T>& at, const SoftBars<T>& bars, Work<T>& w,
-                                 T* q_tan, T* v_bar) {
+FB_FN void soft_coupling_adjoint(const Model<T, P>& m, bool safe, int index, const StepPoint<T>& at,
+                                 const SoftBars<T>& bars, Work<T>& w, T* q_tan, T* v_bar) {
   const Layout& s = m.s;
   const RowGroup& k = w.group[index];
   const SoftGroup<T>& e = w.soft.group[index];

@@ -108,8 +108,7 @@ FB_FN int group_jacobian(const Layout& s, const RowGroup& k, const SoftGroup<T>&
         order[j] = order[j - 1];
         order[j - 1] = t;
       }
-    for (int c = 0; c < e.ncoef; ++c)
-      put(e.cdof[order[c]], [&](int) { return e.coef[order[c]]; });
+    for (int c = 0; c < e.ncoef; ++c) put(e.cdof[order[c]], [&](int) { return e.coef[order[c]]; });
     return n;
   }
   int a = k.start[0], b = k.start[1];
@@ -145,7 +144,7 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
                           Work<T>& w) {
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
-  int dof = 0, entry = 0;
+  int dof = 0, entry = 0, block = 0;
   bool plain = true;
   f.nrow = 0;
   f.touched = Mask<T>(false);
@@ -158,6 +157,8 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
     soft_group_data(m, o, i, x, w);
     e.dof = dof;
     e.entry = entry;
+    e.block_at = block;
+    block += k.rows * k.rows;
     e.ndof = group_jacobian(s, k, e, w, f.dof + dof, f.J + entry);
     dof += e.ndof;
     entry += e.ndof * k.rows;
@@ -176,7 +177,8 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
   const DofSets& sets = f.sets;
   f.H.p.n = s.nv;
   for (int d = 0; d < s.nv; ++d) {
-    unsigned long long *own = sets.of(d), *from = s.dof_parent[d] < 0 ? nullptr : sets.of(s.dof_parent[d]);
+    unsigned long long *own = sets.of(d),
+                       *from = s.dof_parent[d] < 0 ? nullptr : sets.of(s.dof_parent[d]);
     for (int k = 0; k < sets.width; ++k) own[k] = from ? from[k] : 0;
     if (from) sets.add(d, s.dof_parent[d]);
   }

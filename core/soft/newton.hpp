@@ -6,11 +6,11 @@
 namespace fb::FB_ISA {
 
 // iterations at most, evaluations of one line search, share of the slope at which it ends, and the
-// Newton decrement, relative to that of the forces, at which the minimum is found
+// Newton decrement, relative to that of the accelerations, at which the minimum is found
 inline constexpr int kSoftIterations = 60, kSoftSearch = 12;
 inline constexpr double kSoftSlope = 0.1;
 template <class R>
-inline constexpr R kSoftTolerance = sizeof(R) == 8 ? R(1e-11) : R(2e-6);
+inline constexpr R kSoftTolerance = sizeof(R) == 8 ? R(1e-12) : R(1e-6);
 // a decrement that no longer falls is good enough below this
 template <class R>
 inline constexpr R kSoftFloor = sizeof(R) == 8 ? R(1e-7) : R(1e-3);
@@ -30,19 +30,36 @@ FB_FN void soft_forces(Work<T>& w, const T* y, T* force) {
     with_rows(b.rows, [&](auto rows) { soft_force<rows.n>(b, y + r, force + r); });
   }
 }
+// S of all blocks at y; whether it differs from what it was
+template <class T>
+FB_FN bool update_stiffness(Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  bool changed = false;
+  for (int g = 0; g < w.ngroup; ++g) {
+    const SoftGroup<T>& e = f.group[g];
+    with_rows(e.block.rows, [&](auto rows) {
+      constexpr int N = rows.n;
+      T S[N][N], *kept = f.S + e.block_at;
+      soft_stiffness<N>(e.block, f.y + w.group[g].row, S);
+      for (int i = 0; i < N; ++i)
+        for (int j = 0; j < N; ++j) {
+          changed = changed || !all(is_nothing(S[i][j] - kept[N * i + j]));
+          kept[N * i + j] = S[i][j];
+        }
+    });
+  }
+  return changed;
+}
 // H += J' S J of one group
 template <int N, class T>
-FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const T* y,
-                               const DofMatrix<T>& H) {
-  T S[N][N];
-  soft_stiffness<N>(e.block, y, S);
+FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const DofMatrix<T>& H) {
   const int *dofs = f.dof + e.dof, *place = f.place + e.place;
-  const T* J = f.J + e.entry;
+  const T *J = f.J + e.entry, *S = f.S + e.block_at;
   for (int k = 0; k < e.ndof; ++k) {
     T SJ[N];
     for (int i = 0; i < N; ++i) {
-      SJ[i] = S[i][0] * J[N * k];
-      for (int j = 1; j < N; ++j) SJ[i] = mul_add(S[i][j], J[N * k + j], SJ[i]);
+      SJ[i] = S[N * i] * J[N * k];
+      for (int j = 1; j < N; ++j) SJ[i] = mul_add(S[N * i + j], J[N * k + j], SJ[i]);
     }
     T sum = H.diagonal[dofs[k]];
     for (int i = 0; i < N; ++i) sum = mul_add(SJ[i], J[N * k + i], sum);
@@ -54,39 +71,30 @@ FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, cons
     }
   }
 }
-// (S.25)  H = M + J' S J at y, factored
+// (S.25)  H = M + J' S J, factored
 template <class T>
 FB_FN void factor_hessian(Work<T>& w) {
   SoftWork<T>& f = w.soft;
   const DofMatrix<T>&M = f.M, &H = f.H;
-  for (int e = 0; e < H.p.start[H.p.n]; ++e) H.value[e] = T(0);
-  for (int i = 0; i < M.p.n; ++i) {
-    H.diagonal[i] = M.diagonal[i];
-    const int *from = M.p.columns(i), *to = H.p.columns(i);
-    for (int e = 0, at = 0; e < M.p.count(i); ++e, ++at) {
-      while (to[at] != from[e]) ++at;
-      H.row(i)[at] = M.row(i)[e];
+  const int n = M.p.n, entries = H.p.start[n];
+  for (int i = 0; i < n; ++i) H.diagonal[i] = M.diagonal[i];
+  if (entries == M.p.start[n]) {
+    for (int e = 0; e < entries; ++e) H.value[e] = M.value[e];
+  } else {
+    for (int e = 0; e < entries; ++e) H.value[e] = T(0);
+    for (int i = 0; i < n; ++i) {
+      const int *from = M.p.columns(i), *to = H.p.columns(i);
+      for (int e = 0, at = 0; e < M.p.count(i); ++e, ++at) {
+        while (to[at] != from[e]) ++at;
+        H.row(i)[at] = M.row(i)[e];
+      }
     }
   }
   for (int g = 0; g < w.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
-    const T* y = f.y + w.group[g].row;
-    with_rows(e.block.rows, [&](auto rows) { add_group_stiffness<rows.n>(f, e, y, H); });
+    with_rows(e.block.rows, [&](auto rows) { add_group_stiffness<rows.n>(f, e, H); });
   }
   factor(H);
-}
-// x' H^-1 x with the factors; half: scratch
-template <class T>
-FB_FN T inverse_norm(const DofMatrix<T>& H, const T* x, T* half) {
-  T sum = T(0);
-  for (int i = 0; i < H.p.n; ++i) half[i] = x[i];
-  for (int i = H.p.n - 1; i >= 0; --i) {
-    const T y = half[i];
-    const int* col = H.p.columns(i);
-    for (int e = 0; e < H.p.count(i); ++e) half[col[e]] = sub_mul(half[col[e]], H.row(i)[e], y);
-    sum = mul_add(y * y, H.diagonal[i], sum);
-  }
-  return sum;
 }
 
 // (S.26)  slope and curvature of s along z at y + t z
@@ -137,7 +145,47 @@ FB_FN void open_rows_at(Work<T>& w) {
     for (int i = 0; i < f.group[g].block.rows; ++i) f.y[w.group[g].row + i] += f.group[g].y0[i];
 }
 
-// (S.28)  the minimum: a, y and f, with H at the minimum factored
+// (S.28)  the Newton step at a: grad = -dF/da in f.grad, step = H^-1 grad; returns grad' step
+template <class T>
+FB_FN T newton_step(Work<T>& w, bool first) {
+  SoftWork<T>& f = w.soft;
+  const int n = f.M.p.n;
+  soft_forces(w, f.y, f.f);
+  for (int d = 0; d < n; ++d) f.pushed[d] = T(0);
+  add_soft_forces(w, f.f, f.pushed);
+  // where no row has changed its zone H is what it was
+  if (update_stiffness(w) || first) factor_hessian(w);
+  for (int d = 0; d < n; ++d) f.step[d] = f.grad[d] = (f.smooth[d] + f.pushed[d]) - f.Ma[d];
+  solve(f.H, f.step);
+  T decrement = T(0);
+  for (int d = 0; d < n; ++d) decrement = mul_add(f.step[d], f.grad[d], decrement);
+  return decrement;
+}
+// along the step to the minimum there; Ma and y follow
+template <class T>
+FB_FN void take_step(Work<T>& w, T decrement, Mask<T> live) {
+  SoftWork<T>& f = w.soft;
+  const int n = f.M.p.n;
+  multiply(f.M, f.step, f.Mstep);
+  soft_rows_times(w, f.step, f.z);
+  T g0 = T(0), g1 = T(0);
+  for (int d = 0; d < n; ++d) {
+    g0 = mul_add(f.Ma[d] - f.smooth[d], f.step[d], g0);
+    g1 = mul_add(f.Mstep[d], f.step[d], g1);
+  }
+  const T t = select(live, line_search(w, g0, g1, decrement, live), T(0));
+  for (int d = 0; d < n; ++d) {
+    f.a[d] = without_tangent(mul_add(t, f.step[d], f.a[d]));
+    f.Ma[d] = mul_add(t, f.Mstep[d], f.Ma[d]);
+  }
+  for (int r = 0; r < f.nrow; ++r) f.y[r] = mul_add(t, f.z[r], f.y[r]);
+  if constexpr (kTangent<T>) {
+    multiply(f.M, f.a, f.Ma);
+    open_rows_at(w);
+  }
+}
+// (S.32)  the minimum: a, y and f, with H at the minimum factored.  Starts at f.a, from which forces
+// and accelerations have the size that the decrement is compared with
 template <class T>
 FB_FN void soft_newton(Work<T>& w, Mask<T> alive) {
   SoftWork<T>& f = w.soft;
@@ -145,42 +193,25 @@ FB_FN void soft_newton(Work<T>& w, Mask<T> alive) {
   const T zero = T(0);
   open_rows_at(w);
   multiply(f.M, f.a, f.Ma);
+  T size = zero;
+  for (int d = 0; d < n; ++d) size = mul_add(f.smooth[d], f.a[d], size);
   Mask<T> live = alive & f.touched;
   T best = T(Real<T>(1e30)), stalled = zero, rel = zero, iterations = zero;
   for (int k = 0;; ++k) {
-    soft_forces(w, f.y, f.f);
-    for (int d = 0; d < n; ++d) f.pushed[d] = zero;
-    add_soft_forces(w, f.f, f.pushed);
-    factor_hessian(w);
-    T decrement = zero;
-    for (int d = 0; d < n; ++d) f.step[d] = f.grad[d] = (f.smooth[d] + f.pushed[d]) - f.Ma[d];
-    solve(f.H, f.step);
-    for (int d = 0; d < n; ++d) decrement = mul_add(f.step[d], f.grad[d], decrement);
-    const T scale = max(inverse_norm(f.H, f.smooth, f.half), inverse_norm(f.H, f.pushed, f.half));
+    const T decrement = newton_step(w, k == 0);
+    T own = zero;
+    for (int d = 0; d < n; ++d) own = mul_add(f.a[d], f.Ma[d], own);
+    const T scale = max(size, own);
     const T now = sqrt(max(decrement, zero) / select(scale > zero, scale, T(1)));
     rel = select(live, now, rel);
     stalled = select(live & !(now < best), stalled + T(1), stalled);
     best = select(live & (now < best), now, best);
-    const Mask<T> done = (now <= T(kSoftTolerance<Real<T>>)) |
-                         ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
+    const Mask<T> done =
+        (now <= T(kSoftTolerance<Real<T>>)) | ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
     live = live & is_finite(primal(now)) & !done;
     if (!any(live) || k == kSoftIterations) break;
     iterations += select(live, T(1), zero);
-    multiply(f.M, f.step, f.Mstep);
-    soft_rows_times(w, f.step, f.z);
-    T g0 = zero, g1 = zero;
-    for (int d = 0; d < n; ++d) {
-      g0 = mul_add(f.Ma[d] - f.smooth[d], f.step[d], g0);
-      g1 = mul_add(f.Mstep[d], f.step[d], g1);
-    }
-    const T t = select(live, line_search(w, g0, g1, decrement, live), zero);
-    for (int d = 0; d < n; ++d) {
-      f.a[d] = without_tangent(mul_add(t, f.step[d], f.a[d]));
-      f.Ma[d] = mul_add(t, f.Mstep[d], f.Ma[d]);
-    }
-    if constexpr (kTangent<T>) multiply(f.M, f.a, f.Ma);
-    for (int r = 0; r < f.nrow; ++r) f.y[r] = mul_add(t, f.z[r], f.y[r]);
-    if constexpr (kTangent<T>) open_rows_at(w);
+    take_step(w, decrement, live);
   }
   // a last whole step, after which the factors are those of the minimum
   for (int d = 0; d < n; ++d) f.a[d] = select(live, f.a[d], f.a[d] + f.step[d]);
@@ -190,4 +221,5 @@ FB_FN void soft_newton(Work<T>& w, Mask<T> alive) {
   w.solution.residual = rel;
   w.solution.sweeps = iterations;
 }
+
 }  // namespace fb::FB_ISA

@@ -7,6 +7,9 @@
 
 namespace fb::FB_ISA {
 
+// stages of the integrator of fourth order
+inline constexpr int kSoftStages = 4;
+
 // one group: wrenches on its two links or coefficients on single dofs, its block, and what its
 // reference acceleration is made of, y = J a + y0
 template <class T>
@@ -16,7 +19,8 @@ struct SoftGroup {
   T coef[3];
   int cdof[3], ncoef;
   T vel[kSoftRows], y0[kSoftRows];
-  int dof, ndof, entry, place;  // where its dofs, its numbers of J and its places in H begin
+  // where its dofs, its numbers of J and of S, and its places in H begin
+  int dof, ndof, entry, block_at, place;
 };
 
 template <class T>
@@ -26,6 +30,7 @@ struct SoftWork {
   Mask<T> touched;  // lanes in which some row is active
   int* dof;         // dofs that move each group, descending
   T* J;             // [dof of the group][row of the group]
+  T* S;             // -df/dy of each group
   int* place;       // of (k, l), l < k of a group's dofs in H
   T *y, *f, *z;     // by row
   T *y_bar, *f_bar;
@@ -33,10 +38,28 @@ struct SoftWork {
   T *a, *acc, *smooth, *pushed;
   T *step, *grad, *Ma, *Mstep, *mu, *half;
   Sym6<T>* composite;
+  // of the integrator of fourth order: states, rates and accelerations of its
+  // stages, and their cotangents
+  T *stage, *stage_rate, *stage_acc, *stage_bar;
+  int at_stage;  // the stage whose rows are in the workspace
   DofMatrix<T> M, A, H;
   DofSets sets;
+  // of the integrator implicitfast: free bodies without children, and their six dofs' matrices
+  int *single, nsingle;
+  T* gyro;
 };
 
+// links of bodies that move freely and carry nothing; returns how many
+FB_FN int single_bodies(const Layout& s, int* link) {
+  int n = 0;
+  for (int b = 1; b < s.nbody; ++b) {
+    const int l = s.body_link[b];
+    bool alone = s.body_jntnum[b] == 1 && s.link_type[l] == kFree;
+    for (int c = 1; alone && c < s.nbody; ++c) alone = s.body_parent[c] != b;
+    if (alone) link[n++] = l;
+  }
+  return n;
+}
 // the longest chain of dofs
 FB_FN int longest_chain(const Layout& s) {
   int most = 1;
@@ -67,15 +90,29 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   w.group = c.template take<SoftGroup<T>>(groups);
   w.dof = c.template take<int>(groups * both);
   w.J = c.template take<T>(groups * both * wide);
+  w.S = c.template take<T>(groups * wide * wide);
   w.place = c.template take<int>(groups * both * both / 2);
   for (T** x : {&w.y, &w.f, &w.z, &w.y_bar, &w.f_bar}) *x = c.template take<T>(rows);
-  for (T** x : {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu,
-                &w.half})
+  for (T** x :
+       {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu, &w.half})
     *x = c.template take<T>(n);
+  const size_t nx = s.nq + s.nv + s.na;
+  w.stage = c.template take<T>(kSoftStages * nx);
+  w.stage_rate = c.template take<T>(kSoftStages * n);
+  w.stage_acc = c.template take<T>(kSoftStages * n);
+  w.stage_bar = c.template take<T>(2 * kSoftStages * n + nx + 2 * n);
   w.composite = c.template take<Sym6<T>>(s.nlink);
   carve_matrix(s, c, tree + 1, w.M);
   carve_matrix(s, c, tree + 1, w.A);
   carve_matrix(s, c, n * (n - 1) / 2 + 1, w.H);
+  w.single = c.template take<int>(s.nbody);
+  w.gyro = c.template take<T>(size_t(36) * s.nbody);
+  // with a null base there is nothing to write to
+  if (w.M.p.start) {
+    w.nsingle = single_bodies(s, w.single);
+    tree_pattern(s, w.M.p);
+    tree_pattern(s, w.A.p);
+  }
   w.sets.width = set_words(s.nv);
   w.sets.word = c.template take<unsigned long long>(n * w.sets.width);
 }

@@ -56,7 +56,10 @@ FB_FN void run_contacts(const ContactsTask& t, long index, char* workspace) {
   load(block, t.x, state_size(s), b.x);
   if (s.nu > 0) load(block, t.u, s.nu, b.u);
   for (int k = 0; k < block.count(); ++k) {
-    step(b.m, b.o, b.x, b.u, only_lane<T>(k), b.x1, b.w);
+    if (s.soft)
+      soft_accelerations(b.m, b.o, b.x, b.u, only_lane<T>(k), b.w);
+    else
+      step(b.m, b.o, b.x, b.u, only_lane<T>(k), b.x1, b.w);
     if (b.w.hit.count > 0) show_hit(b);
     write_contacts(t, b, block.first + k, k);
   }

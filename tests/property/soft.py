@@ -88,7 +88,7 @@ def soft_options(seed: int) -> dict[str, Any]:
         "contact": "mujoco",
         "cone": ("pyramidal", "elliptic")[seed // 2 % 2],
         "impratio": ratio,
-        "integrator": "euler",
+        "integrator": ("euler", "rk4", "implicitfast")[seed // 5 % 3],
     }
 
 

@@ -52,6 +52,7 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             values[row.name] = _of_the_file(where, row, model.structure.law[row.name])
         else:
             values[row.name] = row.default_float32 if dtype == "float32" else row.default
+    _check_integrator(where, model, values)
     if values["smoothing"] > 0:
         if given.get("solver") not in (None, "interior"):
             raise ParameterError(
@@ -66,6 +67,17 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             'be reversed, so pass solver="pgs" with it, or gradient="auto".'
         )
     return Options(**values)
+
+
+def _check_integrator(where: str, model: Model, values: Mapping[str, Any]) -> None:
+    """Refuse models that an integrator of MuJoCo's law does not have."""
+    if values["contact"] != "mujoco":
+        return
+    if values["integrator"] == "rk4" and model.na > 0:
+        raise ParameterError(
+            f'{where}: integrator is "rk4" and the model has {model.na} actuator activations, which '
+            'only "euler" and "implicitfast" have; pass integrator="euler".'
+        )
 
 
 def _of_the_file(where: str, row: OptionRow, value: Any) -> Any:

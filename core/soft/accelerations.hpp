@@ -1,0 +1,251 @@
+// The accelerations of a state under MuJoCo's law on one page, and their adjoint on the next.
+// Proof: docs/derivations/soft.md.
+#pragma once
+#include "core/dynamics/actuation.hpp"
+#include "core/soft/gyroscopic.hpp"
+#include "core/soft/newton.hpp"
+
+namespace fb::FB_ISA {
+
+template <class T>
+struct StepBars;
+
+// (S.29)  (M + h D) acc = tau - c + J' f, with f of the constrained accelerations a; h D: what the
+// integrator is implicit in
+template <class T, class P>
+FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, const T* x,
+                              const T* u, Mask<T> alive, Work<T>& w) {
+  const Layout& s = m.s;
+  SoftWork<T>& f = w.soft;
+  const StepPoint<T> at = step_point<T>(s, x, u, nullptr);
+  FB_STAGE(kinematics);
+  kinematics(m, x, velocity_of(s, x), w);
+  FB_STAGE(actuation);
+  w.servos = o.integrator == kImplicitFast ? kAllServos : kNoServos;
+  w.damped = o.integrator == kImplicitFast || (o.integrator == kEulerIntegrator && o.eulerdamp);
+  actuation(m, at, w);
+  FB_STAGE(articulated_body);
+  smooth_forces(m, w);
+  composite_mass(m, w);
+  factor_metric(m, w);
+  FB_STAGE(collision);
+  collect_soft(m, o, x, alive, w);
+  close_rows(m.s, w);
+  if (w.ngroup > 0) {
+    FB_STAGE(rows);
+    open_soft_rows(m, o, at, w);
+    FB_STAGE(newton);
+    // from the motion without rows to the minimum
+    for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.smooth[d]);
+    solve(f.A, f.a);
+    for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.a[d]);
+    soft_newton(w, alive);
+    for (int d = 0; d < s.nv; ++d) f.pushed[d] = T(0);
+    add_soft_forces(w, f.f, f.pushed);
+  }
+  FB_STAGE(integration);
+  for (int d = 0; d < s.nv; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
+  solve(f.A, f.acc);
+  if (o.integrator == kImplicitFast) turn_single_bodies(m, velocity_of(s, x), w);
+  // worlds without rows have one acceleration
+  for (int d = 0; d < s.nv; ++d) f.a[d] = select(f.touched, f.a[d], f.acc[d]);
+  // what callers see of the rows: impulses
+  for (int r = 0; r < f.nrow; ++r) w.solution.lam[r] = f.f[r] * m.theta.dt[0];
+}
+// accelerations of free bodies without children, with their gyroscopic torque at the end of the step
+template <class T, class P>
+FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int i = 0; i < f.nsingle; ++i) {
+    const int first = m.s.link_dof[f.single[i]];
+    factor_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
+    for (int d = first; d < first + 6; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
+    solve_gyro(f.gyro + 36 * i, false, f.acc + first);
+  }
+}
+// no rows yet, and nothing that only the hard law has
+template <class T>
+FB_FN void close_rows(const Layout& s, Work<T>& w) {
+  for (int d = 0; d < s.nv; ++d) w.soft.pushed[d] = T(0);
+  w.soft.nrow = w.problem.nrow = 0;
+  w.soft.touched = w.solution.unconverged = w.solution.unrolled = w.large = w.recovery.moved =
+      Mask<T>(false);
+  w.solution.residual = w.solution.sweeps = T(0);
+}
+// A = M + h D
+template <class T, class P>
+FB_FN void factor_metric(const Model<T, P>& m, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int e = 0; e < f.M.p.start[m.s.nv]; ++e) f.A.value[e] = f.M.value[e];
+  for (int d = 0; d < m.s.nv; ++d)
+    f.A.diagonal[d] = f.M.diagonal[d] + (w.hD[d] - T(m.theta.dof_armature[d]));
+  factor(f.A);
+}
+// rows exactly on the border between two zones
+template <class T>
+FB_FN T soft_ties(const Work<T>& w) {
+  T count = T(0);
+  for (int g = 0; g < w.ngroup; ++g) {
+    const SoftBlock<T>& b = w.soft.group[g].block;
+    const T* y = w.soft.y + w.group[g].row;
+    Mask<T> tie(false);
+    if (b.kind == kSoftOneSided) tie = y[0] == T(0);
+    if (b.kind == kSoftFriction) tie = abs(b.D * y[0]) == b.loss;
+    count += one_where<T>(tie & w.geometry[g].active);
+  }
+  return count;
+}
+
+// cotangents of all rows: forces and W in, links, dofs and parameters out
+template <class T, class P>
+FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                             Work<T>& w, T* q_tan, T* v_bar) {
+  const bool safe = o.refsafe != 0;
+  SlotBars<T> points;
+  points.count = 0;
+  for (int g = 0; g < w.ngroup; ++g) {
+    const RowGroup& k = w.group[g];
+    SoftBars<T> bars = soft_bars(w, g);
+    switch (k.kind) {
+      case kContactRows: {
+        soft_contact_adjoint(m, o, g, bars, w, points);
+        const bool last = g + 1 == w.ngroup || w.group[g + 1].kind != kContactRows ||
+                          w.group[g + 1].source != k.source;
+        if (!last) break;
+        if (points.count > 0) contact_point_adjoint(m, k, points, w);
+        points.count = 0;
+        break;
+      }
+      case kFrictionRows:
+        soft_friction_adjoint(m, safe, g, bars, w, v_bar);
+        break;
+      case kLimitRows:
+      case kBallLimitRows:
+        soft_limit_adjoint(m, safe, g, x, bars, w, q_tan, v_bar);
+        break;
+      case kJointEqualityRows:
+        soft_coupling_adjoint(m, safe, g, x, bars, w, q_tan, v_bar);
+        break;
+      default:
+        soft_equality_adjoint(m, safe, g, bars, w);
+    }
+  }
+}
+// (S.30)  f_bar = J W to y_bar and the cotangents of a group's block; nothing where it is off
+template <class T>
+FB_FN SoftBars<T> soft_bars(Work<T>& w, int g) {
+  SoftWork<T>& f = w.soft;
+  const int r = w.group[g].row;
+  const SoftBlock<T>& b = f.group[g].block;
+  const Mask<T> on = w.geometry[g].active;
+  SoftBars<T> bars{f.f + r, f.y_bar + r, w.w_rate, {}};
+  bars.block.D = bars.block.loss = T(0);
+  for (T& mu : bars.block.mu) mu = T(0);
+  with_rows(b.rows, [&](auto rows) {
+    soft_force_adjoint<rows.n>(b, f.y + r, f.f_bar + r, f.y_bar + r, bars.block);
+  });
+  for (int i = 0; i < b.rows; ++i) f.y_bar[r + i] = select(on, f.y_bar[r + i], T(0));
+  bars.block.D = select(on, bars.block.D, T(0));
+  bars.block.loss = select(on, bars.block.loss, T(0));
+  for (T& mu : bars.block.mu) mu = select(on, mu, T(0));
+  return bars;
+}
+// -mu' dM (acc - a): both metrics hold M
+template <class T, class P>
+FB_FN void metric_adjoint(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, T* q_tan) {
+  SoftWork<T>& f = w.soft;
+  for (int d = 0; d < m.s.nv; ++d) f.half[d] = f.acc[d] - f.a[d];
+  link_twists(m.s, w, f.mu, w.twist);
+  link_twists(m.s, w, f.half, w.twist2);
+  still_bars(m, w);
+  still_tree_adjoint(m, f.half, f.mu, x.q, w, q_tan);
+}
+// -<W, RNEA(q, v, a)> link by link; the twists of W and of a
+template <class T, class P>
+FB_FN void soft_motion_adjoint(const Model<T, P>& m, Work<T>& w) {
+  const Layout& s = m.s;
+  w.bar[0].w = w.bar[0].y = zero_motion<T>();
+  w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].a_bar = w.bar[0].pose =
+      zero_force<T>();
+  w.link[0].a = gravity_acceleration<T>(m);
+  for (int l = 1; l < s.nlink; ++l) {
+    LinkWork<T>& k = w.link[l];
+    LinkBar<T>& b = w.bar[l];
+    const int parent = s.link_parent[l], first = s.link_dof[l];
+    b.w = w.bar[parent].w;
+    b.y = w.bar[parent].y;
+    k.a = w.link[parent].a + k.c;
+    for (int d = first; d < first + s.link_ndof[l]; ++d) {
+      const Motion<T> S = w.dof[d].S;
+      b.w = mul_add(S, w.w_rate[d], b.w);
+      b.y = mul_add(S, w.soft.a[d], b.y);
+      k.a = mul_add(S, w.soft.a[d], k.a);
+    }
+    link_force_adjoint(m, l, T(-1), w);
+  }
+  if (m.applied) applied_wrenches_adjoint(m, T(1), w);
+}
+// their mu, and what the torque adds to the bars
+template <class T, class P>
+FB_FN void turn_single_bodies_adjoint(const Model<T, P>& m, const T* v, const T* acc_bar, T* q_tan,
+                                      T* v_bar, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int i = 0; i < f.nsingle; ++i) {
+    const int l = f.single[i], first = m.s.link_dof[l];
+    for (int d = first; d < first + 6; ++d) f.mu[d] = acc_bar[d];
+    solve_gyro(f.gyro + 36 * i, true, f.mu + first);
+    // -mu' d(h G) acc
+    const GyroPair<T> g = gyro_pair(m, l, v, f.acc, f.mu, w);
+    gyro_adjoint(m, l, g, f.mu, T(-m.theta.dt[0]), v_bar, q_tan, w);
+    if (w.theta_bar) w.theta_bar->dt[0] -= gyro_value(g);
+  }
+}
+// (S.31)  the adjoint of the accelerations that were just found in w: given acc_bar, add to the bars
+// of the state and of the controls
+template <class T, class P>
+FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
+                                     const StepPoint<T>& x, const T* acc_bar,
+                                     const StepBars<T>& bar, Work<T>& w) {
+  const Layout& s = m.s;
+  SoftWork<T>& f = w.soft;
+  T *q_tan = bar.scratch, *tau_bar = q_tan + s.nv, *hD_bar = tau_bar + s.nv;
+  T* v_bar = velocity_of(s, bar.x);
+  // mu = (M + h D)^-1 acc_bar, W = H^-1 M mu
+  for (int d = 0; d < s.nv; ++d) {
+    q_tan[d] = T(0);
+    f.mu[d] = acc_bar[d];
+  }
+  solve(f.A, f.mu);
+  if (o.integrator == kImplicitFast) turn_single_bodies_adjoint(m, x.v, acc_bar, q_tan, v_bar, w);
+  for (int d = 0; d < s.nv; ++d) w.w_rate[d] = f.mu[d];
+  if (any(f.touched)) {
+    multiply(f.M, f.mu, f.half);
+    solve(f.H, f.half);
+    for (int d = 0; d < s.nv; ++d) w.w_rate[d] = select(f.touched, f.half[d], f.mu[d]);
+    soft_rows_times(w, w.w_rate, f.f_bar);
+    metric_adjoint(m, x, w, q_tan);
+  }
+  FB_STAGE(adjoint_fields);
+  soft_motion_adjoint(m, w);
+  FB_STAGE(adjoint_contacts);
+  if (any(f.touched)) soft_rows_adjoint(m, o, x, w, q_tan, v_bar);
+  // the world accelerates as well where it is part of an equality
+  if (w.theta_bar) add3(-w.bar[0].a_bar.lin, w.theta_bar->gravity);
+  FB_STAGE(adjoint_sweep);
+  tree_adjoint<T, P>(m, {x.v, f.a, w.w_rate, f.a}, w, q_tan, v_bar);
+  if (w.derived_bar)
+    for (int l = 1; l < s.nlink; ++l) link_pose_adjoint(m, l, x.q, w);
+  FB_STAGE(adjoint_actuation);
+  for (int d = 0; d < s.nv; ++d) {
+    tau_bar[d] = w.w_rate[d];
+    const T metric_bar = -(f.mu[d] * f.acc[d]);
+    hD_bar[d] = w.damped ? metric_bar : T(0);
+    // armature is part of M in both metrics; that of the damped one is added below
+    if (w.theta_bar)
+      w.theta_bar->dof_armature[d] += (metric_bar - hD_bar[d]) - (w.w_rate[d] - f.mu[d]) * f.a[d];
+  }
+  const ActuationBars<T> inputs{q_tan, v_bar, activation_of(s, bar.x), bar.u};
+  actuation_adjoint<T, P>(m, x, {tau_bar, hD_bar}, inputs, w);
+  lift_tangent(s, x.q, q_tan, bar.x);
+}
+}  // namespace fb::FB_ISA
