@@ -154,7 +154,8 @@ void Engine::run_each_world(const Kernel& kernel, Kernel::Job<Task> job, const T
 // lanes pay from two worlds on
 template <class Task>
 void Engine::run_job(JobOf<Task> job, const Task& task) {
-  const Kernel* k = task.worlds > 1 ? many_ : one_;
+  const bool rows_in_lanes = std::is_same_v<Task, LinearizeTask> && layout_.soft;
+  const Kernel* k = task.worlds > 1 || rows_in_lanes ? many_ : one_;
   if (!(k->*job)) k = dual_;
   const size_t bytes =
       std::is_same_v<Task, LinearizeTask> ? k->linear_bytes(layout_) : k->workspace_bytes(layout_);
@@ -172,7 +173,8 @@ void Engine::run_one(const RolloutTask& t) {
   one_->rollout(t, 0, workspace(0, one_->workspace_bytes(layout_)));
 }
 void Engine::run_one(const LinearizeTask& t) {
-  one_->linearize(t, 0, workspace(0, one_->linear_bytes(layout_)));
+  const Kernel* k = layout_.soft ? many_ : one_;
+  k->linearize(t, 0, workspace(0, k->linear_bytes(layout_)));
 }
 
 void in_pieces(long steps, const std::function<void(long, long)>& work,

@@ -1,7 +1,7 @@
 // Jacobians of one step for the worlds of a block.
 #pragma once
 #include "core/linearize/step.hpp"
-#include "engine/world_block.hpp"
+#include "engine/jobs/linearize_soft.hpp"
 
 namespace fb::FB_ISA {
 
@@ -68,34 +68,11 @@ FB_FN void hit_rows(const LinearizeTask& t, const WorldsOf<T>& block, WorldBlock
   }
 }
 
-// the status of lanes [from, to)
-template <class T>
-FB_FN void note_jacobians(const LinearizeTask& t, const WorldsOf<T>& block, Mask<T> finite,
-                          Mask<T> missing, int from, int to) {
-  for (int k = from; k < to && k < block.count(); ++k) {
-    const long world = block.first + k;
-    const bool good = mask_lane(finite, k);
-    t.status.status[world] |= !good ? kNonFinite : mask_lane(missing, k) ? kNoGradient : 0u;
-    if (t.status.status[world]) t.status.step[world] = 0;
-  }
-}
-// the same under MuJoCo's law, row by row
-template <class T, class P>
-FB_FN void linearize_soft(const LinearizeTask& t, const WorldsOf<T>& block, WorldBlock<T, P>& b,
-                          LinearWork<T>& f, int from, int to) {
-  Mask<T> finite = all_finite(b.x1, state_size(b.m.s)), here(false);
-  for (int k = from; k < to; ++k) set_mask_lane(here, k, true);
-  const Mask<T> ends = finite;
-  hit_rows(t, block, b, f, here, finite);
-  note_jacobians<T>(t, block, finite & ends, b.w.overflow, from, to);
-}
-
 // Jacobians of the step that was just run, for lanes [from, to)
 template <class T, class P>
 FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, WorldBlock<T, P>& b,
                            LinearWork<T>& f, int from, int to) {
   const Layout& s = b.m.s;
-  if (s.soft) return linearize_soft(t, block, b, f, from, to);
   const StepPoint<T> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
   const Mask<T> missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
   StepPart<T>& first = b.w.hit.part[0];
@@ -120,7 +97,12 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
     store_line(t, block, 2 * s.nv + s.act_adr[a], f.line, from, to);
   }
   if (b.w.hit.count > 0) hit_rows(t, block, b, f, first.hit, finite);
-  note_jacobians<T>(t, block, finite, missing, from, to);
+  for (int k = from; k < to && k < block.count(); ++k) {
+    const long world = block.first + k;
+    const bool good = mask_lane(finite, k);
+    t.status.status[world] |= !good ? kNonFinite : mask_lane(missing, k) ? kNoGradient : 0u;
+    if (t.status.status[world]) t.status.step[world] = 0;
+  }
 }
 
 template <class T>
@@ -132,16 +114,21 @@ FB_FN size_t linear_workspace(const Layout& s, size_t workspace, char* base, Lin
 template <class T, class P>
 FB_FN void run_linearize(const LinearizeTask& t, long index, char* workspace,
                          size_t workspace_bytes) {
+  const WorldsOf<T> block(t, index);
+  if (t.layout.soft) {
+    for (int k = 0; k < block.count(); ++k)
+      linearize_world<T, P>(task_of_world<Real<T>>(t, block.first + k), workspace);
+    return;
+  }
   WorldBlock<T, P> b;
   b.open(t, index, workspace, false);
   LinearWork<T> f;
   linear_workspace(b.m.s, workspace_bytes, workspace, f);
-  const WorldsOf<T> block(t, index);
   const Layout& s = b.m.s;
   load(block, t.x, state_size(s), b.x);
   if (s.nu > 0) load(block, t.u, s.nu, b.u);
   step(b.m, b.o, b.x, b.u, Mask<T>(true), b.x1, b.w);
-  const bool apart = any(b.w.overflow) || (!s.soft && any(b.w.large) && any(b.w.few));
+  const bool apart = any(b.w.overflow) || (any(b.w.large) && any(b.w.few));
   if (kLanes<T> == 1 || !apart) return linearize_lanes(t, block, b, f, 0, kLanes<T>);
   // too many rows together, or few and many, so each lane by itself
   for (int k = 0; k < block.count(); ++k) {
