@@ -181,51 +181,58 @@ struct Carver {
   }
 };
 
-// the widest row that a chain of dofs makes, in whole packs
+// dofs of a world in whole panels at most, and those of its longest row: a limb begins at a panel of its
+// own, and wherever limbs part there are two more than before
+struct PanelCounts {
+  int all, row;
+};
 template <class S>
-FB_FN int widest_chain(const Layout& s) {
-  int most = 1;
-  for (int d = 0; d < s.nv; ++d) {
+FB_FN PanelCounts count_panels(const Layout& s) {
+  constexpr int W = kPanel<S>;
+  int limbs = 1, trees = 1, deepest = 1;
+  for (int d = 1; d < s.nv; ++d) {
+    if (s.dof_parent[d] < 0) ++trees;
+    if (s.dof_parent[d] >= 0 && s.dof_parent[d] != d - 1) limbs += 2;
     if (d + 1 < s.nv && s.dof_parent[d + 1] == d) continue;
-    int width = 0, count = 0;
-    for (int e = d; e >= 0; e = s.dof_parent[e]) {
-      ++count;
-      if (s.dof_parent[e] == e - 1 && e > 0) continue;
-      width += whole_packs<S>(count);
-      count = 0;
-    }
-    most = width > most ? width : most;
+    int depth = 0;
+    for (int e = d; e >= 0; e = s.dof_parent[e]) ++depth;
+    deepest = depth > deepest ? depth : deepest;
   }
-  return most;
+  const int n = s.nv > 0 ? s.nv : 1, all = n + (W - 1) * (limbs + trees);
+  const int row = deepest + 2 * (W - 1) * limbs;
+  return {whole_panels<S>(all < W * n ? all : W * n),
+          whole_panels<S>(row < W * deepest ? row : W * deepest)};
 }
 // scratch of one world, for up to `rows` rows in `groups` groups
 template <class S>
 FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max_tree,
                        WorldWork<S>& w) {
-  const size_t m = rows > 0 ? rows : 1, n = s.nv > 0 ? s.nv : 1, g = groups > 0 ? groups : 1;
+  const PanelCounts panels = count_panels<S>(s);
+  const size_t m = rows > 0 ? rows : 1, g = groups > 0 ? groups : 1;
+  const size_t n = panels.all, W = kPanel<S>;
   WorldRows<S>& p = w.rows;
   for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.W, &p.D}) *x = c.take<S>(m);
   p.block = c.take<RowBlock>(g);
   p.run = c.take<DofRun>(2 * g * max_tree);
-  p.G = c.take<S>(2 * m * widest_chain<S>(s));
-  w.number = c.take<int>(n);
+  p.G = c.take<S>(2 * m * panels.row);
+  w.number = c.take<int>(s.nv > 0 ? s.nv : 1);
   w.row = c.take<int>(m);
   for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue})
     *x = c.take<int>(s.ntree + 1);
   WorldScratch<S>& t = w.scratch;
   for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own}) *x = c.take<S>(m);
-  for (S** x : {&t.y, &t.y2}) *x = c.take<S>(n + kPack<S>);
-  for (S** x : {&t.H.diagonal, &t.H.inv_pivot}) *x = c.take<S>(n);
+  for (S** x : {&t.y, &t.y2}) *x = c.take<S>(n);
+  t.H.diagonal = c.take<S>(n * W);
+  t.H.inv_pivot = c.take<S>(n);
   RecoverySolution<S>& f = w.recovery.found;
   for (S** x : {&w.recovery.R1, &f.push, &f.target, &f.z, &f.scale, &f.x, &f.dx, &f.next, &f.rhs})
     *x = c.take<S>(m);
   f.on = c.take<bool>(m);
   f.order = c.take<int>(m);
   t.law = c.take<BlockLaw<S>>(g);
-  t.H.first = c.take<int>(n);
-  t.H.start = c.take<int>(n + 1);
-  t.H.lower = c.take<S>(n * (n - 1) / 2 + kPack<S>);
-  t.H.upper = c.take<S>(n * (n - 1) / 2 + kPack<S>);
+  t.H.first = c.take<int>(n / W);
+  t.H.start = c.take<int>(n / W + 1);
+  for (S** x : {&t.H.lower, &t.H.upper}) *x = c.take<S>(n * (n - W) / 2 + W);
 }
 FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
   const size_t m = rows > 0 ? rows : 1;

@@ -99,7 +99,10 @@ FB_FN WorldOutcome solve_island(Work<T>& w, bool begin) {
   WorldRows<double>& p = w.world.rows;
   if (p.smoothing > 0) return solve_smooth(p, w.world.scratch, w.path);
   const bool path = w.problem.options.solver == kInteriorSolver;
-  WorldOutcome out = solve_world(p, w.world.scratch, w.path, begin && !path);
+  WorldOutcome out = solve_world(p, w.world.scratch, w.path,
+                                 path    ? WorldBegin::path
+                                 : begin ? WorldBegin::sweeps
+                                         : WorldBegin::convex);
   // what the path leaves is tried without it
   if (path && !out.solved) out = after_path(p, w.world.scratch, w.path, out);
   out.solved = out.solved || out.residual <= max(kSlight * p.scale, kSlightSpeed);

@@ -62,8 +62,15 @@ FB_INLINE void for_world_dofs(const Layout& s, const RowGroup& g, const WorldIsl
     for (int d = g.start[side]; d >= 0; d = s.dof_parent[d]) visit(d, side);
   }
 }
-// number the dofs that the island's rows move, tree by tree from the leaves to the root
-template <class T>
+// dofs from d towards the root that no other limb joins: number has the children of each
+FB_INLINE int limb_length(const Layout& s, int d, const int* number) {
+  int n = 1;
+  for (; s.dof_parent[d] >= 0 && s.dof_parent[d] == d - 1 && number[d - 1] == 1; --d) ++n;
+  return n;
+}
+// number the dofs that the island's rows move, tree by tree from the leaves to the root; a limb that would
+// reach into one more panel than it fills begins with a panel of its own
+template <class S, class T>
 FB_FN int number_dofs(const Layout& s, const Work<T>& w, int k, int trees, const WorldIslands& o,
                       int* number) {
   for (int e = 0; e < trees; ++e) {
@@ -75,11 +82,22 @@ FB_FN int number_dofs(const Layout& s, const Work<T>& w, int k, int trees, const
       for_group_dofs(s, w.group[i], [&](int d, int) { number[d] = 0; });
   int n = 0;
   for (int e = 0; e < trees; ++e) {
-    const int t = o.queue[e];
-    for (int d = s.tree_dof[t] + s.tree_ndof[t] - 1; d >= s.tree_dof[t]; --d)
-      if (number[d] == 0) number[d] = n++;
+    const int first = s.tree_dof[o.queue[e]], last = first + s.tree_ndof[o.queue[e]] - 1;
+    for (int d = last; d >= first; --d)
+      if (number[d] >= 0 && s.dof_parent[d] >= 0) ++number[s.dof_parent[d]];
+    for (int d = last; d >= first;) {
+      if (number[d] < 0) {
+        --d;
+        continue;
+      }
+      const int length = limb_length(s, d, number), start = whole_panels<S>(n);
+      if (whole_panels<S>(n + length) >
+          start + whole_panels<S>(length) - (start > n ? kPanel<S> : 0))
+        n = start;
+      for (const int end = d - length; d > end; --d) number[d] = n++;
+    }
   }
-  return n;
+  return whole_panels<S>(n);
 }
 
 // one block of rows, those of a group
@@ -97,27 +115,29 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
        0,
        last ? last->value + last->rows * last->width : 0,
        0};
+  constexpr int W = kPanel<S>;
   for_world_dofs(s, g, o, [&](int d, int) {
-    const int at = world.number[d];
+    const int at = world.number[d] / W * W;
     DofRun* run = p.run + b.run + b.nrun;
-    if (b.nrun > 0 && run[-1].dof + run[-1].count == at)
-      ++run[-1].count;
+    const int end = b.nrun > 0 ? run[-1].dof + run[-1].count : -1;
+    if (at < end) return;
+    if (at == end)
+      run[-1].count += W;
     else
-      run[0] = {at, 1}, ++b.nrun;
+      run[0] = {at, W}, ++b.nrun;
+    b.width += W;
   });
-  for (int e = b.run; e < b.run + b.nrun; ++e) b.width += whole_packs<S>(p.run[e].count);
   for (int e = 0; e < g.rows; ++e) {
     const T* side[2];
     for (int c = 0; c < 2; ++c)
       side[c] = g.start[c] < 0 ? nullptr : row_segment(s, w, g, g.row + e, c);
     S* out = p.G + b.value + e * b.width;
-    int in_run = 0, run = b.run;
+    for (int c = 0; c < b.width; ++c) out[c] = S(0);
+    const DofRun* run = p.run + b.run;
     for_world_dofs(s, g, o, [&](int d, int c) {
-      *out++ = number_of<S>(side[c][d], k) * sqrt(number_of<S>(w.dof[d].Dinv, k));
-      if (++in_run < p.run[run].count) return;
-      for (; in_run % kPack<S>; ++in_run) *out++ = S(0);
-      in_run = 0;
-      ++run;
+      const int at = world.number[d];
+      for (; at >= run->dof + run->count; ++run) out += run->count;
+      out[at - run->dof] = number_of<S>(side[c][d], k) * sqrt(number_of<S>(w.dof[d].Dinv, k));
     });
     const int r = p.nrow + e, from = g.row + e;
     world.row[r] = from;
@@ -148,7 +168,7 @@ FB_FN void for_world_islands(const Layout& s, const Work<T>& w, int k, WorldWork
       if (!mask_lane(w.geometry[index].active, k) || o.islands.find(tree_of(g)) != t) continue;
       if (!placed) {
         const int trees = place_trees(w, k, t, o.islands);
-        p.ndof = number_dofs(s, w, k, trees, o.islands, o.number);
+        p.ndof = number_dofs<S>(s, w, k, trees, o.islands, o.number);
         placed = true;
       }
       add_world_block(s, w, k, g, o);

@@ -1,99 +1,237 @@
-// LU factors of a sparse matrix of symmetric structure, without pivoting: rows of L and columns of U
-// are kept from their first entry to the diagonal, and nothing outside them ever fills.
-// Proof: docs/derivations/worlds.md.
+// LU factors of a sparse matrix of symmetric structure, without pivoting, in panels of a few rows: rows
+// of L and columns of U are kept from the panel of their first entry to the diagonal, and nothing
+// outside them ever fills.  Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/number/pack.hpp"
+#include "core/number/lane.hpp"
+#include "core/number/scalar.hpp"
 
 namespace fb::FB_ISA {
 
-// x . y of n numbers, several at a time where S is a machine number
+// numbers side by side: four machine numbers whatever the processor, so that the bits are its own
 template <class S>
-FB_INLINE S dot_run(const S* x, const S* y, int n) {
-  S sum = S(0);
-  int k = 0;
-  if constexpr (kPack<S> > 1) {
-    if (n >= kPack<S>) {
-      Pack<S> wide(Real<S>(0));
-      for (; k + kPack<S> <= n; k += kPack<S>) wide = mul_add(pack_at(x + k), pack_at(y + k), wide);
-      sum = sum_of_pack<S>(wide);
-    }
-  }
-  for (; k < n; ++k) sum = mul_add(x[k], y[k], sum);
-  return sum;
+struct PanelOf {
+  using type = S;
+  static constexpr int width = 1;
+};
+#if !defined(__CUDACC__)
+template <>
+struct PanelOf<double> {
+  using type = Lane<double, 4>;
+  static constexpr int width = 4;
+};
+#endif
+template <class S>
+using Panel = typename PanelOf<S>::type;
+template <class S>
+inline constexpr int kPanel = PanelOf<S>::width;
+template <class S>
+FB_INLINE int whole_panels(int n) {
+  return (n + kPanel<S> - 1) / kPanel<S> * kPanel<S>;
 }
-// y -= a x
 template <class S>
-FB_INLINE void sub_run(S a, const S* x, S* y, int n) {
-  int k = 0;
-  if constexpr (kPack<S> > 1) {
-    const Pack<S> wide(a);
-    for (; k + kPack<S> <= n; k += kPack<S>)
-      put_pack(sub_mul(pack_at(y + k), wide, pack_at(x + k)), y + k);
+FB_INLINE Panel<S> panel_at(const S* x) {
+  if constexpr (kPanel<S> == 1) {
+    return *x;
+  } else {
+    Panel<S> p;
+    __builtin_memcpy(&p.x, x, sizeof(p));
+    return p;
   }
-  for (; k < n; ++k) y[k] = sub_mul(y[k], a, x[k]);
+}
+template <class S>
+FB_INLINE void put_panel(Panel<S> p, S* x) {
+  if constexpr (kPanel<S> == 1)
+    *x = p;
+  else
+    __builtin_memcpy(x, &p.x, sizeof(p));
+}
+template <class S>
+FB_INLINE S sum_of_panel(Panel<S> p) {
+  if constexpr (kPanel<S> == 1)
+    return p;
+  else
+    return (lane(p, 0) + lane(p, 2)) + (lane(p, 1) + lane(p, 3));
+}
+// x . y of n numbers, whole panels
+template <class S>
+FB_INLINE S dot_panels(const S* x, const S* y, int n) {
+  Panel<S> sum(Real<S>(0));
+  for (int k = 0; k < n; k += kPanel<S>) sum = mul_add(panel_at(x + k), panel_at(y + k), sum);
+  return sum_of_panel<S>(sum);
 }
 
-// row i of L and column i of U, each from index first[i] to i - 1, begin at `start[i]` of their
-// arrays; inv_pivot: reciprocal diagonal of U
+// n rows, a whole number of panels.  Panel I has its first entry in panel first[I]; the columns k of its
+// rows of L before the diagonal block, and the rows k of its columns of U, begin at start[I] of their
+// arrays, a panel each.  diagonal: the blocks by columns, then their factors; inv_pivot: reciprocal
+// diagonal of U
 template <class S>
 struct Envelope {
   int n;
   int *first, *start;
   S *lower, *upper, *diagonal, *inv_pivot;
 
-  FB_INLINE S* lower_row(int i) const { return lower + start[i]; }
-  FB_INLINE S* upper_column(int i) const { return upper + start[i]; }
-  // numbers in each of the two triangles
-  FB_INLINE int size() const { return n > 0 ? start[n] : 0; }
+  FB_INLINE int panels() const { return n / kPanel<S>; }
+  // column 0 of L in panel I, as if it had one, and row 0 of U
+  FB_INLINE S* lower_panel(int I) const { return lower + offset(I); }
+  FB_INLINE S* upper_panel(int I) const { return upper + offset(I); }
+  FB_INLINE S* block(int I) const { return diagonal + I * kPanel<S> * kPanel<S>; }
+
+ private:
+  FB_INLINE ptrdiff_t offset(int I) const {
+    return ptrdiff_t(start[I] - first[I] * kPanel<S>) * kPanel<S>;
+  }
 };
 
-// starts of the rows, from their first entries
+// starts of the panels, from their first entries
 template <class S>
 FB_FN void layout_envelope(Envelope<S>& e) {
   int at = 0;
-  for (int i = 0; i < e.n; ++i) {
-    e.start[i] = at;
-    at += i - e.first[i];
+  for (int I = 0; I < e.panels(); ++I) {
+    e.start[I] = at;
+    at += (I - e.first[I]) * kPanel<S>;
   }
-  e.start[e.n] = at;
+  e.start[e.panels()] = at;
 }
-// the identity
-template <class S>
+// the identity; the upper triangle too where the matrix has its own
+template <bool kSymmetric = false, class S>
 FB_FN void clear_envelope(const Envelope<S>& e) {
-  for (int k = 0; k < e.size(); ++k) e.lower[k] = e.upper[k] = S(0);
-  for (int i = 0; i < e.n; ++i) e.diagonal[i] = S(1);
+  constexpr int W = kPanel<S>;
+  const Panel<S> none(Real<S>(0));
+  const int end = e.start[e.panels()] * W;
+  for (int k = 0; k < end; k += W) put_panel(none, e.lower + k);
+  if constexpr (!kSymmetric)
+    for (int k = 0; k < end; k += W) put_panel(none, e.upper + k);
+  for (int k = 0; k < e.n * W; k += W) put_panel(none, e.diagonal + k);
+  for (int I = 0; I < e.panels(); ++I)
+    for (int c = 0; c < W; ++c) e.block(I)[c * W + c] = S(1);
 }
-// (V.1)  L_ij = (a_ij - L_i . U_j) / u_j, U_ji = a_ji - L_j . U_i, sums over what both have
+
+// factors of a diagonal block in place: L below, U on and above
 template <class S>
-FB_FN void factor_envelope(const Envelope<S>& e) {
-  for (int i = 0; i < e.n; ++i) {
-    const int fi = e.first[i];
-    S *Li = e.lower_row(i), *Ui = e.upper_column(i);
-    for (int j = fi; j < i; ++j) {
-      const int fj = e.first[j], from = fi > fj ? fi : fj, n = j - from;
-      const S *Lj = e.lower_row(j) + (from - fj), *Uj = e.upper_column(j) + (from - fj);
-      Li[j - fi] = (Li[j - fi] - dot_run(Li + (from - fi), Uj, n)) * e.inv_pivot[j];
-      Ui[j - fi] = Ui[j - fi] - dot_run(Lj, Ui + (from - fi), n);
+FB_INLINE void factor_block(S* d, S* inv_pivot) {
+  constexpr int W = kPanel<S>;
+#pragma GCC unroll 4
+  for (int c = 0; c < W; ++c) {
+    const S inv = inv_pivot[c] = S(1) / d[c * W + c];
+#pragma GCC unroll 4
+    for (int i = c + 1; i < W; ++i) {
+      const S l = d[c * W + i] = d[c * W + i] * inv;
+#pragma GCC unroll 4
+      for (int k = c + 1; k < W; ++k) d[k * W + i] = sub_mul(d[k * W + i], l, d[k * W + c]);
     }
-    e.inv_pivot[i] = S(1) / (e.diagonal[i] - dot_run(Li, Ui, i - fi));
   }
+}
+// (V.1)  panel I against panel J: L_IJ = (A_IJ - L_I U_J) U_JJ^-1, U_JI = L_JJ^-1 (A_JI - L_J U_I)
+template <bool kSymmetric, class S>
+FB_INLINE void factor_pair(const Envelope<S>& e, int I, int J) {
+  constexpr int W = kPanel<S>;
+  S *Li = e.lower_panel(I), *Ui = e.upper_panel(I);
+  const S *Lj = e.lower_panel(J), *Uj = e.upper_panel(J), *d = e.block(J);
+  const int from = (e.first[I] > e.first[J] ? e.first[I] : e.first[J]) * W, to = J * W;
+  Panel<S> low[W], up[W];
+#pragma GCC unroll 4
+  for (int c = 0; c < W; ++c) {
+    low[c] = panel_at(Li + (to + c) * W);
+    if constexpr (!kSymmetric) up[c] = panel_at(Ui + (to + c) * W);
+  }
+  for (int k = from; k < to; ++k) {
+    const Panel<S> l = panel_at(Li + k * W), u = panel_at(Ui + k * W);
+#pragma GCC unroll 4
+    for (int c = 0; c < W; ++c) {
+      low[c] = sub_mul(low[c], l, Panel<S>(Uj[k * W + c]));
+      if constexpr (!kSymmetric) up[c] = sub_mul(up[c], u, Panel<S>(Lj[k * W + c]));
+    }
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < W; ++c) {
+    if constexpr (kSymmetric) up[c] = low[c];
+    low[c] = low[c] * Panel<S>(e.inv_pivot[to + c]);
+#pragma GCC unroll 4
+    for (int k = c + 1; k < W; ++k) {
+      low[k] = sub_mul(low[k], low[c], Panel<S>(d[k * W + c]));
+      if constexpr (!kSymmetric) up[k] = sub_mul(up[k], up[c], Panel<S>(d[c * W + k]));
+    }
+    put_panel(low[c], Li + (to + c) * W);
+    put_panel(up[c], Ui + (to + c) * W);
+  }
+}
+template <bool kSymmetric = false, class S>
+FB_FN void factor_envelope(const Envelope<S>& e) {
+  constexpr int W = kPanel<S>;
+  for (int I = 0; I < e.panels(); ++I) {
+    for (int J = e.first[I]; J < I; ++J) factor_pair<kSymmetric>(e, I, J);
+    const S *Li = e.lower_panel(I), *Ui = e.upper_panel(I);
+    S* d = e.block(I);
+    Panel<S> column[W];
+#pragma GCC unroll 4
+    for (int c = 0; c < W; ++c) column[c] = panel_at(d + c * W);
+    for (int k = e.first[I] * W; k < I * W; ++k) {
+      const Panel<S> l = panel_at(Li + k * W);
+#pragma GCC unroll 4
+      for (int c = 0; c < W; ++c) column[c] = sub_mul(column[c], l, Panel<S>(Ui[k * W + c]));
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < W; ++c) put_panel(column[c], d + c * W);
+    factor_block(d, e.inv_pivot + I * W);
+  }
+}
+
+// x of a panel less what the columns before it take, for L or for U'
+template <class S>
+FB_INLINE void take_columns(const Envelope<S>& e, int I, const S* A, S* x) {
+  constexpr int W = kPanel<S>;
+  Panel<S> at = panel_at(x + I * W);
+  for (int k = e.first[I] * W; k < I * W; ++k)
+    at = sub_mul(at, panel_at(A + k * W), Panel<S>(x[k]));
+  put_panel(at, x + I * W);
+}
+// what x of a panel takes from those before it, for U or for L'
+template <class S>
+FB_INLINE void take_rows(const Envelope<S>& e, int I, const S* A, S* x) {
+  constexpr int W = kPanel<S>;
+  const Panel<S> at = panel_at(x + I * W);
+  for (int k = e.first[I] * W; k < I * W; ++k)
+    x[k] = x[k] - sum_of_panel<S>(panel_at(A + k * W) * at);
 }
 // x = H^-1 x
 template <class S>
 FB_FN void solve_envelope(const Envelope<S>& e, S* x) {
-  for (int i = 0; i < e.n; ++i)
-    x[i] = x[i] - dot_run(e.lower_row(i), x + e.first[i], i - e.first[i]);
-  for (int i = e.n - 1; i >= 0; --i) {
-    x[i] = x[i] * e.inv_pivot[i];
-    sub_run(x[i], e.upper_column(i), x + e.first[i], i - e.first[i]);
+  constexpr int W = kPanel<S>;
+  for (int I = 0; I < e.panels(); ++I) {
+    take_columns(e, I, e.lower_panel(I), x);
+    const S* d = e.block(I);
+    for (int c = 0; c < W; ++c)
+      for (int i = c + 1; i < W; ++i)
+        x[I * W + i] = sub_mul(x[I * W + i], d[c * W + i], x[I * W + c]);
+  }
+  for (int I = e.panels() - 1; I >= 0; --I) {
+    const S* d = e.block(I);
+    for (int c = W - 1; c >= 0; --c) {
+      const S at = x[I * W + c] = x[I * W + c] * e.inv_pivot[I * W + c];
+      for (int i = 0; i < c; ++i) x[I * W + i] = sub_mul(x[I * W + i], d[c * W + i], at);
+    }
+    take_rows(e, I, e.upper_panel(I), x);
   }
 }
 // x = H'^-1 x
 template <class S>
 FB_FN void solve_envelope_transposed(const Envelope<S>& e, S* x) {
-  for (int i = 0; i < e.n; ++i)
-    x[i] = (x[i] - dot_run(e.upper_column(i), x + e.first[i], i - e.first[i])) * e.inv_pivot[i];
-  for (int i = e.n - 1; i >= 0; --i) sub_run(x[i], e.lower_row(i), x + e.first[i], i - e.first[i]);
+  constexpr int W = kPanel<S>;
+  for (int I = 0; I < e.panels(); ++I) {
+    take_columns(e, I, e.upper_panel(I), x);
+    const S* d = e.block(I);
+    for (int c = 0; c < W; ++c) {
+      for (int i = 0; i < c; ++i) x[I * W + c] = sub_mul(x[I * W + c], d[c * W + i], x[I * W + i]);
+      x[I * W + c] = x[I * W + c] * e.inv_pivot[I * W + c];
+    }
+  }
+  for (int I = e.panels() - 1; I >= 0; --I) {
+    const S* d = e.block(I);
+    for (int c = W - 1; c >= 0; --c)
+      for (int i = c + 1; i < W; ++i)
+        x[I * W + c] = sub_mul(x[I * W + c], d[c * W + i], x[I * W + i]);
+    take_rows(e, I, e.lower_panel(I), x);
+  }
 }
 
 }  // namespace fb::FB_ISA

@@ -166,7 +166,7 @@ FB_FN WorldOutcome solve_smooth(WorldRows<S>& p, WorldScratch<S>& s, PathScratch
     if (out.solved) break;
   }
   // the path may turn back on its way down; another branch comes up from the exact solution
-  if (!out.solved && solve_world(p, s, x, true).solved) {
+  if (!out.solved && solve_world(p, s, x, WorldBegin::sweeps).solved) {
     const InteriorPath<S> path{p, s, x, starts[1], p.W, speed};
     BesideExact<S>{path, S(1e-6) * k, S(1e-3) * p.smoothing}.start();
     follow(path);

@@ -24,17 +24,18 @@ FB_FN void sweep_world(const WorldRows<S>& p, S* lam, S* y) {
       d[i] = next - lam[k.row + i];
       lam[k.row + i] = next;
       const S* g = p.row_of(k, i);
-      const Pack<S> by(d[i]);
-      p.for_packs(k, [&](int at, int c) {
-        put_pack(mul_add(pack_at(g + c), by, pack_at(y + at)), y + at);
+      const Panel<S> by(d[i]);
+      p.for_panels(k, [&](int at, int c) {
+        put_panel(mul_add(panel_at(g + c), by, panel_at(y + at)), y + at);
       });
     };
     const auto target = [&](int i) {
       const int r = k.row + i;
       const S* g = p.row_of(k, i);
-      Pack<S> sum(Real<S>(0));
-      p.for_packs(k, [&](int at, int c) { sum = mul_add(pack_at(g + c), pack_at(y + at), sum); });
-      const S u = p.b[r] + sum_of_pack<S>(sum);
+      Panel<S> sum(Real<S>(0));
+      p.for_panels(k,
+                   [&](int at, int c) { sum = mul_add(panel_at(g + c), panel_at(y + at), sum); });
+      const S u = p.b[r] + sum_of_panel<S>(sum);
       return lam[r] - mul_add(p.R[r], lam[r], u) / p.D[r];
     };
     const int alone = k.cone ? 1 : k.rows;

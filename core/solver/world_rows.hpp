@@ -13,15 +13,11 @@ struct RowBlock {
   int run, nrun;        // its dofs, in runs from `run` on in WorldRows::run
   int value, width;     // rows x width numbers from here on in WorldRows::G
 };
-// consecutive dofs, runs ascending.  Each takes a whole number of packs in a row of G, zeros at its
-// end: what is read or added there beyond the run is read and added times zero
+// consecutive dofs, runs ascending, each a whole number of panels: a row of G has zeros at the dofs that do
+// not move it
 struct DofRun {
   int dof, count;
 };
-template <class S>
-FB_INLINE int whole_packs(int n) {
-  return (n + kPack<S> - 1) / kPack<S> * kPack<S>;
-}
 
 template <class S>
 struct WorldRows {
@@ -40,13 +36,13 @@ struct WorldRows {
   FB_INLINE const S* row_of(const RowBlock& k, int i) const { return G + k.value + i * k.width; }
   // compliance in linearised laws, where next to none would be more than a pivot can hold
   FB_INLINE S soft(int r) const { return max(R[r], D[r] * Real<S>(1e-11)); }
-  FB_INLINE int first_dof(const RowBlock& k) const { return run[k.run].dof; }
-  // visit(dof, column) at every pack of a block's columns
+  FB_INLINE int first_panel(const RowBlock& k) const { return run[k.run].dof / kPanel<S>; }
+  // visit(dof, column) at every panel of a block's columns
   template <class F>
-  FB_INLINE void for_packs(const RowBlock& k, F&& visit) const {
+  FB_INLINE void for_panels(const RowBlock& k, F&& visit) const {
     int column = 0;
     for (int e = k.run; e < k.run + k.nrun; ++e)
-      for (int c = 0; c < run[e].count; c += kPack<S>, column += kPack<S>)
+      for (int c = 0; c < run[e].count; c += kPanel<S>, column += kPanel<S>)
         visit(run[e].dof + c, column);
   }
 };
@@ -65,26 +61,25 @@ FB_INLINE bool is_fixed(const WorldRows<S>& p, int r) {
 // u = G y of a block
 template <class S>
 FB_INLINE void block_times(const WorldRows<S>& p, const RowBlock& k, const S* y, S* u) {
-  Pack<S> sum[3] = {Pack<S>(Real<S>(0)), Pack<S>(Real<S>(0)), Pack<S>(Real<S>(0))};
-  p.for_packs(k, [&](int d, int c) {
-    const Pack<S> x = pack_at(y + d);
-    for (int i = 0; i < k.rows; ++i) sum[i] = mul_add(pack_at(p.row_of(k, i) + c), x, sum[i]);
+  Panel<S> sum[3] = {Panel<S>(Real<S>(0)), Panel<S>(Real<S>(0)), Panel<S>(Real<S>(0))};
+  p.for_panels(k, [&](int d, int c) {
+    const Panel<S> x = panel_at(y + d);
+    for (int i = 0; i < k.rows; ++i) sum[i] = mul_add(panel_at(p.row_of(k, i) + c), x, sum[i]);
   });
-  for (int i = 0; i < k.rows; ++i) u[i] = sum_of_pack<S>(sum[i]);
+  for (int i = 0; i < k.rows; ++i) u[i] = sum_of_panel<S>(sum[i]);
 }
 // y += G' lam of a block
 template <class S>
 FB_INLINE void add_block(const WorldRows<S>& p, const RowBlock& k, const S* lam, S* y) {
-  p.for_packs(k, [&](int d, int c) {
-    Pack<S> x = pack_at(y + d);
-    for (int i = 0; i < k.rows; ++i) x = mul_add(pack_at(p.row_of(k, i) + c), Pack<S>(lam[i]), x);
-    put_pack(x, y + d);
+  p.for_panels(k, [&](int d, int c) {
+    Panel<S> x = panel_at(y + d);
+    for (int i = 0; i < k.rows; ++i) x = mul_add(panel_at(p.row_of(k, i) + c), Panel<S>(lam[i]), x);
+    put_panel(x, y + d);
   });
 }
-// no motion, and zeros where the last pack may read on
 template <class S>
 FB_INLINE void clear_dofs(const WorldRows<S>& p, S* y) {
-  for (int d = 0; d < p.ndof + kPack<S> - 1; ++d) y[d] = S(0);
+  for (int d = 0; d < p.ndof; ++d) y[d] = S(0);
 }
 template <class S>
 FB_FN void sum_rows(const WorldRows<S>& p, const S* lam, S* y) {
@@ -112,13 +107,13 @@ FB_FN void prepare_world(WorldRows<S>& p) {
     const RowBlock& k = p.block[i];
     for (int e = 0; e < k.rows; ++e) {
       const S* g = p.row_of(k, e);
-      const S d = dot_run(g, g, k.width) + p.R[k.row + e];
+      const S d = dot_panels(g, g, k.width) + p.R[k.row + e];
       p.D[k.row + e] = select(d > S(0), d, S(1));
       p.scale = max(p.scale, primal(abs(p.b[k.row + e])));
     }
     if (!k.cone || p.box) continue;
     S &a = p.D[k.row + 1], &c = p.D[k.row + 2];
-    const S half = (a - c) * R(0.5), o = dot_run(p.row_of(k, 1), p.row_of(k, 2), k.width);
+    const S half = (a - c) * R(0.5), o = dot_panels(p.row_of(k, 1), p.row_of(k, 2), k.width);
     a = c = (a + c) * R(0.5) + sqrt(dot2(half, half, o, o));
   }
 }
@@ -192,95 +187,101 @@ FB_INLINE BlockLaw<S> cone_law(S kn, S ke, S kp, S ct, S e1, S e2) {
            {turn * e2, off, ke * e2 * e2 + kp * e1 * e1}}};
 }
 
-// first entries of the rows of H: every block joins its dofs
+// first entries of the panels of H: every block joins its dofs
 template <class S>
 FB_FN void envelope_of(const WorldRows<S>& p, Envelope<S>& H) {
   H.n = p.ndof;
-  for (int d = 0; d < p.ndof; ++d) H.first[d] = d;
+  for (int I = 0; I < H.panels(); ++I) H.first[I] = I;
   for (int i = 0; i < p.nblock; ++i) {
     const RowBlock& k = p.block[i];
-    const int least = p.first_dof(k);
-    for (int e = k.run; e < k.run + k.nrun; ++e)
-      for (int d = p.run[e].dof; d < p.run[e].dof + p.run[e].count; ++d)
-        H.first[d] = least < H.first[d] ? least : H.first[d];
+    const int least = p.first_panel(k);
+    p.for_panels(k, [&](int d, int) {
+      int& first = H.first[d / kPanel<S>];
+      first = least < first ? least : first;
+    });
   }
   layout_envelope(H);
 }
-// row d of H and its column += x' G and z' G of a block, up to d; n of those columns are in d's own run,
-// which begins at `column`
-template <int Rows, class S>
-FB_INLINE void add_products(const WorldRows<S>& p, const RowBlock& k, const Envelope<S>& H, int d,
-                            const S (&x)[3], const S (&z)[3]) {
-  S *lower = H.lower_row(d) - H.first[d], *upper = H.upper_column(d) - H.first[d];
-  Pack<S> xs[Rows], zs[Rows];
-  for (int j = 0; j < Rows; ++j) {
-    xs[j] = Pack<S>(x[j]);
-    zs[j] = Pack<S>(z[j]);
-  }
-  const S* G = p.G + k.value;
-  const auto add = [&](int at, const S* g) {
-    Pack<S> low = pack_at(lower + at), up = pack_at(upper + at);
-    for (int j = 0; j < Rows; ++j) {
-      const Pack<S> v = pack_at(g + j * k.width);
-      low = mul_add(xs[j], v, low);
-      up = mul_add(zs[j], v, up);
-    }
-    put_pack(low, lower + at);
-    put_pack(up, upper + at);
-  };
-  const DofRun* run = p.run + k.run;
-  for (; run->dof + run->count <= d; ++run)
-    for (int c = 0; c < run->count; c += kPack<S>, G += kPack<S>) add(run->dof + c, G);
-  int at = run->dof;
-  for (; at + kPack<S> <= d; at += kPack<S>, G += kPack<S>) add(at, G);
-  for (; at < d; ++at, ++G)
-    for (int j = 0; j < Rows; ++j) {
-      lower[at] = mul_add(x[j], G[j * k.width], lower[at]);
-      upper[at] = mul_add(z[j], G[j * k.width], upper[at]);
-    }
-  for (int j = 0; j < Rows; ++j) H.diagonal[d] = mul_add(x[j], G[j * k.width], H.diagonal[d]);
-}
-// column g of G times C of a contact from both sides
-template <class S>
-FB_INLINE void law_products(const BlockLaw<S>& law, const S (&g)[3], S (&x)[3], S (&z)[3]) {
+// C of a block times a panel of columns of its rows, and C' times them
+template <int Rows, bool kSymmetric, class S>
+FB_INLINE void law_products(const RowBlock& k, const BlockLaw<S>& law, const S* g,
+                            S (&x)[Rows][kPanel<S>], S (&z)[Rows][kPanel<S>]) {
   const auto& C = law.C;
-  x[0] = mul_add(C[2][0], g[2], mul_add(C[1][0], g[1], C[0][0] * g[0]));
-  z[0] = C[0][0] * g[0];
-  for (int j = 1; j < 3; ++j) {
-    x[j] = mul_add(C[2][j], g[2], C[1][j] * g[1]);
-    z[j] = mul_add(C[j][2], g[2], mul_add(C[j][1], g[1], C[j][0] * g[0]));
+  Panel<S> v[Rows];
+  for (int i = 0; i < Rows; ++i) v[i] = panel_at(g + i * k.width);
+  for (int i = 0; i < Rows; ++i) {
+    Panel<S> left = Panel<S>(C[i][i]) * v[i], right = left;
+    if (Rows == 3 && k.cone)
+      for (int j = 0; j < Rows; ++j) {
+        if (j == i) continue;
+        left = mul_add(Panel<S>(C[i][j]), v[j], left);
+        if constexpr (!kSymmetric) right = mul_add(Panel<S>(C[j][i]), v[j], right);
+      }
+    put_panel(left, x[i]);
+    if constexpr (!kSymmetric) put_panel(right, z[i]);
   }
 }
-// H += G' C G of a block
+// a panel of columns of H += G' x, x one number a row and column
 template <int Rows, class S>
+FB_INLINE void add_products(const S* G, int width, const S (&x)[Rows][kPanel<S>], S* out) {
+  constexpr int W = kPanel<S>;
+  Panel<S> g[Rows], sum[W];
+#pragma GCC unroll 4
+  for (int i = 0; i < Rows; ++i) g[i] = panel_at(G + i * width);
+#pragma GCC unroll 4
+  for (int c = 0; c < W; ++c) {
+    sum[c] = panel_at(out + c * W);
+#pragma GCC unroll 4
+    for (int i = 0; i < Rows; ++i) sum[c] = mul_add(g[i], Panel<S>(x[i][c]), sum[c]);
+    put_panel(sum[c], out + c * W);
+  }
+}
+// H += G' C G of a block: panel by panel of its columns, from the diagonal block down, and the rows beside
+template <int Rows, bool kSymmetric, class S>
 FB_FN void add_law(const WorldRows<S>& p, const RowBlock& k, const BlockLaw<S>& law,
                    const Envelope<S>& H) {
+  constexpr int W = kPanel<S>;
   const S* G = p.G + k.value;
-  for (const DofRun* run = p.run + k.run; run < p.run + k.run + k.nrun; ++run) {
-    for (int c = 0; c < run->count; ++c) {
-      S x[3], z[3], g[3];
-      for (int i = 0; i < Rows; ++i) g[i] = G[i * k.width + c];
-      if (Rows == 3 && k.cone)
-        law_products(law, g, x, z);
-      else
-        for (int i = 0; i < Rows; ++i) x[i] = z[i] = law.C[i][i] * g[i];
-      add_products<Rows>(p, k, H, run->dof + c, x, z);
+  const DofRun* end = p.run + k.run + k.nrun;
+  for (const DofRun* run = p.run + k.run; run < end; ++run)
+    for (int d = run->dof; d < run->dof + run->count; d += W, G += W) {
+      S x[Rows][W], z[Rows][W];
+      law_products<Rows, kSymmetric>(k, law, G, x, z);
+      add_products<Rows>(G, k.width, x, H.block(d / W));
+      const S* below = G + W;
+      int at = d + W;
+      for (const DofRun* rest = run;;) {
+        for (; at < rest->dof + rest->count; at += W, below += W) {
+          add_products<Rows>(below, k.width, x, H.lower_panel(at / W) + d * W);
+          if constexpr (!kSymmetric)
+            add_products<Rows>(below, k.width, z, H.upper_panel(at / W) + d * W);
+        }
+        if (++rest == end) break;
+        at = rest->dof;
+      }
     }
-    G += whole_packs<S>(run->count);
-  }
 }
+// whether no row of a block answers to any
 template <class S>
+FB_INLINE bool is_held(const RowBlock& k, const BlockLaw<S>& law) {
+  if constexpr (kPanel<S> == 1) return false;
+  for (int i = 0; i < k.rows; ++i)
+    if (!(law.C[i][i] == S(0))) return false;
+  return true;
+}
+template <bool kSymmetric, class S>
 FB_INLINE void add_law(const WorldRows<S>& p, const RowBlock& k, const BlockLaw<S>& law,
                        const Envelope<S>& H) {
-  if (k.rows == 1) return add_law<1>(p, k, law, H);
-  if (k.rows == 2) return add_law<2>(p, k, law, H);
-  add_law<3>(p, k, law, H);
+  if (k.rows == 1) return add_law<1, kSymmetric>(p, k, law, H);
+  if (k.rows == 2) return add_law<2, kSymmetric>(p, k, law, H);
+  add_law<3, kSymmetric>(p, k, law, H);
 }
-template <class S>
+template <bool kSymmetric = false, class S>
 FB_FN void factor_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envelope<S>& H) {
-  clear_envelope(H);
-  for (int i = 0; i < p.nblock; ++i) add_law(p, p.block[i], law[i], H);
-  factor_envelope(H);
+  clear_envelope<kSymmetric>(H);
+  for (int i = 0; i < p.nblock; ++i)
+    if (!is_held(p.block[i], law[i])) add_law<kSymmetric>(p, p.block[i], law[i], H);
+  factor_envelope<kSymmetric>(H);
 }
 // (V.2)  dlam = h - C G dy with H dy = G' h; h in, dlam out; u = G dy, the change of the velocities
 // but for R dlam; y: scratch of the dofs

@@ -1,6 +1,7 @@
 // The exact solve of one world: sweeps and Newton steps, then the interior path from one start after
 // another.  Machine numbers only.  Proof: docs/derivations/worlds.md.
 #pragma once
+#include "core/solver/convex.hpp"
 #include "core/solver/path_continuation.hpp"
 
 namespace fb::FB_ISA {
@@ -66,12 +67,17 @@ FB_FN PathStart<S> path_start(int k) {
 inline constexpr int kContinuations = 3;
 inline constexpr double kContinued = 1e-7;
 
+// what comes before the path: nothing, convex steps, or sweeps and Newton steps and then those
+enum class WorldBegin { path, convex, sweeps };
 template <class S>
-FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
+FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
+                               WorldBegin begin) {
   WorldOutcome out{false, false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
-  if (begin && newton_from_sweeps(p, s, out)) {
+  const ConvexScratch<S> rows{x.now.lam, x.now.w, x.now.a, x.now.eta, x.now.h};
+  if ((begin == WorldBegin::sweeps && newton_from_sweeps(p, s, out)) ||
+      (begin != WorldBegin::path && ConvexNewton<S>{p, s, rows}.solve(out))) {
     out.solved = true;
     polish_world(p, s, x, out);
     return out;

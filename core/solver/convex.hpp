@@ -1,0 +1,220 @@
+// Newton's method with a line search for one world whose discs of friction keep their radii: the motion
+// y = G' lam of its rows is the least of a convex function.  Machine numbers only.
+// Proof: docs/derivations/worlds.md.
+#pragma once
+#include "core/solver/world_newton.hpp"
+
+namespace fb::FB_ISA {
+
+// at most so many steps at the first radii, at later ones, sets of radii, and factorisations before another
+// set is tried; so much of the slope is left by a line search, in so many looks
+inline constexpr int kFirstSteps = 20, kConvexSteps = 14, kRadii = 8, kConvexFactors = 60,
+                     kLooks = 40;
+inline constexpr double kSlopeLeft = 0.01;
+
+// arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals,
+// and whether a row is held, and where
+template <class S>
+struct ConvexScratch {
+  S *u, *du, *yield, *radius, *state;
+};
+
+template <class S>
+struct ConvexNewton {
+  const WorldRows<S>& p;
+  WorldScratch<S>& s;
+  ConvexScratch<S> x;
+
+  // rows of a block that have bounds of their own, and those that have the radius
+  FB_INLINE int alone(const RowBlock& k) const { return k.cone ? 1 : k.rows; }
+  FB_INLINE S low(const RowBlock& k, int i) const {
+    return i < alone(k) ? p.lo[k.row + i] : -x.radius[k.row];
+  }
+  FB_INLINE S high(const RowBlock& k, int i) const {
+    return i < alone(k) ? p.hi[k.row + i] : x.radius[k.row];
+  }
+  FB_INLINE bool is_disc(const RowBlock& k) const { return k.cone && !p.box; }
+
+  // (F.2)  the slope of the function along du at u + a du, and how it grows with a
+  FB_INLINE void along(const RowBlock& k, S a, S& slope, S& growth) const {
+    const bool disc = is_disc(k);
+    for (int i = 0; i < (disc ? 1 : k.rows); ++i) {
+      const int r = k.row + i;
+      const S v = -mul_add(a, x.du[r], x.u[r]) * x.yield[r], lo = low(k, i), hi = high(k, i);
+      const bool free = v > lo && v < hi;
+      slope = sub_mul(slope, x.du[r], clamp(v, lo, hi));
+      growth = mul_add(x.du[r] * x.du[r], free ? x.yield[r] : S(0), growth);
+    }
+    if (!disc) return;
+    const int r = k.row;
+    const S c = x.yield[r + 1], d1 = x.du[r + 1], d2 = x.du[r + 2], radius = x.radius[r];
+    const S v1 = -mul_add(a, d1, x.u[r + 1]) * c, v2 = -mul_add(a, d2, x.u[r + 2]) * c;
+    const S n2 = dot2(v1, v1, v2, v2), out = dot2(d1, v1, d2, v2);
+    if (!(n2 > radius * radius)) {
+      slope -= out;
+      growth = mul_add(dot2(d1, d1, d2, d2), c, growth);
+      return;
+    }
+    const S f = radius / sqrt(n2), turn = d1 * v2 - d2 * v1;
+    slope = sub_mul(slope, out, f);
+    growth += f * c * turn * turn / n2;
+  }
+  // the length of the step at which the slope is next to none
+  FB_FN S length(const S* y, const S* dy) const {
+    const S yd = dot_panels(y, dy, p.ndof), dd = dot_panels(dy, dy, p.ndof);
+    S first(0), low(0), high(-1), a(0);
+    for (int look = 0; look < kLooks; ++look) {
+      S slope = mul_add(a, dd, yd), growth = dd;
+      for (int b = 0; b < p.nblock; ++b) along(p.block[b], a, slope, growth);
+      if (look == 0) {
+        first = abs(slope);
+        a = S(1);
+        continue;
+      }
+      if (abs(slope) <= S(kSlopeLeft) * first) break;
+      (slope < S(0) ? low : high) = a;
+      const S next = a - slope / growth;
+      const bool inside = next > low && (high < S(0) || next < high);
+      a = inside ? next : high < S(0) ? S(2) * a : S(0.5) * (low + high);
+    }
+    return a;
+  }
+
+  // the impulse of row i of a block at its velocity; true where it is held, or free, as it was before
+  FB_INLINE bool row_law(const RowBlock& k, int i, S* lam, BlockLaw<S>& law) const {
+    const int r = k.row + i;
+    const S v = -x.u[r] * x.yield[r], lo = low(k, i), hi = high(k, i);
+    const bool free = v > lo && v < hi;
+    lam[r] = clamp(v, lo, hi);
+    law.C[i][i] = free ? x.yield[r] : S(0);
+    return is_state(r, free ? S(0) : v > lo ? S(1) : S(-1));
+  }
+  FB_INLINE bool is_state(int r, S now) const {
+    const bool same = x.state[r] == now;
+    x.state[r] = now;
+    return same;
+  }
+  // (F.1)  impulses at the velocities u, and the law linearised there
+  FB_INLINE bool linearise(const RowBlock& k, S* lam, BlockLaw<S>& law) const {
+    for (auto& row : law.C)
+      for (S& c : row) c = S(0);
+    const bool disc = is_disc(k);
+    bool same = true;
+    for (int i = 0; i < (disc ? 1 : k.rows); ++i) same = row_law(k, i, lam, law) && same;
+    if (!disc) return same;
+    const int r = k.row;
+    const S c = x.yield[r + 1], v1 = -x.u[r + 1] * c, v2 = -x.u[r + 2] * c, radius = x.radius[r];
+    const S n2 = dot2(v1, v1, v2, v2);
+    const bool slides = n2 > radius * radius;
+    const S inv = slides ? S(1) / sqrt(n2) : S(1), e1 = v1 * inv, e2 = v2 * inv;
+    const S f = radius * inv * c;
+    lam[r + 1] = slides ? radius * e1 : v1;
+    lam[r + 2] = slides ? radius * e2 : v2;
+    law.C[1][1] = slides ? f * e2 * e2 : c;
+    law.C[2][2] = slides ? f * e1 * e1 : c;
+    law.C[1][2] = law.C[2][1] = slides ? -(f * e1 * e2) : S(0);
+    return is_state(r + 1, slides ? S(1) : S(0)) && same;
+  }
+  // impulses, laws and states at y = s.y2
+  FB_FN bool look() const {
+    bool same = true;
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      block_times(p, k, s.y2, x.u + k.row);
+      for (int r = k.row; r < k.row + k.rows; ++r) x.u[r] += p.b[r];
+      same = linearise(k, s.lam, s.law[b]) && same;
+    }
+    return same;
+  }
+  // dy = H^-1 (G' lam - y)
+  FB_FN void newton_direction(WorldOutcome& out) const {
+    factor_law<true>(p, s.law, s.H);
+    out.exact = false;
+    ++out.factorisations;
+    sum_rows(p, s.lam, s.y);
+    for (int d = 0; d < p.ndof; ++d) s.y[d] -= s.y2[d];
+    solve_envelope(s.H, s.y);
+  }
+
+  // (F.3)  y = s.y2 to the least of the function, impulses in s.lam; false where the steps do not end
+  FB_FN bool minimise(WorldOutcome& out, int most) const {
+    for (int r = 0; r < p.nrow; ++r) x.state[r] = S(2);
+    bool whole = false;
+    for (int step = 0;; ++step) {
+      if (look() && whole) return true;
+      if (step == most) return false;
+      newton_direction(out);
+      for (int b = 0; b < p.nblock; ++b) block_times(p, p.block[b], s.y, x.du + p.block[b].row);
+      S a = length(s.y2, s.y);
+      whole = abs(a - S(1)) < S(1e-6);
+      a = whole ? S(1) : a;
+      for (int d = 0; d < p.ndof; ++d) s.y2[d] = mul_add(a, s.y[d], s.y2[d]);
+    }
+  }
+  // the motion of a world whose rows all stick, but for contacts and limits that open
+  FB_FN void start(WorldOutcome& out) const {
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      for (auto& row : s.law[b].C)
+        for (S& c : row) c = S(0);
+      for (int i = 0; i < k.rows; ++i) {
+        const int r = k.row + i, first = k.cone ? k.row : r;
+        const bool opens = !is_bound(p.hi[first]) && is_bound(p.lo[first]) && !(p.b[first] < S(0));
+        s.law[b].C[i][i] = opens || is_fixed(p, r) ? S(0) : x.yield[r];
+        s.lam[r] = is_fixed(p, r) ? p.lo[r] : -p.b[r] * s.law[b].C[i][i];
+      }
+    }
+    clear_dofs(p, s.y2);
+    newton_direction(out);
+    for (int d = 0; d < p.ndof; ++d) s.y2[d] = s.y[d];
+  }
+
+  // radii of the impulses; the largest change of one, a velocity; true where no tangents are beyond them
+  FB_FN bool set_radii(S& change) const {
+    bool within = true;
+    change = S(0);
+    for (int b = 0; b < p.nblock; ++b) {
+      const int r = p.block[b].row;
+      if (!p.block[b].cone) continue;
+      const S radius = p.mu[r] * max(s.lam[r], S(0)), t1 = s.lam[r + 1], t2 = s.lam[r + 2];
+      const S most = radius + S(1e-9) * p.scale / p.D[r + 1];
+      within = within && !(dot2(t1, t1, t2, t2) > most * most);
+      change = max(change, abs(radius - x.radius[r]) * p.D[r + 1]);
+      x.radius[r] = radius;
+    }
+    return within;
+  }
+  // one Newton step of the exact law
+  FB_FN bool end(WorldOutcome& out) const {
+    if (world_done(p, s, out.residual)) return true;
+    row_velocities(p, s.lam, p.b, s.y, s.w);
+    newton_world(p, s, S(1), true);
+    out.exact = true;
+    ++out.factorisations;
+    return world_done(p, s, out.residual);
+  }
+  // (F.4)  the solution in s.best with its velocities in s.w; false where the radii do not settle
+  FB_FN bool solve(WorldOutcome& out) const {
+    for (int r = 0; r < p.nrow; ++r) {
+      x.yield[r] = S(1) / p.soft(r);
+      x.radius[r] = S(1e29);
+    }
+    const int before = out.factorisations;
+    start(out);
+    S last(1e300);
+    for (int k = 0; k < kRadii && out.factorisations < before + kConvexFactors; ++k) {
+      if (!minimise(out, k == 0 ? kFirstSteps : kConvexSteps) && k > 0) return false;
+      S change, other;
+      const bool within = set_radii(change);
+      if (k == 0 && !within) continue;
+      if (end(out)) return true;
+      if (!(out.residual == out.residual) || (k > 3 && change > S(0.9) * last)) return false;
+      last = change;
+      // near the end radii are those of the Newton step
+      if (k > 2) set_radii(other);
+    }
+    return false;
+  }
+};
+
+}  // namespace fb::FB_ISA
