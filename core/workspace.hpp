@@ -229,11 +229,12 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
 }
 FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
   const size_t m = rows > 0 ? rows : 1;
-  for (PathPoint<double>* q : {&path.now, &path.next, &path.predictor, &path.corrector})
+  for (PathPoint<double>* q : {&path.now, &path.next, &path.predictor, &path.corrector, &path.bend})
     for (double** x :
          {&q->lam, &q->w, &q->a, &q->eta, &q->h, &q->lower, &q->upper, &q->z_lower, &q->z_upper})
       *x = c.take<double>(m);
-  for (double** x : {&path.miss, &path.g_dot, &path.unit, &path.nearest}) *x = c.take<double>(m);
+  for (double** x : {&path.miss, &path.g_dot, &path.first_miss, &path.unit, &path.nearest})
+    *x = c.take<double>(m);
 }
 
 // the problem of the rows, its solution and its cotangents

@@ -129,32 +129,36 @@ FB_FN void frame_axis_adjoint(const Model<T, P>& m, const RowGroup& k, const Con
                      w.derived_bar->geom_R + 9 * g);
 }
 
+// can this pair be nearer than the margin?  Spheres around both, or around B before a plane
+template <class T, class P>
+FB_INLINE Mask<T> soft_broad_phase(const Model<T, P>& m, int ga, int gb, T margin,
+                                   const Work<T>& w) {
+  const Vec3<T> d = w.soft.centre[gb] - w.soft.centre[ga];
+  const P rb = m.derived.geom_radius[gb];
+  if (m.s.geom_type[ga] == kPlane) {
+    const P* G = m.derived.geom_R + 9 * ga;
+    const int l = m.s.geom_link[ga];
+    Vec3<T> n{T(G[2]), T(G[5]), T(G[8])};
+    if (l > 0) n = mul(w.link[l].R, n);
+    return dot(n, d) - T(rb) < margin;
+  }
+  const T far = margin + T(m.derived.geom_radius[ga] + rb);
+  return dot(d, d) < far * far;
+}
 // contacts nearer than the margin
 template <class T, class P>
 FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int& contacts,
                              Work<T>& w) {
   const Layout& s = m.s;
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
-  const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
-  const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
-  const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   const T margin =
       T(s.pair_explicit[pair] >= 0 ? m.theta.pair_margin[s.pair_explicit[pair]]
                                    : m.theta.geom_margin[ga] + m.theta.geom_margin[gb]);
-  // spheres around both, or around B before a plane
-  const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
-  const Vec3<T> d = cB - cA - (OA - OB);
-  Mask<T> near = alive;
-  if (s.geom_type[ga] == kPlane) {
-    const P* G = m.derived.geom_R + 9 * ga;
-    Vec3<T> n{T(G[2]), T(G[5]), T(G[8])};
-    if (la > 0) n = mul(w.link[la].R, n);
-    near = near & (dot(n, d) - T(rb) < margin);
-  } else {
-    const T far = margin + T(ra) + T(rb);
-    near = near & (dot(d, d) < far * far);
-  }
+  const Mask<T> near = alive & soft_broad_phase(m, ga, gb, margin, w);
   if (!any(near)) return;
+  const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
+  const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
+  const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   ContactPoint<T> point[kMaxSlots];
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
           place_shape(m, gb, w, cB + (OB - Oref)), point);

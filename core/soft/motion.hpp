@@ -56,6 +56,8 @@ FB_FN void collect_soft(const Model<T, P>& m, const Options<Real<T>>& o, const T
   EqualityRows<T>::collect(m, o, q, alive, w);
   FrictionRows<T>::collect(m, o, q, alive, w);
   collect_soft_limits(m, q, alive, w);
+  for (int g = 0; g < m.s.ngeom; ++g)
+    w.soft.centre[g] = geom_centre(m, g, w) + origin_of(m.s, w, m.s.geom_link[g]);
   int contacts = 0;
   for (int pair = 0; pair < m.s.npair; ++pair) collect_soft_pair(m, pair, alive, contacts, w);
 }

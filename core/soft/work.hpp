@@ -38,6 +38,7 @@ struct SoftWork {
   T *a, *acc, *smooth, *pushed;
   T *step, *grad, *Ma, *Mstep, *mu, *half;
   Sym6<T>* composite;
+  Vec3<T>* centre;  // of each geom, in the world
   // of the integrator of fourth order: states, rates and accelerations of its
   // stages, and their cotangents
   T *stage, *stage_rate, *stage_acc, *stage_bar;
@@ -102,6 +103,7 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   w.stage_acc = c.template take<T>(kSoftStages * n);
   w.stage_bar = c.template take<T>(2 * kSoftStages * n + nx + 2 * n);
   w.composite = c.template take<Sym6<T>>(s.nlink);
+  w.centre = c.template take<Vec3<T>>(s.ngeom);
   carve_matrix(s, c, tree + 1, w.M);
   carve_matrix(s, c, tree + 1, w.A);
   carve_matrix(s, c, n * (n - 1) / 2 + 1, w.H);

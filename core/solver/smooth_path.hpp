@@ -1,12 +1,12 @@
 // The interior path followed to the point of the smooth law.  Machine numbers only.
 // Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/solver/interior.hpp"
+#include "core/solver/world_solve.hpp"
 
 namespace fb::FB_ISA {
 
-// as bold as the path to the exact law, but for what its velocities may miss
-inline constexpr PathPace kBrisk{0.03, 1e2, 5e-4, 0.2, 0.95, false, 100, 1};
+// to 1/2000 as on the path to the exact law, but from points whose velocities miss less
+inline constexpr PathPace kReduce2000Feasible{0.03, 1e2, 5e-4, 0.2, 0.95, false, 100, 1};
 
 // a residual of the central equations below which full steps go on until they gain no more, and one that
 // no step betters
@@ -141,11 +141,11 @@ struct BesideExact {
 template <class S>
 FB_FN WorldOutcome solve_smooth(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x) {
   const PathStart<S> starts[] = {
-      {S(0.3), S(1), S(1e-3), kBrisk},   {S(1e2), S(1), S(1e-2), kEven},
-      {S(1e2), S(1e4), S(1e-2), kEven},  {S(1e2), S(1e2), S(1e-2), kCareful},
-      {S(1e2), S(1), S(1e-2), kCareful}, {S(1e2), S(1e4), S(1e-2), kCareful},
-      {S(1e6), S(1), S(1e-4), kEven},    {S(0.3), S(1), S(1e-3), kBold},
-      {S(3), S(1), S(1e-3), kBrisk},     {S(0.03), S(1), S(1e-3), kBold}};
+      {S(0.3), S(1), S(1e-3), kReduce2000Feasible}, {S(1e2), S(1), S(1e-2), kReduce50},
+      {S(1e2), S(1e4), S(1e-2), kReduce50},         {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder},
+      {S(1e2), S(1), S(1e-2), kReduce10FirstOrder}, {S(1e2), S(1e4), S(1e-2), kReduce10FirstOrder},
+      {S(1e6), S(1), S(1e-4), kReduce50},           {S(0.3), S(1), S(1e-3), kReduce2000},
+      {S(3), S(1), S(1e-3), kReduce2000Feasible},   {S(0.03), S(1), S(1e-3), kReduce2000}};
   WorldOutcome out{false, false, 0, 0, 0};
   prepare_world(p);
   envelope_of(p, s.H);

@@ -76,7 +76,7 @@ class OutputRow:
     def result(self) -> str:
         """Symbol of its value."""
 
-    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(18), order='C', device='cpu', writable=False)]) -> list[int]:
+    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(19), order='C', device='cpu', writable=False)]) -> list[int]:
         """Its shape in one world of a model."""
 
 class OptionRow:
@@ -126,7 +126,43 @@ class StatusRow:
 class Options:
     """Numerical options of an Engine."""
 
-    def __init__(self, *, margin: float = 0.005, v_recover: float = 0.5, v_rest: float = 0.05, tolerance: float = 1e-10, max_sweeps: int = 200, max_contacts: int = 100, friction: str = 'cone', solver: str = 'newton', smoothing: float = 0.0, gradient: str = 'auto', regularization: float = 1e-06) -> None: ...
+    def __init__(self, *, contact: str = 'hard', cone: str = 'pyramidal', impratio: float = 1.0, integrator: str = 'euler', refsafe: int = 1, eulerdamp: int = 1, margin: float = 0.005, v_recover: float = 0.5, v_rest: float = 0.05, tolerance: float = 1e-10, max_sweeps: int = 200, max_contacts: int = 100, friction: str = 'cone', solver: str = 'newton', smoothing: float = 0.0, gradient: str = 'auto', regularization: float = 1e-06) -> None: ...
+
+    @property
+    def contact(self) -> str:
+        """
+        'hard' (the law of this library) or 'mujoco' (MuJoCo's soft law, with the file's settings).
+        """
+
+    @property
+    def cone(self) -> str:
+        """
+        friction cone under MuJoCo's law: 'pyramidal' or 'elliptic'; by default that of the file.
+        """
+
+    @property
+    def impratio(self) -> float:
+        """
+        ratio of friction to normal impedance under MuJoCo's law; by default that of the file.
+        """
+
+    @property
+    def integrator(self) -> str:
+        """
+        integrator under MuJoCo's law: 'euler' or 'implicitfast'; by default that of the file.
+        """
+
+    @property
+    def refsafe(self) -> int:
+        """
+        1: time constants of solref are at least two steps under MuJoCo's law; by default as in the file.
+        """
+
+    @property
+    def eulerdamp(self) -> int:
+        """
+        1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in the file.
+        """
 
     @property
     def margin(self) -> float:
@@ -266,7 +302,7 @@ def option_table() -> list[OptionRow]:
 def status_table() -> list[StatusRow]:
     """What can go wrong in a world."""
 
-def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(18), order='C', device='cpu', writable=False)]) -> int:
+def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(19), order='C', device='cpu', writable=False)]) -> int:
     """Words of all integer tables together."""
 
 class Violation:

@@ -15,6 +15,7 @@ import pytest
 import featherback as fb
 from featherback import _core
 from featherback.sim.arguments import Arguments
+from featherback.sim.laws import OPTIONS
 from featherback.sim.options import CHOSEN
 
 MODELS = {
@@ -73,7 +74,14 @@ def test_every_rule_and_reason_is_used() -> None:
     assert table["dt"].least == table["geom_restitution"].least == 0.0
     assert table["mesh_scale"].least == table["body_pos"].least == -np.inf
     missing = {name: row.no_gradient for name, row in table.items() if row.no_gradient}
-    assert sorted(missing) == ["body_invweight0", "dof_invweight0", "site_pos", "site_quat"]
+    assert sorted(missing) == [
+        "body_invweight0",
+        "body_invweight0_mujoco",
+        "dof_invweight0",
+        "geom_solmix",
+        "site_pos",
+        "site_quat",
+    ]
     assert missing["site_pos"] == "sites do not act on the motion"
 
 
@@ -125,11 +133,11 @@ def test_options_stand_in_the_signature_and_the_documentation() -> None:
     """Show each option of the table where a user looks, and refuse others."""
     shown = inspect.signature(fb.Simulator).parameters
     for name, row in CHOSEN.items():
-        own = row.default != row.default_float32
+        soft = name in OPTIONS["mujoco"]
+        own = row.default != row.default_float32 or soft
         assert shown[name].default == (None if own else row.default)
-        assert (
-            fb.Simulator.__doc__ and f"        {name}: {row.doc}; default" in fb.Simulator.__doc__
-        )
+        end = "." if soft else "; default"
+        assert fb.Simulator.__doc__ and f"        {name}: {row.doc}{end}" in fb.Simulator.__doc__
     assert "regularization" not in shown
     assert list(Arguments.__annotations__) == list(CHOSEN)
     with pytest.raises(fb.ParameterError) as caught:
@@ -180,7 +188,7 @@ def test_options_are_values() -> None:
     other = fb.Simulator(model, friction="box").options
     assert one == same and hash(one) == hash(same) and one != other and one != "cone"
     assert copy.deepcopy(other) == other and copy.deepcopy(other) is not other
-    assert str(other).startswith("Options(margin=0.005, v_recover=0.5, ")
+    assert str(other).startswith("Options(contact='hard', cone='pyramidal', ")
     assert "friction='box'" in str(other)
     with pytest.raises(AttributeError):
         one.margin = 1.0  # type: ignore[misc]

@@ -26,6 +26,8 @@ WORLDS = 3
 DIGITS = 12  # significant digits that are kept of a compiled parameter
 # parameters and tables that say nothing of a model without activation
 ACTIVATION = "actuator_dynprm actuator_actrange act_adr act_dyn act_early act_limited".split()
+# tables of which the hard contact law reads nothing
+SOFT = {"pair_explicit"}
 
 PILE = """<mujoco model="pile"><option timestep="0.002"/><worldbody>
 <geom type="plane" size="0 0 1"/>
@@ -92,8 +94,8 @@ def digest(*arrays: NDArray[np.generic]) -> str:
 def hashes_of(scene: Scene) -> dict[str, str]:
     """Return the hash of everything that goes into a scene and of what comes out."""
     model = scene.model()
-    params = {name: rounded(value) for name, value in model.params.items()}
-    said = {*params, *model.structure.tables} - set(() if model.na else ACTIVATION)
+    params = {name: rounded(value) for name, value in fb.Simulator(model).params.items()}
+    said = {*params, *model.structure.tables} - SOFT - set(() if model.na else ACTIVATION)
     tables = model.structure.tables
     inputs = [group[name] for group in (params, tables) for name in sorted(group) if name in said]
     start = model.keyframe(0)[0] if model.keyframe_names else model.q0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import featherback as fb
 from featherback.errors import ModelError
 from featherback.model.load import parse
 from tests.golden.sentences import Case, raises, returns
@@ -16,7 +17,15 @@ def _refused(case: Unsupported) -> Case:
     """Return the case of a model that is not supported."""
     anchor = f"docs/support.md#{case.anchor}"
     names = (case.where, case.fault, anchor)
-    return raises(f"unsupported: {case.name}", ModelError, partial(parse, case.text), *names)
+    call = partial(parse, case.text) if case.law is None else partial(_simulator, case)
+    return raises(f"unsupported: {case.name}", ModelError, call, *names)
+
+
+def _simulator(case: Unsupported) -> None:
+    """Load a model, which one contact law does not have, and ask for that law."""
+    model = fb.load(case.text)
+    fb.Simulator(model, contact="mujoco" if case.law == "hard" else "hard")
+    fb.Simulator(model, contact=case.law)  # pyright: ignore[reportArgumentType]
 
 
 def _dropped(case: Unsupported) -> Case:

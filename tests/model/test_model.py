@@ -78,7 +78,7 @@ def test_report_groups_notices_by_kind() -> None:
         "  <string>",
         "approximated (approximated on request)",
         "  <string>",
-        "ignored (no meaning here)",
+        "law (not the same under both contact laws)",
         "  <string>",
     ]
 

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
+import featherback as fb
 from featherback.model.compiler import muted
 from featherback.model.model import Parsed
 from tests.model.helpers import message, mjcf, notes, read
@@ -122,19 +123,66 @@ def test_disabled_flags_are_written_into_the_arrays(
 
 
 def test_settings_without_meaning_are_listed_once_with_a_reason() -> None:
-    """List what has no meaning, with its place, how often it occurs and why."""
+    """List what has no meaning, or under one law only, with place, count and reason."""
     text = mjcf(
         '<geom size="1" solref="0.1 1"/><geom size="1" solref="0.1 1" rgba="1 0 0 1"/>',
         before='<option integrator="RK4"/><visual><map fogend="1"/></visual>',
         after='<sensor><jointpos joint="j"/></sensor>',
     )
-    integrator, solref, sensor, visual = notes(read(text), "ignored")
+    parsed = read(text)
+    sensor, visual = notes(parsed, "ignored")
+    integrator, solref = notes(parsed, "law")
     assert integrator.startswith("<string>:2: <option>: integrator of <option>")
     assert (
         solref.startswith('<string>:5: <geom> in <body name="b">: solref') and "2 times" in solref
     )
     assert sensor.startswith("<string>:8: <jointpos>: <sensor>")
     assert visual.startswith("<string>: ") and "<map>, <visual>, rgba" in visual
+
+
+def test_the_contact_override_is_written_into_geoms_and_pairs() -> None:
+    """Give all contacts the settings of the override, as MuJoCo does."""
+    option = (
+        '<option cone="elliptic" o_margin="0.02" o_solref="0.03 0.8" o_solimp="0.7 0.9 0.01 0.4 3" '
+        'o_friction="0.4 0.4 0.03 0.002 0.002"><flag override="enable"/></option>'
+    )
+    text = mjcf(
+        '<body name="c" pos="0 0.3 0.001"><joint/><geom name="h" size="0.1" condim="6" '
+        'solref="0.1 1" friction="1 0.1 0.1" margin="0.1"/></body>',
+        before=option,
+        world='<geom name="w" type="plane" pos="0 0 -0.105" size="1 1 1"/>',
+        after='<contact><pair geom1="w" geom2="h" condim="6" solreffriction="0.1 1"/></contact>',
+    )
+    ours, theirs = read(text).mujoco, mujoco.MjModel.from_xml_string(text)
+    found = []
+    for model in (ours, theirs):
+        data = mujoco.MjData(model)
+        mujoco.mj_forward(model, data)
+        assert data.ncon == 2 and data.nefc == 9
+        found.append(np.concatenate([data.efc_aref, data.efc_D, data.efc_margin, data.qacc]))
+    assert np.allclose(found[0], found[1], rtol=1e-14, atol=0)
+    assert not ours.opt.enableflags
+
+
+def test_one_law_refuses_what_the_other_has() -> None:
+    """Name all that a law does not have, with the other law as a way out, unless it is dropped."""
+    text = mjcf(
+        before='<option noslip_iterations="2"><flag sleep="enable"/></option>',
+        world='<geom name="w" type="plane" size="1 1 1" condim="4"/>',
+        after='<contact><pair name="p" geom1="w" geom2="g" friction="0.5" condim="6"/></contact>',
+    )
+    model = fb.load(text)
+    assert [n.kind for n in model.notices].count("law") == 4
+    for law, other, count in (("hard", "mujoco", 2), ("mujoco", "hard", 2)):
+        with pytest.raises(fb.ModelError) as caught:
+            fb.Simulator(model, contact=law)
+        said = str(caught.value)
+        assert f'{count} things are not supported under contact="{law}"' in said
+        assert f'contact="{other}"' in said and 'on_unsupported="drop"' in said
+    dropped = fb.load(text, on_unsupported="drop")
+    for law in ("hard", "mujoco"):
+        sim = fb.Simulator(dropped, contact=law)
+        assert sim.step(dropped.q0, dropped.v0, return_status=True)[2] == 0
 
 
 def test_equalities_between_sites_become_equalities_between_bodies() -> None:

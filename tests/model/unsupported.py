@@ -21,6 +21,7 @@ class Unsupported:
         fault: what the message must name.
         anchor: heading of docs/support.md that the message points to.
         kind: kind of the notice that it leaves under "drop".
+        law: the contact law that does not have it; None for both.
     """
 
     covers: tuple[str, ...]
@@ -29,6 +30,7 @@ class Unsupported:
     fault: str
     anchor: str
     kind: str = "dropped"
+    law: str | None = None
 
     @property
     def name(self) -> str:
@@ -236,6 +238,7 @@ UNSUPPORTED = [
         "0.5 and 1",
         "condim",
         "approximated",
+        "hard",
     ),
     Unsupported(
         ("contact/pair condim",),
@@ -247,6 +250,7 @@ UNSUPPORTED = [
         "condim is 4",
         "condim",
         "approximated",
+        "hard",
     ),
     Unsupported(
         ("body/geom condim",),
@@ -255,6 +259,7 @@ UNSUPPORTED = [
         "condim is 6",
         "condim",
         "approximated",
+        "hard",
     ),
     Unsupported(
         ("body/geom type",),
@@ -342,11 +347,36 @@ UNSUPPORTED = [
         "fluid",
     ),
     Unsupported(
-        ("option/flag override",),
-        mjcf(before='<option><flag override="enable"/></option>'),
+        ("option o_friction",),
+        mjcf(before='<option o_friction="1 0.5 0.1 0.01 0.01"><flag override="enable"/></option>'),
         "<string>:2: <option>",
-        "override",
+        "o_friction",
         "flags",
+    ),
+    # what MuJoCo's contact law is without
+    Unsupported(
+        ("option noslip_iterations",),
+        mjcf(before='<option noslip_iterations="4"/>'),
+        "<string>:2: <option>",
+        "noslip_iterations is 4",
+        "mujoco-law",
+        law="mujoco",
+    ),
+    *(
+        Unsupported(
+            (f"option/flag {flag}",),
+            mjcf(before=f'<option {more}><flag {flag}="enable"/></option>'),
+            "<string>:2: <option>",
+            f"flag {flag}",
+            "mujoco-law",
+            law="mujoco",
+        )
+        for flag, more in {
+            "diagexact": "",
+            "ipc": 'integrator="discrete"',
+            "sleep": "",
+            "speculative": "",
+        }.items()
     ),
     # elements that MuJoCo never sees
     Unsupported(

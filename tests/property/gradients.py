@@ -16,6 +16,8 @@ from featherback._core import option_table
 from featherback.sim import options
 from featherback.sim.check import sizes
 from featherback.sim.differences import LADDER, RATIO, Slopes, slopes, stencil
+from featherback.sim.inputs import NO_GRADIENT
+from featherback.sim.laws import acting
 from tests.property.modes import STATES, contact_modes
 from tests.property.random_models import Rng
 from tests.property.sides import Side, side_slope
@@ -28,6 +30,12 @@ NEAR = LADDER[0] * RATIO ** -np.arange(13.0)
 CLEAR = 1e-4
 # a line that rounding hides at the usual steps is looked at in steps so much longer
 LONGER = 32.0
+
+
+def parameters(model: fb.Model, law: str = "hard") -> dict[str, Vector]:
+    """Return all parameters that act under a contact law and have a gradient."""
+    names = [name for name in acting(model.params, law) if name not in NO_GRADIENT]
+    return {name: np.array(model.params[name]) for name in names}
 
 
 def soften_like_float32(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,7 @@ import pytest
 
 import featherback as fb
 from featherback._core import activation_types
-from featherback.sim.inputs import NO_GRADIENT
-from tests.property.gradients import Comparison, Tally, soften_like_float32
+from tests.property.gradients import Comparison, Tally, parameters, soften_like_float32
 from tests.property.kinds import (
     ACTING,
     ACTIVATIONS,
@@ -42,11 +41,6 @@ MU = {STICKS: 3.0, SLIDES: 0.04}
 # tilted shapes touch at one place, nearly flat ones at several
 TILTS = {"tilted": 1.0, "flat": 0.003}
 SEVERAL = {"plane-capsule", "plane-cylinder", "plane-box", "capsule-box", "box-box"}
-
-
-def parameters(model: fb.Model) -> dict[str, Vector]:
-    """Return all parameters that have a gradient."""
-    return {k: np.array(a) for k, a in model.params.items() if k not in NO_GRADIENT and a.size}
 
 
 def pair_inputs(model: fb.Model, sim: fb.Simulator, tilt: str) -> dict[str, Vector]:
@@ -175,7 +169,7 @@ def test_nothing_is_left_out() -> None:
     pairs = (acting(pair, SLIDES, tilt) for pair in PAIRS for tilt in TILTS)
     names = set().union(*ACTING.values(), *pairs)
     names |= {"act", "actuator_dynprm", "actuator_actrange"}
-    known = set(fb.load(JOINTS["hinge"]).params) - set(NO_GRADIENT)
+    known = set(parameters(fb.load(JOINTS["hinge"])))
     # tested in test_equalities, test_random_gradients, and on longer chains there
     assert known - names == {"eq_data", "pair_friction", "body_pos"}
 

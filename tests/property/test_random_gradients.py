@@ -15,9 +15,14 @@ import pytest
 
 import featherback as fb
 from featherback.errors import WorldError
-from featherback.sim.inputs import NO_GRADIENT
 from tests.property import random_models
-from tests.property.gradients import Comparison, Tally, Vector, soften_like_float32
+from tests.property.gradients import (
+    Comparison,
+    Tally,
+    Vector,
+    parameters,
+    soften_like_float32,
+)
 from tests.property.kinds import with_activations
 from tests.property.modes import STATES
 from tests.property.random_models import Rng
@@ -164,7 +169,7 @@ def test_fifty_steps_of_many_models(first: int) -> None:
 def parameter_case(seed: int, steps: int) -> Comparison:
     """Return a model with all its parameters as inputs, none of them tied or at its bound."""
     model, q, v, rng = draw(seed, activated=True)
-    params = {name: np.array(a) for name, a in model.params.items() if name not in NO_GRADIENT}
+    params = parameters(model)
     params["geom_friction"] *= rng.uniform(0.8, 1.2, params["geom_friction"].shape)
     params["geom_restitution"] += rng.uniform(0.1, 0.6, model.ngeom)
     params["contact_compliance"] += rng.uniform(1e-6, 1e-5, model.ngeom)

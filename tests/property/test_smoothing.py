@@ -9,9 +9,9 @@ import pytest
 
 import featherback as fb
 from featherback.errors import WorldError
-from tests.property.gradients import Comparison, Tally, Vector
+from tests.property.gradients import Comparison, Tally, Vector, parameters
 from tests.property.modes import STATES
-from tests.property.test_random_gradients import NO_GRADIENT, activation, draw, law
+from tests.property.test_random_gradients import activation, draw, law
 from tests.property.test_random_linearize import lift
 
 SMOOTHINGS = (1e-3, 1e-2, 1e-1)
@@ -55,7 +55,7 @@ def test_forward_and_columns_pair_with_reverse(chunk: int) -> None:
         model, q, v, rng = draw(seed)
         sim = fb.Simulator(model, smoothing=smoothing_of(seed // 3), friction=law(seed))
         u = rng.normal(size=(1, model.nu))
-        params = {n: np.array(a) for n, a in model.params.items() if n not in NO_GRADIENT}
+        params = parameters(model)
         roll = sim.rollout(q, v, u, params=params)
         missing += not roll.ok
         if not roll.ok:
@@ -90,7 +90,7 @@ def check_gradients(seed: int, steps: int, tally: Tally, params: bool = False) -
     model, q, v, rng = draw(seed, activated=True)
     inputs = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu)), **activation(model, seed)}
     if params:
-        given = {n: np.array(a) for n, a in model.params.items() if n not in NO_GRADIENT}
+        given = parameters(model)
         given["geom_friction"] *= rng.uniform(0.8, 1.2, given["geom_friction"].shape)
         given["actuator_biasprm"][:, 2] -= rng.uniform(0.01, 0.1, model.nu)
         inputs |= given

@@ -16,6 +16,9 @@ FORCES = """<mujoco model="forces"><worldbody><body><joint name="j" actuatorfrcr
 <geom size="0.1"/><site name="s"/></body></worldbody>
 <actuator><motor joint="j" forcerange="-1 4"/></actuator></mujoco>"""
 
+DISCRETE = """<mujoco><option integrator="discrete"/><worldbody><body><joint/><geom size=".1"/>
+</body></worldbody></mujoco>"""
+
 
 OPTIONS: dict[str, Any] = {
     "dtype": ["float16", int, None, np.float16],
@@ -188,7 +191,7 @@ def _shapes() -> Iterable[Case]:
         "step, no parameter is near",
         lambda: sim().step(Q, V, params={"zzzz": 1}),
         ParameterError,
-        ("zzzz", *MODEL.params),
+        ("zzzz", *sim().params),
     )
     without = ("body_invweight0", "dof_invweight0", "site_pos", "site_quat")
     for name in without:
@@ -205,4 +208,62 @@ def _shapes() -> Iterable[Case]:
         )
 
 
-CASES = (*_options(), *_params(), *_odd_params(), *_shapes())
+LAWS: dict[str, dict[str, Any]] = {
+    "mujoco": {
+        "margin": 0.01,
+        "v_recover": 1.0,
+        "v_rest": 0.1,
+        "tolerance": 1e-8,
+        "max_sweeps": 10,
+        "friction": "box",
+        "solver": "newton",
+        "smoothing": 0.0,
+        "gradient": "auto",
+    },
+    "hard": {
+        "cone": "elliptic",
+        "impratio": 2.0,
+        "integrator": "euler",
+        "refsafe": 1,
+        "eulerdamp": 0,
+    },
+}
+
+
+def _laws() -> Iterable[Case]:
+    """Options and parameters of the other contact law, and what the file asks for."""
+    for law, options in LAWS.items():
+        other = "hard" if law == "mujoco" else "mujoco"
+        for name, value in options.items():
+            yield Case(
+                f"Simulator, {name} under {law}",
+                lambda o={"contact": law, name: value}: fb.Simulator(MODEL, **o),
+                ParameterError,
+                ("Simulator()", name, f'contact is "{law}"', f'contact="{other}"'),
+            )
+    soft = fb.Simulator(fb.models.ball(), contact="mujoco")
+    for made, name in ((ball(), "geom_solref"), (soft, "contact_compliance")):
+        q, v, value = made.model.q0, made.model.v0, made.model.params[name]
+        given, options = {name: value}, {"contact": made.options.contact}
+        calls: dict[str, Callable[..., Any]] = {
+            "Simulator": lambda g, s, q, v, o: fb.Simulator(s.model, params=g, **o),
+            "rollout": lambda g, s, q, v, o: s.rollout(q, v, steps=1, params=g),
+            "jvp": lambda g, s, q, v, o: s.jvp(q, v, dparams=g),
+            "check_gradients": lambda g, s, q, v, o: fb.check_gradients(s, params=list(g)),
+        }
+        for call, run in calls.items():
+            yield Case(
+                f"{call}, {name} under {made.options.contact}",
+                lambda run=run, all=(given, made, q, v, options): run(*all),
+                ParameterError,
+                (f"{call}()", f'"{name}"', "contact="),
+            )
+    yield Case(
+        "Simulator, the file's integrator",
+        lambda: fb.Simulator(fb.load(DISCRETE), contact="mujoco"),
+        ParameterError,
+        ("Simulator()", "integrator", "discrete", "euler"),
+    )
+
+
+CASES = (*_laws(), *_options(), *_params(), *_odd_params(), *_shapes())

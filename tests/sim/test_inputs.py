@@ -256,11 +256,16 @@ def test_parameters_in_force_are_read_only() -> None:
 
 
 def test_repr_names_model_and_options() -> None:
-    """Print the model, the step and every option with its value."""
+    """Print the model, the step and every option that acts with its value."""
     text = repr(fb.Simulator(MODEL, dt=0.002, threads=2))
     assert text == (
         f'Simulator("cartpole", dt=0.002, dtype=float64, threads=2, isa={fb.isa()}, '
-        "Options(margin=0.005, v_recover=0.5, v_rest=0.05, tolerance=1e-10, max_sweeps=200, "
-        "max_contacts=0, friction='cone', solver='newton', smoothing=0.0, gradient='auto', "
-        "regularization=1e-06))"
+        "Options(contact='hard', margin=0.005, v_recover=0.5, v_rest=0.05, tolerance=1e-10, "
+        "max_sweeps=200, max_contacts=0, friction='cone', solver='newton', smoothing=0.0, "
+        "gradient='auto', regularization=1e-06))"
+    )
+    soft = repr(fb.Simulator(MODEL, contact="mujoco", cone="elliptic"))
+    assert soft.endswith(
+        "Options(contact='mujoco', cone='elliptic', impratio=1.0, integrator='euler', refsafe=1, "
+        "eulerdamp=1, max_contacts=0))"
     )

@@ -140,7 +140,7 @@ def flat_params(
     call: Call, params: Any, worlds: int | None, without_gradient: dict[str, str] = NO_GRADIENT
 ) -> jax.Array:
     """Return the flat parameters with some replaced, (ntheta,) or (worlds, ntheta), or none."""
-    base, dtype = call.sim.params, call.engines.dtype
+    base, dtype = bridge_of(call.sim).params, call.engines.dtype
     values = named_arrays(call.where, params)
     given = {name: _parameter(call, name, value, worlds) for name, value in values.items()}
     if not given:

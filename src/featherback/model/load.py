@@ -53,7 +53,8 @@ def load(
     Args:
         source: a path, or the XML itself (then it starts with "<").
         on_unsupported: "error" raises for a model with anything this library does not support;
-            "drop" goes on without it and lists it in `Model.report()`.
+            what one contact law does not have is refused by a Simulator with that law. "drop" goes
+            on without it and lists it in `Model.report()`.
         format: "mjcf" or "urdf"; None looks at the root element.
         free_root: let the root link of a URDF move freely instead of fixing it in the world.
         motors: give every joint of a URDF a motor with gear 1, limited by the joint's effort.
@@ -116,11 +117,13 @@ def parse(
         parsed = finish(spec, locator, findings)
     except ModelError as error:
         # what is not supported is the likelier cause of a failure behind it
-        if findings.unsupported and on_unsupported == "error":
-            raise ModelError(unsupported_message(findings.unsupported, text.shown)) from None
+        fatal = findings.fatal(on_unsupported)
+        if fatal:
+            raise ModelError(unsupported_message(fatal, text.shown)) from None
         raise error from None
-    notices = findings.settle(on_unsupported, text.shown)
-    return replace(parsed, notices=notices, name=name or parsed.name, filename=text.filename)
+    notices, refused = findings.settle(on_unsupported, text.shown)
+    named = replace(parsed, name=name or parsed.name, filename=text.filename)
+    return replace(named, notices=notices, refused=refused)
 
 
 def _check_choice(argument: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -44,8 +44,9 @@ def prepare(root: Element, folder: Path, findings: Findings) -> None:
 
 
 def note_meanings(root: Element, findings: Findings) -> None:
-    """List what is in the file and has no meaning here, once per element and attribute."""
+    """List what has no meaning here or under one contact law only, once per attribute."""
     ignored: dict[tuple[str, str], list[Element]] = {}
+    soft: dict[tuple[str, str], list[Element]] = {}
     visual: dict[str, Element] = {}
     for element, key in schema.keyed(root):
         meaning = schema.subtree_meaning(key)
@@ -62,8 +63,14 @@ def note_meanings(root: Element, findings: Findings) -> None:
                     visual.setdefault(attribute, element)
                 elif meaning == "no meaning":
                     ignored.setdefault((element.tag, attribute), []).append(element)
+                elif meaning == "mujoco":
+                    soft.setdefault((element.tag, attribute), []).append(element)
     for (tag, attribute), elements in ignored.items():
         _note_ignored(tag, attribute, elements, findings)
+    for (tag, attribute), elements in soft.items():
+        what = f'{attribute} of <{tag}> acts under contact="mujoco" only{_times(elements)}'
+        rule = schema.hard_rule(attribute)
+        findings.note("law", elements[0].where, f'{what}: contact="hard" {rule}.')
     if visual:
         names = ", ".join(sorted(visual))
         findings.note("ignored", root.file, f"visual only: {names}.")
@@ -71,11 +78,16 @@ def note_meanings(root: Element, findings: Findings) -> None:
 
 def _note_ignored(tag: str, attribute: str, elements: list[Element], findings: Findings) -> None:
     """Note once that an attribute, or a section, has no meaning."""
-    count = "" if len(elements) == 1 else f" ({len(elements)} times)"
     what = f"{attribute} of <{tag}>" if attribute else f"<{tag}>"
     reason = schema.REASONS.get(attribute or tag)
     because = f": {reason}" if reason else ""
-    findings.note("ignored", elements[0].where, f"{what} has no meaning here{count}{because}.")
+    told = f"{what} has no meaning here{_times(elements)}{because}."
+    findings.note("ignored", elements[0].where, told)
+
+
+def _times(elements: list[Element]) -> str:
+    """Return how often something occurs, where it does more than once."""
+    return "" if len(elements) == 1 else f" ({len(elements)} times)"
 
 
 def _check_sizes(root: Element) -> None:

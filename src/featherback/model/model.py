@@ -14,7 +14,7 @@ from featherback._checks import is_integer
 from featherback._typing import Array, Bools
 from featherback.errors import ParameterError
 from featherback.model.pairs import Pairs
-from featherback.model.report import Notice, format_report
+from featherback.model.report import Notice, UnsupportedFeature, format_report
 
 if TYPE_CHECKING:
     import mujoco
@@ -34,6 +34,7 @@ class Parsed:
         notices: what was ignored, dropped, approximated or repaired.
         name: name of the model.
         filename: the file it was read from, or None.
+        refused: what one of the contact laws does not have and is not to be dropped.
     """
 
     mujoco: mujoco.MjModel
@@ -43,6 +44,7 @@ class Parsed:
     notices: tuple[Notice, ...]
     name: str
     filename: str | None
+    refused: tuple[UnsupportedFeature, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

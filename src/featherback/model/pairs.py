@@ -28,7 +28,7 @@ class Pairs:
     Attributes:
         geom1: int32[n], the geom with the smaller type in MuJoCo's order.
         geom2: int32[n], the other.
-        condim: int32[n], 1 (frictionless) or 3.
+        condim: int32[n], 1 (frictionless), 3 (sliding), 4 (and torsion) or 6 (and rolling).
         friction: float64[n], sliding friction of an explicit <pair>, NaN where it is combined from
             the two geoms.
         explicit: int32[n], index of the <pair> in MuJoCo's model, or -1.

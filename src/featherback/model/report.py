@@ -8,7 +8,7 @@ from typing import Literal
 
 from featherback.errors import ModelError
 
-Kind = Literal["ignored", "dropped", "approximated", "repaired"]
+Kind = Literal["ignored", "dropped", "approximated", "repaired", "law"]
 
 MAX_LISTED = 10
 """How many problems one error message lists before it counts the rest."""
@@ -17,6 +17,7 @@ KIND_TITLES: dict[Kind, str] = {
     "dropped": "left out on request",
     "approximated": "approximated on request",
     "repaired": "repaired",
+    "law": "not the same under both contact laws",
     "ignored": "no meaning here",
 }
 
@@ -26,7 +27,7 @@ class Notice:
     """One thing about a model file that its user should know.
 
     Attributes:
-        kind: "ignored", "dropped", "approximated" or "repaired".
+        kind: "ignored", "dropped", "approximated", "repaired" or "law".
         where: file, line and element, as in `ant.xml:12: <joint name="hip">`.
         message: what was found and what was done about it, in a sentence.
     """
@@ -42,12 +43,21 @@ class Notice:
 
 @dataclass(frozen=True)
 class UnsupportedFeature:
-    """Something that is not supported: the message of the error and the notice it may become."""
+    """Something that is not supported: the message of the error and the notice it may become.
+
+    Attributes:
+        where: file, line and element.
+        what: what is not supported.
+        anchor: heading of docs/support.md.
+        notice: what is said when the user asks to go on without it.
+        law: the contact law that does not have it; None for both.
+    """
 
     where: str
     what: str
     anchor: str
     notice: Notice
+    law: str | None = None
 
     def __str__(self) -> str:
         """Return it as it is listed in an error message."""
@@ -66,7 +76,14 @@ class Findings:
         self.notices.append(Notice(kind, where, message))
 
     def add_unsupported(
-        self, where: str, what: str, anchor: str, *, drop: str, kind: Kind = "dropped"
+        self,
+        where: str,
+        what: str,
+        anchor: str,
+        *,
+        drop: str,
+        kind: Kind = "dropped",
+        law: str | None = None,
     ) -> None:
         """Add an unsupported feature.
 
@@ -76,28 +93,75 @@ class Findings:
             anchor: heading of docs/support.md that explains it.
             drop: the message of the notice when the user asks to go on without it.
             kind: the kind of that notice.
+            law: the contact law that does not have it; None for both.
         """
+        if law is not None:
+            what = f'{what}, which contact="{law}" does not have'
+            drop = f'under contact="{law}" {drop}'
         notice = Notice(kind, where, drop)
-        self.unsupported.append(UnsupportedFeature(where, what, anchor, notice))
+        self.unsupported.append(UnsupportedFeature(where, what, anchor, notice, law))
 
-    def settle(self, on_unsupported: str, name: str) -> tuple[Notice, ...]:
-        """Return all notices; raise ModelError for what is not supported unless it is dropped."""
-        if self.unsupported and on_unsupported == "error":
-            raise ModelError(unsupported_message(self.unsupported, name))
-        return (*self.notices, *(feature.notice for feature in self.unsupported))
+    def fatal(self, on_unsupported: str) -> list[UnsupportedFeature]:
+        """Return what no contact law has and is not dropped."""
+        if on_unsupported == "drop":
+            return []
+        return [feature for feature in self.unsupported if feature.law is None]
+
+    def settle(
+        self, on_unsupported: str, name: str
+    ) -> tuple[tuple[Notice, ...], tuple[UnsupportedFeature, ...]]:
+        """Return all notices, and what one contact law refuses.
+
+        Raises ModelError for what no law has, unless it is dropped.
+        """
+        fatal = self.fatal(on_unsupported)
+        if fatal:
+            raise ModelError(unsupported_message(fatal, name))
+        if on_unsupported == "drop":
+            return (*self.notices, *(feature.notice for feature in self.unsupported)), ()
+        refused = tuple(self.unsupported)
+        told = (
+            Notice("law", x.where, f"{x.what}; a Simulator with it refuses the model.")
+            for x in refused
+        )
+        return (*self.notices, *told), refused
+
+
+def other_law(law: str) -> str:
+    """Return the contact law that is not this one."""
+    return "mujoco" if law == "hard" else "hard"
+
+
+def law_message(features: list[UnsupportedFeature], name: str) -> str:
+    """Return the message for what one contact law does not have; at most ten are named."""
+    law = str(features[0].law)
+    way = (
+        f'pass contact="{other_law(law)}" to the Simulator, or on_unsupported="drop" to load() to '
+        "go on without"
+    )
+    if len(features) == 1:
+        return f"{features[0]}; change it, {way} it."
+    return (
+        f'{name}: {len(features)} things are not supported under contact="{law}"; change them, '
+        f"{way} them:\n{_listed(features)}"
+    )
 
 
 def unsupported_message(features: list[UnsupportedFeature], name: str) -> str:
     """Return the message for a list of unsupported features; at most ten are named."""
     if len(features) == 1:
         return f'{features[0]}; change it, or pass on_unsupported="drop" to go on without it.'
-    listed = "\n".join(f"  {feature}" for feature in _varied(features)[:MAX_LISTED])
-    rest = len(features) - MAX_LISTED
-    more = f"\n  and {rest} more." if rest > 0 else ""
     return (
         f"{name}: {len(features)} things are not supported; change them, or pass "
-        f'on_unsupported="drop" to go on without them:\n{listed}{more}'
+        f'on_unsupported="drop" to go on without them:\n{_listed(features)}'
     )
+
+
+def _listed(features: list[UnsupportedFeature]) -> str:
+    """Return the first ten features line by line, and how many more there are."""
+    listed = "\n".join(f"  {feature}" for feature in _varied(features)[:MAX_LISTED])
+    rest = len(features) - MAX_LISTED
+    return listed + (f"\n  and {rest} more." if rest > 0 else "")
 
 
 def _varied(features: list[UnsupportedFeature]) -> list[UnsupportedFeature]:

@@ -1,8 +1,9 @@
 """What becomes of every element and attribute of MJCF, as tables.
 
 Meanings: "supported"; "checked" (some values are supported, the others refused by name when the
-compiled model holds them); "refused" (refused by name unless it has no effect); "no meaning" (our
-step has its own rule, listed in the report); "visual" (drawing only, listed in one line).
+compiled model holds them); "refused" (refused by name unless it has no effect); "mujoco" (acts
+under contact="mujoco" only, listed in the report); "no meaning" (our step has its own rule, listed
+in the report); "visual" (drawing only, listed in one line).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 
 from featherback.model.xmltree import Element
 
-Meaning = Literal["supported", "checked", "refused", "no meaning", "visual"]
+Meaning = Literal["supported", "checked", "refused", "mujoco", "no meaning", "visual"]
 
 ACTUATORS = (
     "general motor position velocity intvelocity orientation pid damper cylinder muscle adhesion "
@@ -42,6 +43,7 @@ def _row(supported: str = "", **others: str) -> dict[str, Meaning]:
     names: dict[str, Meaning] = {
         "checked": "checked",
         "refused": "refused",
+        "mujoco": "mujoco",
         "ignored": "no meaning",
         "visual": "visual",
     }
@@ -85,18 +87,19 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     ),
     "option": _row(
         "gravity timestep actuatorgroupdisable",
-        checked="density viscosity",
-        ignored="ccd_iterations ccd_tolerance cone impratio integrator iterations jacobian "
-        "ls_iterations ls_tolerance magnetic noslip_iterations noslip_tolerance o_friction "
-        "o_margin o_solimp o_solref sdf_initpoints sdf_iterations sleep_tolerance solver "
-        "tolerance wind apirate mpr_iterations mpr_tolerance collision",
+        checked="density viscosity noslip_iterations o_friction",
+        mujoco="cone impratio integrator o_margin o_solimp o_solref",
+        ignored="ccd_iterations ccd_tolerance iterations jacobian ls_iterations ls_tolerance "
+        "magnetic noslip_tolerance sdf_initpoints sdf_iterations sleep_tolerance solver tolerance "
+        "wind apirate mpr_iterations mpr_tolerance collision",
     ),
     "option/flag": _row(
         "constraint equality frictionloss limit contact spring damper passive gravity clampctrl "
-        "actuation filterparent",
-        refused="override",
-        ignored="autoreset diagexact energy eulerdamp fwdinv invdiscrete ipc island midphase "
-        "multiccd nativeccd refsafe sensor sensornoise sleep speculative warmstart",
+        "actuation filterparent override",
+        checked="diagexact ipc sleep speculative",
+        mujoco="eulerdamp refsafe",
+        ignored="autoreset energy fwdinv invdiscrete island midphase multiccd nativeccd sensor "
+        "sensornoise warmstart",
     ),
     "default": _row("class"),
     "asset/mesh": _row(
@@ -117,7 +120,8 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         "actuatorfrclimited actuatorfrcrange",
         checked="damping stiffness",
         refused="actuatorgravcomp springyield",
-        ignored="margin solimpfriction solimplimit solreffriction solreflimit user",
+        mujoco="margin solimpfriction solimplimit solreffriction solreflimit",
+        ignored="user",
         visual="group",
     ),
     "body/freejoint": _row("name align", visual="group"),
@@ -126,7 +130,8 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         f"friction priority {_ORIENTATION}",
         checked="type condim hfield",
         refused="adhesion surfacevel",
-        ignored="gap margin solimp solmix solref user fluidcoef fluidshape",
+        mujoco="margin solimp solmix solref",
+        ignored="gap user fluidcoef fluidshape",
         visual="castshadow group material rgba",
     ),
     "body/site": _row(
@@ -138,17 +143,16 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         "name class geom1 geom2",
         checked="condim friction",
         refused="adhesion",
-        ignored="gap margin solimp solref solreffriction",
+        mujoco="margin solimp solref solreffriction",
+        ignored="gap",
     ),
     "contact/exclude": _row("name body1 body2"),
-    "default/equality": _row("active", ignored="solimp solref"),
-    "equality/connect": _row(
-        f"{_EQUALITY} anchor body1 body2 site1 site2", ignored="solimp solref"
-    ),
+    "default/equality": _row("active", mujoco="solimp solref"),
+    "equality/connect": _row(f"{_EQUALITY} anchor body1 body2 site1 site2", mujoco="solimp solref"),
     "equality/weld": _row(
-        f"{_EQUALITY} anchor body1 body2 site1 site2 relpose", ignored="solimp solref torquescale"
+        f"{_EQUALITY} anchor body1 body2 site1 site2 relpose", mujoco="solimp solref torquescale"
     ),
-    "equality/joint": _row(f"{_EQUALITY} joint1 joint2 polycoef", ignored="solimp solref"),
+    "equality/joint": _row(f"{_EQUALITY} joint1 joint2 polycoef", mujoco="solimp solref"),
     "actuator/general": _row(
         f"{_ACTUATOR} gainprm biasprm inheritrange actearly actlimited actrange dynprm actdim",
         **{
@@ -171,25 +175,17 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
 }
 """Element -> attribute -> meaning; keys are made by `element_key`."""
 
-_OWN_CONTACT_MODEL = "contacts, limits and equalities follow the contact model of this library"
 _OWN_SOLVER = "the solver has its own options"
 _FLUID = "there is no fluid"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(
-        "solref solimp solmix margin gap solreffriction solimpfriction solreflimit solimplimit "
-        "cone impratio o_friction o_margin o_solimp o_solref torquescale refsafe ipc "
-        "speculative".split(),
-        _OWN_CONTACT_MODEL,
-    ),
-    **dict.fromkeys(
-        "iterations tolerance ls_iterations ls_tolerance noslip_iterations noslip_tolerance solver "
-        "jacobian warmstart island diagexact ccd_iterations ccd_tolerance".split(),
+        "iterations tolerance ls_iterations ls_tolerance noslip_tolerance solver jacobian "
+        "warmstart island ccd_iterations ccd_tolerance".split(),
         _OWN_SOLVER,
     ),
+    "gap": "it has no effect on forces",
     **dict.fromkeys("fluidcoef fluidshape wind".split(), _FLUID),
-    "integrator": "the step has its own integrator",
-    "eulerdamp": "the step is always implicit in damping",
     "magnetic": "there are no sensors",
     "autoreset": "no world is ever reset by itself",
     "sensor": "there are no sensors",
@@ -197,6 +193,19 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("ctrl", "mpos", "mquat", "time"), "a keyframe holds q, v and act"),
 }
 """Attribute (or section) -> why it has no meaning, for the report."""
+
+_OWN_CONTACT_MODEL = "has its own contact model"
+HARD_RULES: dict[str, str] = {
+    "integrator": "has its own integrator",
+    "eulerdamp": "is always implicit in damping",
+}
+"""Attribute that acts under contact="mujoco" only -> what contact="hard" does instead."""
+
+
+def hard_rule(attribute: str) -> str:
+    """Return what contact="hard" does instead of an attribute that it does not read."""
+    return HARD_RULES.get(attribute, _OWN_CONTACT_MODEL)
+
 
 SECTIONS = frozenset("asset contact tendon equality actuator keyframe worldbody deformable".split())
 """Elements that hold other elements and have no attributes of their own."""

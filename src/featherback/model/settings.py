@@ -36,6 +36,18 @@ def apply_flags(model: mujoco.MjModel) -> None:
         model.opt.gravity[:] = 0
 
 
+def apply_override(model: mujoco.MjModel) -> None:
+    """Write the contact override into all geoms and pairs; margins of two geoms are added up."""
+    option = model.opt
+    model.geom_margin[:] = 0.5 * option.o_margin
+    model.geom_solref[:], model.geom_solimp[:] = option.o_solref, option.o_solimp
+    model.geom_friction[:] = option.o_friction[[0, 2, 3]]
+    model.pair_margin[:] = option.o_margin
+    model.pair_solref[:], model.pair_solimp[:] = option.o_solref, option.o_solimp
+    model.pair_friction[:] = option.o_friction
+    model.pair_solreffriction[:] = 0
+
+
 def site_equalities_to_bodies(model: mujoco.MjModel) -> None:
     """Rewrite connect and weld constraints between sites as the same between bodies.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from featherback._typing import Bools
 from featherback.model import pairs as pairing
+from featherback.model import settings
 from featherback.model.compiler import Locator
 from featherback.model.pairs import Pairs
 from featherback.model.report import Findings
@@ -126,7 +127,7 @@ def check_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) ->
 
 
 def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None:
-    """Find a fluid and the contact override, and switch them off."""
+    """Find a fluid, the contact override, and what MuJoCo's contact law is without here."""
     import mujoco
 
     option = model.opt
@@ -142,13 +143,58 @@ def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None
             setattr(option, name, 0.0)
     override = int(mujoco.mjtEnableBit.mjENBL_OVERRIDE)
     if option.enableflags & override:
+        _check_override(model, where, findings)
+        option.enableflags &= ~override
+    _check_law(model, where, findings)
+
+
+def _check_override(model: mujoco.MjModel, where: str, findings: Findings) -> None:
+    """Write the contact override into the arrays, or refuse one that geoms cannot have."""
+    slide1, slide2, _, roll1, roll2 = model.opt.o_friction.tolist()
+    if slide1 == slide2 and roll1 == roll2:
+        settings.apply_override(model)
+        return
+    findings.add_unsupported(
+        where,
+        f"o_friction differs in two directions ({slide1:.6g} and {slide2:.6g}, {roll1:.6g} and "
+        f"{roll2:.6g}), which is not supported",
+        "flags",
+        drop="the contact override is left out: each geom keeps its own settings.",
+    )
+
+
+# flag -> what it asks for
+_LAW_FLAGS = {
+    "DIAGEXACT": "the exact diagonal of constraints (flag diagexact)",
+    "IPC": "contacts by a barrier (flag ipc)",
+    "SLEEP": "sleeping bodies (flag sleep)",
+    "SPECULATIVE": "speculative contacts (flag speculative)",
+}
+
+
+def _check_law(model: mujoco.MjModel, where: str, findings: Findings) -> None:
+    """Find what changes MuJoCo's contact law and is not part of it here."""
+    import mujoco
+
+    number = int(model.opt.noslip_iterations)
+    if number > 0:
         findings.add_unsupported(
             where,
-            "the contact override (flag override) is not supported",
-            "flags",
-            drop="the contact override is left out: each geom keeps its own friction.",
+            f"noslip_iterations is {number}",
+            "mujoco-law",
+            drop="noslip_iterations is left out.",
+            law="mujoco",
         )
-        option.enableflags &= ~override
+    for name, what in _LAW_FLAGS.items():
+        bit = getattr(mujoco.mjtEnableBit, f"mjENBL_{name}", None)
+        if bit is not None and model.opt.enableflags & int(bit):
+            findings.add_unsupported(
+                where,
+                f"the file switches on {what}",
+                "mujoco-law",
+                drop=f"the flag {name.lower()} is left out.",
+                law="mujoco",
+            )
 
 
 def acting_actuators(
@@ -257,9 +303,10 @@ def check_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -
 def supported_pairs(
     model: mujoco.MjModel, found: Pairs, locator: Locator, findings: Findings
 ) -> Pairs:
-    """Return the pairs of shapes that have a collision routine, with condim 1 or 3.
+    """Return the pairs of shapes that have a collision routine.
 
-    What is not supported: the other pairs, and condim 4 and 6.
+    The other pairs are not supported; condim 4 and 6 and friction that differs in two directions
+    are not by the hard contact law.
     """
     types = model.geom_type
     good = pairing.is_supported(types[found.geom1], types[found.geom2])
@@ -321,10 +368,11 @@ def _check_condim(model: mujoco.MjModel, kept: Pairs, locator: Locator, findings
     for (kind, number), condim in causes.items():
         findings.add_unsupported(
             locator.at(kind, number),
-            f"condim is {condim}, but only 1 and 3 are supported",
+            f"condim is {condim}",
             "condim",
             kind="approximated",
-            drop=f"condim {condim} is treated as 3: no torsional or rolling friction.",
+            drop=f"condim {condim} is treated as 3, without torsional and rolling friction.",
+            law="hard",
         )
 
 
@@ -337,8 +385,9 @@ def _check_anisotropy(
         if first != second and model.pair_dim[number] > 1:
             findings.add_unsupported(
                 locator.at("pair", number),
-                f"the two sliding frictions differ: {first:.6g} and {second:.6g}",
+                f"the two sliding frictions are {first:.6g} and {second:.6g}",
                 "condim",
                 kind="approximated",
                 drop=f"sliding friction is {first:.6g} in both directions.",
+                law="hard",
             )

@@ -9,6 +9,18 @@ class Arguments(TypedDict, total=False):
     """Numerical options of a Simulator; None stands for the default.
 
     Attributes:
+        contact: 'hard' (the law of this library) or 'mujoco' (MuJoCo's soft law, with the file's
+            settings); default 'hard'.
+        cone: friction cone under MuJoCo's law: 'pyramidal' or 'elliptic'; by default that of the
+            file.
+        impratio: ratio of friction to normal impedance under MuJoCo's law; by default that of the
+            file.
+        integrator: integrator under MuJoCo's law: 'euler' or 'implicitfast'; by default that of the
+            file.
+        refsafe: 1: time constants of solref are at least two steps under MuJoCo's law; by default
+            as in the file.
+        eulerdamp: 1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in
+            the file.
         margin: contact and limit rows are built below this gap [m or rad]; default 0.005.
         v_recover: largest speed of recovery from penetration [m/s]; default 0.5.
         v_rest: approach speed below which restitution is zero [m/s]; default 0.05.
@@ -28,6 +40,12 @@ class Arguments(TypedDict, total=False):
             'auto'.
     """
 
+    contact: Literal["hard", "mujoco"] | None
+    cone: Literal["pyramidal", "elliptic"] | None
+    impratio: float | None
+    integrator: Literal["euler", "implicitfast"] | None
+    refsafe: int | None
+    eulerdamp: int | None
     margin: float | None
     v_recover: float | None
     v_rest: float | None

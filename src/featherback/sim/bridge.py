@@ -41,6 +41,7 @@ from featherback.sim.inputs import (
     same_worlds,
     theta_direction,
 )
+from featherback.sim.laws import acting
 from featherback.sim.memory import (
     WORKSPACE,
     available,
@@ -115,8 +116,8 @@ class Bridge:
 
     Attributes:
         layout: of flat states.
-        params: the parameters in force, by name, read-only.
-        shapes: shapes of the parameters, by name.
+        params: all parameters, by name, read-only; some act under one contact law only.
+        shapes: shapes of the parameters that act under the contact law, by name.
         handle: name of the simulator, never used again in this process.
         real: name of the number type.
         step_one: (q, v, act, u, return_status) -> q1, v1, act1 where the model has activations, and
@@ -139,9 +140,14 @@ class Bridge:
         starts = tuple(at for at, _ in quaternions(model))
         self.layout = StateLayout(model.name, *lengths, dtype, starts)
         self.params = MappingProxyType(_split(theta, structure.params))
-        self.shapes = {name: a.shape for name, a in self.params.items()}
+        self.shapes = {name: self.params[name].shape for name in acting(self.params, self.law)}
         self.handle, self.real = f"{model.name}#{next(_handles)}", dtype.name
         _bridges[self.handle] = self
+
+    @property
+    def law(self) -> str:
+        """The contact law."""
+        return self.options.contact
 
     @property
     def workspace_bytes(self) -> int:
@@ -178,13 +184,14 @@ class Bridge:
         given = named_arrays(where, params)
         if not given:
             return None, {}
-        theta = pack_theta(where, self.model, self.params, given, worlds)
+        theta = pack_theta(where, self.model, self.params, given, worlds, self.law)
         shapes = {name: np.shape(value) for name, value in given.items()}
         return np.ascontiguousarray(theta, self.layout.dtype), shapes
 
     def read_direction(self, where: str, dparams: Params | None, worlds: int | None) -> Real | None:
         """Check a direction in parameters; return it flat, None where there is none."""
-        direction = theta_direction(where, self.params, dparams, worlds, self.layout.dtype)
+        own = (self.layout.dtype, self.law)
+        direction = theta_direction(where, self.params, dparams, worlds, *own)
         return None if direction is None else np.ascontiguousarray(direction)
 
     # jobs of the engine

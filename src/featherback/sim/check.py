@@ -17,6 +17,7 @@ from featherback.sim.bridge import bridge_of
 from featherback.sim.contacts import find_contacts
 from featherback.sim.differences import Slopes, slopes, stencil
 from featherback.sim.inputs import NO_GRADIENT, refuse_without_gradient
+from featherback.sim.laws import refuse_other_parameter
 from featherback.sim.rollout import Rollout
 from featherback.sim.simulator import Simulator
 from featherback.sim.state import read_point
@@ -213,6 +214,7 @@ def _refuse(where: str, sim: Any, counts: dict[str, int], params: Sequence[str])
     refuse_without_gradient(where, dict.fromkeys(params))
     for name in params:
         if name not in sim.params:
+            refuse_other_parameter(where, name, sim.params)
             known = ", ".join(key for key in sim.params if key not in NO_GRADIENT)
             raise ParameterError(f'{where}: unknown parameter "{name}"; known: {known}.')
 

@@ -14,6 +14,7 @@ from featherback._core import ParameterChecker, parameter_table
 from featherback._typing import Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
+from featherback.sim.laws import acting, refuse_other_parameter
 
 # moments and products of an inertia, which are checked together
 INERTIAS = tuple(p.name for p in parameter_table() if p.rule in ("moments", "products"))
@@ -130,8 +131,9 @@ def broadcast_worlds(
 
 
 def refuse_unknown(where: str, name: str, known: list[str]) -> None:
-    """Refuse a parameter that does not exist; suggest near names."""
+    """Refuse a parameter that does not exist or not under this law; suggest near names."""
     if name not in known:
+        refuse_other_parameter(where, name, known)
         near = difflib.get_close_matches(name, known, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
         raise ParameterError(f'{where}: unknown parameter "{name}"; {hint}')
@@ -143,15 +145,17 @@ def pack_theta(
     base: Mapping[str, Real],
     params: Mapping[str, Any],
     worlds: int | None,
+    law: str,
 ) -> Real:
     """Return float64 (ntheta,) or (worlds, ntheta): the model's parameters with some replaced.
 
-    A parameter has its own shape, shared by all worlds, or a leading world axis.
+    A parameter has its own shape, shared by all worlds, or a leading world axis; it acts under the
+    contact law.
     """
     merged: dict[str, Real] = dict(base)
     per_world = False
     for name, value in params.items():
-        refuse_unknown(where, str(name), list(base))
+        refuse_unknown(where, str(name), acting(base, law))
         shape = base[name].shape
         array = as_real(where, f'params["{name}"]', value, np.dtype(np.float64))
         if array.shape == () and shape == (1,):
@@ -247,7 +251,12 @@ def array_direction(
 
 
 def theta_direction(
-    where: str, base: Mapping[str, Real], given: Any, worlds: int | None, dtype: np.dtype[Any]
+    where: str,
+    base: Mapping[str, Real],
+    given: Any,
+    worlds: int | None,
+    dtype: np.dtype[Any],
+    law: str,
 ) -> Real | None:
     """Return a direction in the flat parameters, (ntheta,) or (worlds, ntheta), or None."""
     if given is None or (isinstance(given, Mapping) and not given):
@@ -257,6 +266,8 @@ def theta_direction(
             f"{where}: dparams is of type {type(given).__name__}; it must be a dict from "
             'parameter names to arrays, such as {"body_mass": direction}.'
         )
+    for name in given:
+        refuse_unknown(where, str(name), acting(base, law))
     parts = {k: _direction(where, base, (str(k), x), worlds, dtype) for k, x in given.items()}
     own = any(a.ndim > base[k].ndim for k, a in parts.items())
     lead = (worlds,) if own and worlds is not None else ()
@@ -277,7 +288,6 @@ def _direction(
 ) -> Real:
     """Check the direction in one parameter."""
     name, value = given
-    refuse_unknown(where, name, list(base))
     label = f'dparams["{name}"]'
     if name in NO_GRADIENT:
         raise ParameterError(

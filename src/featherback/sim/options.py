@@ -13,6 +13,7 @@ from featherback._checks import check_integer, shown
 from featherback._core import OptionRow, Options, option_table
 from featherback.errors import ParameterError
 from featherback.model import Model
+from featherback.sim.laws import OPTIONS, refuse_model, refuse_other_options
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ CHOSEN = {row.name: row for row in option_table() if row.kind != "fixed"}
 
 
 def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any]) -> Options:
-    """Check the options of a Simulator; None stands for the default.
+    """Check the options of a Simulator and that their law has the model; None is the default.
 
     Args:
         where: the call, for messages.
@@ -37,6 +38,9 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             near = difflib.get_close_matches(str(name), CHOSEN, n=3)
             hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(CHOSEN)}."
             raise ParameterError(f'{where}: unknown option "{name}"; {hint}')
+    law = _checked(where, CHOSEN["contact"], given.get("contact") or "hard")
+    refuse_other_options(where, law, given)
+    refuse_model(model, law)
     values: dict[str, Any] = {}
     for row in option_table():
         value = given.get(row.name)
@@ -44,7 +48,7 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             values[row.name] = _checked(where, row, value)
         elif row.name == "max_contacts":
             values[row.name] = model.structure.sizes["max_contacts"]
-        elif row.name in model.structure.law and given.get("contact") == "mujoco":
+        elif row.name in model.structure.law and law == "mujoco":
             values[row.name] = _of_the_file(where, row, model.structure.law[row.name])
         else:
             values[row.name] = row.default_float32 if dtype == "float32" else row.default
@@ -87,10 +91,18 @@ def _of_the_file(where: str, row: OptionRow, value: Any) -> Any:
 
 
 def described(row: OptionRow) -> str:
-    """Return what an option is, with its default."""
+    """Return what an option is, with its default; those of MuJoCo's law have that of the file."""
+    if row.name in OPTIONS["mujoco"]:
+        return f"{row.doc}."
     own = row.default_float32 if row.default_float32 != row.default else None
     shown = f"{row.default!r}" + ("" if own is None else f", in float32 {own!r}")
     return f"{row.doc}; default {shown}."
+
+
+def _shown_default(row: OptionRow) -> Any:
+    """Return the default of an option, None for one that depends on the number type or the file."""
+    varies = row.default != row.default_float32 or row.name in OPTIONS["mujoco"]
+    return None if varies else row.default
 
 
 def shown_options(cls: type[T]) -> type[T]:
@@ -99,10 +111,7 @@ def shown_options(cls: type[T]) -> type[T]:
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     keyword = inspect.Parameter.KEYWORD_ONLY
     options = [
-        # a default that depends on the number type is shown as None
-        inspect.Parameter(
-            name, keyword, default=row.default if row.default == row.default_float32 else None
-        )
+        inspect.Parameter(name, keyword, default=_shown_default(row))
         for name, row in CHOSEN.items()
     ]
     setattr(cls, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010

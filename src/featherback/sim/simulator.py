@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from featherback._checks import check_integer
 from featherback._core import isa
 from featherback._typing import Params, Real
 from featherback.model import Model
-from featherback.sim import run
+from featherback.sim import laws, run
 from featherback.sim.bridge import Bridge
 from featherback.sim.checkpoints import Checkpoint, plan
 from featherback.sim.contacts import Contacts, find_contacts
@@ -70,12 +71,13 @@ class Simulator:
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
-        theta = pack_theta(where, model, model.structure.params, changed, None)
+        theta = pack_theta(where, model, model.structure.params, changed, None, chosen.contact)
         self._attach(Bridge(model, chosen, real, threads, theta))
 
     def _attach(self, bridge: Bridge) -> None:
         """Take the engine."""
         self._bridge = bridge
+        self._params = MappingProxyType({name: bridge.params[name] for name in bridge.shapes})
         # looked up once, since a step of one world takes a few microseconds
         self._step_one = bridge.step_one
 
@@ -91,7 +93,7 @@ class Simulator:
         """Return the model's name, step and options."""
         return (
             f'Simulator("{self.model.name}", dt={self.dt:g}, dtype={self.dtype.name}, '
-            f"threads={self.threads}, isa={isa()}, {self.options})"
+            f"threads={self.threads}, isa={isa()}, Options({laws.shown_options(self.options)}))"
         )
 
     @property
@@ -121,8 +123,8 @@ class Simulator:
 
     @property
     def params(self) -> Mapping[str, Real]:
-        """The parameters in force, by name; read-only."""
-        return self._bridge.params
+        """The parameters that act under the contact law, by name; read-only."""
+        return self._params
 
     def step(
         self,

@@ -1,4 +1,4 @@
-// The interior point method for one world: follow lam_n w_n = eta g = k / D, w_t + eta a = 0 with
+// The interior path of one world from one start: follow lam_n w_n = eta g = k / D, w_t + eta a = 0 with
 // a = lam_t / (mu lam_n), g = mu lam_n h, h = 1 - |a|^2 to k = 0, then end with Newton steps on the
 // active set.  Machine numbers only.  Proof: docs/derivations/worlds.md.
 #pragma once
@@ -22,9 +22,10 @@ struct PathPace {
   bool slips;
   int max_iterations, newton_steps;
 };
-inline constexpr PathPace kBold{0.03, 1e4, 5e-4, 0.2, 0.95, false, 100, 1};
-inline constexpr PathPace kEven{0.1, 1, 0.02, 0.6, 0.9, false, 100, 3};
-inline constexpr PathPace kCareful{0.1, 1, 0.1, 0.8, 0.9, true, 160, 3};
+// named by the largest reduction of k in a step
+inline constexpr PathPace kReduce2000{0.03, 1e4, 5e-4, 0.2, 0.95, false, 100, 1};
+inline constexpr PathPace kReduce50{0.1, 1, 0.02, 0.6, 0.9, false, 100, 3};
+inline constexpr PathPace kReduce10FirstOrder{0.1, 1, 0.1, 0.8, 0.9, true, 160, 3};
 // what a start tries: the size of the first impulses, the weight of contacts against that of bounded
 // rows in the products, how far from the mean the least of them may be, how fast
 template <class S>
@@ -35,8 +36,9 @@ struct PathStart {
 };
 template <class S>
 struct PathScratch {
-  PathPoint<S> now, next, predictor, corrector;
+  PathPoint<S> now, next, predictor, corrector, bend;
   S *miss, *g_dot;  // w - (A lam + b); change of g, of the predictor
+  S* first_miss;    // w - (A lam + b) of the start
   S* unit;          // weights of the products
   S* nearest;       // the impulses of the least residual so far
 };
@@ -493,102 +495,5 @@ struct InteriorPath {
     }
   }
 };
-
-// (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
-// s.best with their velocities in s.w: those of the least residual where none is a solution
-template <class S>
-FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
-  for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
-  clear_dofs(p, s.y2);
-  for (int k = 0; k < 4; ++k) sweep_world(p, s.lam, s.y2);
-  S least(1e300);
-  int since = 0;
-  for (int k = 0;; ++k) {
-    if (world_done(p, s, out.residual)) return true;
-    since = out.residual < least ? 0 : since + 1;
-    least = since == 0 ? out.residual : least;
-    if (k == kNewtonSteps || since == kNewtonCircle || !(out.residual == out.residual))
-      return false;
-    row_velocities(p, s.lam, p.b, s.y, s.w);
-    newton_world(p, s, S(1), true);
-    out.exact = true;
-    ++out.factorisations;
-  }
-}
-// a residual within the tolerance is 1/R of it in the impulses, and derivatives see that: two more steps
-// with the factors of the last one, if they lower the residual
-template <class S>
-FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
-                        WorldOutcome& out) {
-  for (int k = 0; k < 2 && out.residual > S(1e-16) * p.scale; ++k) {
-    const S before = out.residual;
-    for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r] = s.best[r];
-    newton_world(p, s, S(1), !out.exact || out.residual > S(1e-3) * p.tolerance * p.scale);
-    out.exact = true;
-    world_done(p, s, out.residual);
-    if (out.residual < before) continue;
-    for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
-    world_done(p, s, out.residual);
-    return;
-  }
-}
-// a number between 1/3 and 3 that belongs to a row and a draw
-FB_INLINE double drawn_weight(int r, int draw) {
-  unsigned h = (unsigned(r) + 1u) * 2654435761u ^ unsigned(draw) * 40503u * 2246822519u;
-  h ^= h >> 15;
-  h *= 2246822519u;
-  h ^= h >> 13;
-  return draw == 0 ? 1.0 : 1.0 / 3.0 + (h % 1024u) / 384.0;
-}
-// the starts, in their order: twenty that were found to do most, then draws of weights
-inline constexpr int kStarts = 40;
-template <class S>
-FB_FN PathStart<S> path_start(int k) {
-  const PathStart<S> first[] = {
-      {S(0.3), S(1), S(1e-3), kBold},       {S(0.3), S(0.3), S(1e-3), kBold},
-      {S(0.3), S(1), S(1e-3), kBold, 1},    {S(1e2), S(1), S(1e-2), kEven},
-      {S(0.3), S(0.3), S(1e-3), kBold, 2},  {S(1e2), S(1e4), S(1e-2), kEven},
-      {S(0.3), S(0.1), S(1e-3), kBold, 3},  {S(1e2), S(1e2), S(1e-2), kCareful},
-      {S(0.3), S(1), S(1e-3), kBold, 4},    {S(1e2), S(1), S(1e-2), kCareful},
-      {S(0.3), S(0.3), S(1e-3), kBold, 5},  {S(1e2), S(1e4), S(1e-2), kCareful},
-      {S(3), S(0.1), S(1e-3), kBold, 6},    {S(1e6), S(1), S(1e-4), kEven},
-      {S(1e-2), S(1), S(1e-2), kEven},      {S(1e2), S(1e6), S(1e-2), kCareful},
-      {S(0.3), S(1), S(1e-3), kBold, 7},    {S(0.3), S(0.1), S(1e-3), kBold, 8},
-      {S(0.03), S(0.3), S(1e-3), kBold, 9}, {S(1e2), S(1), S(1e-2), kEven, 10}};
-  const int count = int(sizeof(first) / sizeof(first[0])), rest = k - count;
-  if (rest < 0) return first[k];
-  const S size[] = {S(0.3), S(3), S(0.03), S(30)}, weight[] = {S(0.3), S(1), S(0.1), S(0.03), S(3)};
-  return {size[rest / 5 % 4], weight[rest % 5], S(1e-3), kBold, 11 + rest};
-}
-template <class S>
-FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
-  WorldOutcome out{false, false, 0, 1, 0};
-  prepare_world(p);
-  envelope_of(p, s.H);
-  if (begin && newton_from_sweeps(p, s, out)) {
-    out.solved = true;
-    polish_world(p, s, x, out);
-    return out;
-  }
-  S least(1e300);
-  for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
-  for (int k = 0; k < kStarts; ++k) {
-    const PathStart<S> from = path_start<S>(k);
-    ++out.stage;
-    for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
-    out.solved = InteriorPath<S>{p, s, x, from, x.unit, p.scale}.follow(out);
-    if (out.solved) {
-      polish_world(p, s, x, out);
-      return out;
-    }
-    if (!(out.residual < least)) continue;
-    least = out.residual;
-    for (int r = 0; r < p.nrow; ++r) x.nearest[r] = s.best[r];
-  }
-  out.stage = 0;
-  for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
-  world_done(p, s, out.residual);
-  return out;
-}
 
 }  // namespace fb::FB_ISA

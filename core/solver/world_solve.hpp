@@ -1,0 +1,110 @@
+// The exact solve of one world: sweeps and Newton steps, then the interior path from one start after
+// another.  Machine numbers only.  Proof: docs/derivations/worlds.md.
+#pragma once
+#include "core/solver/path_continuation.hpp"
+
+namespace fb::FB_ISA {
+
+// (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
+// s.best with their velocities in s.w: those of the least residual where none is a solution
+template <class S>
+FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
+  for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
+  clear_dofs(p, s.y2);
+  for (int k = 0; k < 4; ++k) sweep_world(p, s.lam, s.y2);
+  S least(1e300);
+  int since = 0;
+  for (int k = 0;; ++k) {
+    if (world_done(p, s, out.residual)) return true;
+    since = out.residual < least ? 0 : since + 1;
+    least = since == 0 ? out.residual : least;
+    if (k == kNewtonSteps || since == kNewtonCircle || !(out.residual == out.residual))
+      return false;
+    row_velocities(p, s.lam, p.b, s.y, s.w);
+    newton_world(p, s, S(1), true);
+    out.exact = true;
+    ++out.factorisations;
+  }
+}
+// a residual within the tolerance is 1/R of it in the impulses, and derivatives see that: two more steps
+// with the factors of the last one, if they lower the residual
+template <class S>
+FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
+                        WorldOutcome& out) {
+  for (int k = 0; k < 2 && out.residual > S(1e-16) * p.scale; ++k) {
+    const S before = out.residual;
+    for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r] = s.best[r];
+    newton_world(p, s, S(1), !out.exact || out.residual > S(1e-3) * p.tolerance * p.scale);
+    out.exact = true;
+    world_done(p, s, out.residual);
+    if (out.residual < before) continue;
+    for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
+    world_done(p, s, out.residual);
+    return;
+  }
+}
+// a number between 1/3 and 3 that belongs to a row and a draw
+FB_INLINE double drawn_weight(int r, int draw) {
+  unsigned h = (unsigned(r) + 1u) * 2654435761u ^ unsigned(draw) * 40503u * 2246822519u;
+  h ^= h >> 15;
+  h *= 2246822519u;
+  h ^= h >> 13;
+  return draw == 0 ? 1.0 : 1.0 / 3.0 + (h % 1024u) / 384.0;
+}
+// the starts of the path, in their order
+inline constexpr int kStarts = 8;
+template <class S>
+FB_FN PathStart<S> path_start(int k) {
+  const PathStart<S> starts[kStarts] = {
+      {S(0.3), S(1), S(1e-3), kReduce2000},      {S(0.3), S(0.3), S(1e-3), kReduce2000},
+      {S(0.3), S(1), S(1e-3), kReduce2000, 1},   {S(1e2), S(1), S(1e-2), kReduce50},
+      {S(0.3), S(0.3), S(1e-3), kReduce2000, 2}, {S(1e2), S(1e4), S(1e-2), kReduce50},
+      {S(0.3), S(0.1), S(1e-3), kReduce2000, 3}, {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder}};
+  return starts[k];
+}
+// the starts of the continuation are draws of the first one; a residual over the scale that ends them
+inline constexpr int kContinuations = 3;
+inline constexpr double kContinued = 1e-7;
+
+template <class S>
+FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, bool begin) {
+  WorldOutcome out{false, false, 0, 1, 0};
+  prepare_world(p);
+  envelope_of(p, s.H);
+  if (begin && newton_from_sweeps(p, s, out)) {
+    out.solved = true;
+    polish_world(p, s, x, out);
+    return out;
+  }
+  S least(1e300);
+  for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
+  // true where `follow`, given the path of a start, ends at the solution
+  const auto solves = [&](const PathStart<S>& from, auto&& follow) {
+    ++out.stage;
+    for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
+    out.solved = follow(InteriorPath<S>{p, s, x, from, x.unit, p.scale});
+    if (out.solved) {
+      polish_world(p, s, x, out);
+    } else if (out.residual < least) {
+      least = out.residual;
+      for (int r = 0; r < p.nrow; ++r) x.nearest[r] = s.best[r];
+    }
+    return out.solved;
+  };
+  for (int k = 0; k < kStarts; ++k)
+    if (solves(path_start<S>(k), [&](const InteriorPath<S>& path) { return path.follow(out); }))
+      return out;
+  // what the path leaves where it turns
+  const S size(0.3), product = size * p.scale * p.scale;
+  for (int k = 0; k < kContinuations && !(least <= S(kContinued) * p.scale); ++k)
+    if (solves({size, S(1), S(1e-3), kReduce50, k}, [&](const InteriorPath<S>& path) {
+          return PathContinuation<S>{path, product}.follow(out, least);
+        }))
+      return out;
+  out.stage = 0;
+  for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
+  world_done(p, s, out.residual);
+  return out;
+}
+
+}  // namespace fb::FB_ISA

@@ -1,0 +1,71 @@
+"""Which options and parameters act under which contact law, and what a law does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from featherback._core import Options, option_table, parameter_names
+from featherback.errors import ModelError, ParameterError
+from featherback.model import Model
+from featherback.model.report import law_message, other_law
+
+# the options of one law; all others act under both
+OPTIONS: dict[str, frozenset[str]] = {
+    "hard": frozenset(
+        "margin v_recover v_rest tolerance max_sweeps friction solver smoothing gradient "
+        "regularization".split()
+    ),
+    "mujoco": frozenset("cone impratio integrator refsafe eulerdamp".split()),
+}
+
+_HARD = frozenset("geom_restitution contact_compliance body_invweight0".split())
+_MUJOCO = ("_solref", "_solimp", "_solreffriction", "_solmix", "_margin", "_mujoco")
+# the parameters of one law
+PARAMETERS: dict[str, frozenset[str]] = {
+    "hard": _HARD,
+    "mujoco": frozenset(
+        name for name in parameter_names() if name.endswith(_MUJOCO) or name == "pair_friction_rest"
+    ),
+}
+
+
+def acting(names: Iterable[str], law: str) -> list[str]:
+    """Return those of some parameters that act under a law."""
+    return [name for name in names if name not in PARAMETERS[other_law(law)]]
+
+
+def refuse_other_parameter(where: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a parameter that is not among `known` since only the other law has it."""
+    for law, names in PARAMETERS.items():
+        if name in names and name not in known:
+            raise ParameterError(
+                f'{where}: "{name}" acts under contact="{law}" only, and this Simulator has '
+                f'contact="{other_law(law)}"; leave it out, or make a Simulator with '
+                f'contact="{law}".'
+            )
+
+
+def refuse_other_options(where: str, law: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that only the other law has."""
+    other = other_law(law)
+    for name, value in given.items():
+        if value is not None and name in OPTIONS[other]:
+            raise ParameterError(
+                f'{where}: {name} is {value!r} and contact is "{law}"; {name} acts under '
+                f'contact="{other}" only, so leave it out, or pass contact="{other}".'
+            )
+
+
+def shown_options(options: Options) -> str:
+    """Return the options that act, with their values."""
+    other = OPTIONS[other_law(options.contact)]
+    names = [row.name for row in option_table() if row.name not in other]
+    return ", ".join(f"{name}={getattr(options, name)!r}" for name in names)
+
+
+def refuse_model(model: Model, law: str) -> None:
+    """Refuse a model whose file asks for what a law does not have, unless that was dropped."""
+    missing = [feature for feature in model.parsed.refused if feature.law == law]
+    if missing:
+        raise ModelError(law_message(missing, model.name))
