@@ -11,12 +11,12 @@ namespace fb::FB_ISA {
 
 // (S.33)  stages x_0 = x, x_i = x (+) h A_i (r, a)_(i-1); x+ = x (+) h sum B_i (r, a)_i, where r is the
 // velocity, but for rotations that of the rotation vector u = h A_i r_(i-1) by which the stage is
-// turned: r = w + u x w / 2 + k u x (u x w)
-inline constexpr double kStageShare[kSoftStages] = {0, 0.5, 0.5, 1};
-inline constexpr double kStageWeight[kSoftStages] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
-// share of stage i in the rates of stage k, or in those of the end of the step
+// turned: r = w + u x w / 2 + k u x (u x w).
+// Share of stage i in the rates of stage k, or in those of the end of the step
 FB_FN double stage_share(int k, int i) {
-  return k == kSoftStages ? kStageWeight[i] : i + 1 == k ? kStageShare[k] : 0.0;
+  if (k == kSoftStages) return i == 0 || i + 1 == kSoftStages ? 1.0 / 6 : 1.0 / 3;
+  if (i + 1 != k) return 0.0;
+  return k + 1 == kSoftStages ? 1.0 : 0.5;
 }
 
 // given r_bar, add to u_bar and w_bar

@@ -5,10 +5,10 @@
 
 #include "core/contact/row_group.hpp"
 #include "core/number/dual.hpp"
+#include "core/soft/work.hpp"
 #include "core/solver/smooth_path.hpp"
 #include "core/solver/solver.hpp"
 #include "core/solver/world_recovery.hpp"
-#include "core/soft/work.hpp"
 #include "core/state.hpp"
 
 namespace fb::FB_ISA {

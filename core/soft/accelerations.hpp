@@ -52,17 +52,6 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
   // what callers see of the rows: impulses
   for (int r = 0; r < f.nrow; ++r) w.solution.lam[r] = f.f[r] * m.theta.dt[0];
 }
-// accelerations of free bodies without children, with their gyroscopic torque at the end of the step
-template <class T, class P>
-FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
-  SoftWork<T>& f = w.soft;
-  for (int i = 0; i < f.nsingle; ++i) {
-    const int first = m.s.link_dof[f.single[i]];
-    factor_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
-    for (int d = first; d < first + 6; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
-    solve_gyro(f.gyro + 36 * i, false, f.acc + first);
-  }
-}
 // the minimum, in double precision where the lanes' own does not do
 template <class T>
 FB_FN void find_minimum(Mask<T> alive, Work<T>& w) {
@@ -131,10 +120,10 @@ FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, co
         break;
       case kLimitRows:
       case kBallLimitRows:
-        soft_limit_adjoint(m, safe, g, x, bars, w, q_tan, v_bar);
+        soft_limit_adjoint(m, safe, g, x, bars, w, {q_tan, v_bar});
         break;
       case kJointEqualityRows:
-        soft_coupling_adjoint(m, safe, g, x, bars, w, q_tan, v_bar);
+        soft_coupling_adjoint(m, safe, g, x, bars, w, {q_tan, v_bar});
         break;
       default:
         soft_equality_adjoint(m, safe, g, bars, w);
@@ -195,6 +184,17 @@ FB_FN void soft_motion_adjoint(const Model<T, P>& m, Work<T>& w) {
   }
   if (m.applied) applied_wrenches_adjoint(m, T(1), w);
 }
+// accelerations of free bodies without children, with their gyroscopic torque at the end of the step
+template <class T, class P>
+FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int i = 0; i < f.nsingle; ++i) {
+    const int first = m.s.link_dof[f.single[i]];
+    factor_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
+    for (int d = first; d < first + 6; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
+    solve_gyro(f.gyro + 36 * i, false, f.acc + first);
+  }
+}
 // their mu, and what the torque adds to the bars
 template <class T, class P>
 FB_FN void turn_single_bodies_adjoint(const Model<T, P>& m, const T* v, const T* acc_bar, T* q_tan,
@@ -206,7 +206,7 @@ FB_FN void turn_single_bodies_adjoint(const Model<T, P>& m, const T* v, const T*
     solve_gyro(f.gyro + 36 * i, true, f.mu + first);
     // -mu' d(h G) acc
     const GyroPair<T> g = gyro_pair(m, l, v, f.acc, f.mu, w);
-    gyro_adjoint(m, l, g, f.mu, T(-m.theta.dt[0]), v_bar, q_tan, w);
+    gyro_adjoint(m, l, g, f.mu, T(-m.theta.dt[0]), {q_tan, v_bar}, w);
     if (w.theta_bar) w.theta_bar->dt[0] -= gyro_value(g);
   }
 }

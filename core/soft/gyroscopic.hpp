@@ -52,16 +52,16 @@ FB_FN void gyro_column(const Model<T, P>& m, int l, const T* v, int i, const Wor
 // (S.36)  the cotangents of scale s: to the velocity, to the link's pose, mass, centre and inertia
 template <class T, class P>
 FB_FN void gyro_adjoint(const Model<T, P>& m, int l, const GyroPair<T>& g, const T* y, T scale,
-                        T* v_bar, T* q_tan, Work<T>& w) {
+                        StateBars<T> state, Work<T>& w) {
   const int d = m.s.link_dof[l];
   const Vec3<T> xc = cross(g.x, g.c), xn = cross(g.x, g.n), Ix = mul(g.I, g.x);
   const Vec3<T> pull = swing(g.w, g.com, g.x) * g.mass;
   const Vec3<T> w_bar =
       (cross(g.com, xc) + cross(cross(g.com, g.x), g.c)) * -g.mass + cross(Ix, g.n) - mul(g.I, xn);
-  add3(w_bar * scale, v_bar + d + 3);
+  add3(w_bar * scale, state.v_bar + d + 3);
   // c holds R' p: the body turns, in body axes
   const Vec3<T> p = mul_transposed(w.link[l].R, lift3<T>(y + d));
-  add3(cross(pull, p) * scale, q_tan + d + 3);
+  add3(cross(pull, p) * scale, state.q_tan + d + 3);
   if (!w.derived_bar) return;
   w.derived_bar->link_mass[l] += scale * dot(g.c, swing(g.w, g.com, g.x));
   const Vec3<T> com_bar =

@@ -15,6 +15,12 @@ struct SoftBars {
   SoftBlockBar<T> block;
 };
 
+// where cotangents of the position, in the tangent space, and of the velocity are added
+template <class T>
+struct StateBars {
+  T *q_tan, *v_bar;
+};
+
 // ---- limits
 
 template <class T, class P>
@@ -85,10 +91,10 @@ FB_FN void soft_limit_data(const Model<T, P>& m, bool safe, int index, const T* 
   for (int c = 0; c < e.ncoef; ++c) e.vel[0] = mul_add(e.coef[c], v[e.cdof[c]], e.vel[0]);
   e.y0[0] = r.B * e.vel[0] + r.Kd * law.x;
 }
-// (S.12)  given bars, add to q_tan, v_bar and the parameters
+// (S.12)  given bars, add to those of the state and of the parameters
 template <class T, class P>
 FB_FN void soft_limit_adjoint(const Model<T, P>& m, bool safe, int index, const StepPoint<T>& at,
-                              const SoftBars<T>& bars, Work<T>& w, T* q_tan, T* v_bar) {
+                              const SoftBars<T>& bars, Work<T>& w, StateBars<T> state) {
   const RowGroup& k = w.group[index];
   const RowGeometry<T>& x = w.geometry[index];
   const SoftGroup<T>& e = w.soft.group[index];
@@ -99,11 +105,11 @@ FB_FN void soft_limit_adjoint(const Model<T, P>& m, bool safe, int index, const 
   const RowLawBar<T> bar =
       reference_adjoint(law, r, {bars.block.D, y_bar * law.x, y_bar * e.vel[0]});
   const T phi_bar = bar.x + y_bar * r.Kd;
-  for (int c = 0; c < e.ncoef; ++c) v_bar[e.cdof[c]] += e.coef[c] * vel_bar;
+  for (int c = 0; c < e.ncoef; ++c) state.v_bar[e.cdof[c]] += e.coef[c] * vel_bar;
   const P* range = m.theta.jnt_range + 2 * j;
   Mask<T> upper(k.side > 0);
   if (e.ncoef == 1) {
-    q_tan[da] += phi_bar * Real<T>(-k.side);
+    state.q_tan[da] += phi_bar * Real<T>(-k.side);
   } else {
     // coefficients -n: n_bar = -(f W + y_bar a + vel_bar v), phi = range - |e|
     const Vec3<T> rates = lift3<T>(bars.W + da) * bars.f[0] + lift3<T>(w.soft.a + da) * y_bar +
@@ -111,7 +117,7 @@ FB_FN void soft_limit_adjoint(const Model<T, P>& m, bool safe, int index, const 
     const Vec3<T> e3 = log_quat(normalised(at.q + m.s.jnt_qadr[j]));
     const T angle = norm(e3), inverse = T(1) / select(angle > T(0), angle, T(1));
     const Vec3<T> e_bar = (x.n * dot(x.n, rates) - rates) * inverse - x.n * phi_bar;
-    add3(select(x.active, log_adjoint(e3, e_bar, -1), zero3<T>()), q_tan + da);
+    add3(select(x.active, log_adjoint(e3, e_bar, -1), zero3<T>()), state.q_tan + da);
     upper = T(range[1]) >= T(range[0]);
   }
   if (!w.theta_bar) return;
@@ -207,7 +213,7 @@ FB_FN void soft_coupling_data(const Model<T, P>& m, bool safe, int index, const 
 }
 template <class T, class P>
 FB_FN void soft_coupling_adjoint(const Model<T, P>& m, bool safe, int index, const StepPoint<T>& at,
-                                 const SoftBars<T>& bars, Work<T>& w, T* q_tan, T* v_bar) {
+                                 const SoftBars<T>& bars, Work<T>& w, StateBars<T> state) {
   const Layout& s = m.s;
   const RowGroup& k = w.group[index];
   const SoftGroup<T>& e = w.soft.group[index];
@@ -219,14 +225,14 @@ FB_FN void soft_coupling_adjoint(const Model<T, P>& m, bool safe, int index, con
       reference_adjoint(law, r, {bars.block.D, y_bar * x.phi, y_bar * e.vel[0]});
   const T phi_bar = bar.x + y_bar * r.Kd;
   const int d1 = k.start[0], d2 = k.start[1];
-  q_tan[d1] += phi_bar;
-  v_bar[d1] += vel_bar;
+  state.q_tan[d1] += phi_bar;
+  state.v_bar[d1] += vel_bar;
   T slope_bar = T(0), x_bar = T(0);
   if (e.ncoef == 2) {
-    v_bar[d2] -= x.slope * vel_bar;
+    state.v_bar[d2] -= x.slope * vel_bar;
     slope_bar = -(bars.f[0] * bars.W[d2] + y_bar * w.soft.a[d2] + vel_bar * at.v[d2]);
     x_bar = x.bend * slope_bar - x.slope * phi_bar;
-    q_tan[d2] += x_bar;
+    state.q_tan[d2] += x_bar;
   }
   if (!w.theta_bar) return;
   const int q1 = s.jnt_qadr[s.eq_obj1[k.source]], j2 = s.eq_obj2[k.source];

@@ -46,6 +46,8 @@ struct DofSets {
   FB_INLINE void add(int i, int j) const { of(i)[j >> 6] |= 1ull << (j & 63); }
 };
 FB_INLINE int set_words(int n) { return (n + 63) / 64; }
+// of a word that is not zero
+FB_INLINE int highest_bit(unsigned long long word) { return 63 - __builtin_clzll(word); }
 
 // (S.8)  the pattern with what elimination fills in: sets hold the columns below the diagonal
 FB_FN void filled_pattern(const DofSets& sets, DofPattern& p) {
@@ -55,7 +57,7 @@ FB_FN void filled_pattern(const DofSets& sets, DofPattern& p) {
     // the largest column takes over the rest
     for (int k = width - 1; k >= 0; --k) {
       if (!own[k]) continue;
-      const int j = 64 * k + 63 - __builtin_clzll(own[k]);
+      const int j = 64 * k + highest_bit(own[k]);
       unsigned long long* to = sets.of(j);
       for (int e = 0; e < k; ++e) to[e] |= own[e];
       to[k] |= own[k] & ~(1ull << (j & 63));
@@ -67,7 +69,7 @@ FB_FN void filled_pattern(const DofSets& sets, DofPattern& p) {
     p.start[i] = at;
     for (int k = 0; k < width; ++k)
       for (unsigned long long left = sets.of(i)[k]; left; left &= left - 1)
-        p.col[at++] = 64 * k + __builtin_ctzll(left);
+        p.col[at++] = 64 * k + highest_bit(left & -left);
   }
   p.start[n] = at;
 }
