@@ -217,6 +217,9 @@ FB_FN void soft_newton(Work<T>& w, Mask<T> alive) {
   for (int d = 0; d < n; ++d) f.a[d] = select(live, f.a[d], f.a[d] + f.step[d]);
   open_rows_at(w);
   soft_forces(w, f.y, f.f);
+  // tangents of the adjoint need those of H at the minimum
+  if constexpr (kTangent<T>)
+    if (update_stiffness(w)) factor_hessian(w);
   w.solution.unconverged = live;
   w.solution.residual = rel;
   w.solution.sweeps = iterations;
