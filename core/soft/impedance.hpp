@@ -41,7 +41,7 @@ FB_FN Impedance<T> impedance(const P* solimp, T x) {
   const T raw[kSolimp] = {T(solimp[0]), T(solimp[1]), T(solimp[2]), T(solimp[3]), T(solimp[4])};
   const T d0 = clamp(raw[0], lo, hi), d1 = clamp(raw[1], lo, hi), mid = clamp(raw[3], lo, hi);
   const T width = max(raw[2], zero), p = max(raw[4], one);
-  const Mask<T> flat = (d0 == d1) | (width <= T(Real<T>(kSoftLeast)));
+  const Mask<T> flat = width <= T(Real<T>(kSoftLeast));
   const T w = select(flat, one, width), u = min(abs(x) / w, one), rise = d1 - d0;
   const Mask<T> over = !(abs(x) < w), low = u <= mid;
   // both halves are the same curve, the upper one turned about the middle

@@ -240,6 +240,9 @@ FB_FN SoftOutcome<T> soft_newton(SoftWork<T>& f, Mask<T> alive) {
   for (int d = 0; d < n; ++d) f.a[d] = select(live, f.a[d], f.a[d] + f.step[d]);
   open_rows_at(f);
   soft_forces(f, f.y, f.f);
+  // tangents of the adjoint need those of H at the minimum
+  if constexpr (kTangent<T>)
+    if (update_stiffness(f)) factor_hessian(f);
   return {Mask<T>(live | lost), rel, iterations};
 }
 

@@ -149,7 +149,7 @@ class Options:
     @property
     def integrator(self) -> str:
         """
-        integrator under MuJoCo's law: 'euler' or 'implicitfast'; by default that of the file.
+        integrator under MuJoCo's law: 'euler', 'rk4' or 'implicitfast'; by default that of the file.
         """
 
     @property

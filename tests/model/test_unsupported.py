@@ -179,7 +179,9 @@ def test_one_law_refuses_what_the_other_has() -> None:
         said = str(caught.value)
         assert f'{count} things are not supported under contact="{law}"' in said
         assert f'contact="{other}"' in said and 'on_unsupported="drop"' in said
+    assert model.mujoco.opt.noslip_iterations == 2 and model.mujoco.opt.enableflags
     dropped = fb.load(text, on_unsupported="drop")
+    assert dropped.mujoco.opt.noslip_iterations == dropped.mujoco.opt.enableflags == 0
     for law in ("hard", "mujoco"):
         sim = fb.Simulator(dropped, contact=law)
         assert sim.step(dropped.q0, dropped.v0, return_status=True)[2] == 0

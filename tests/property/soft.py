@@ -38,10 +38,15 @@ def _settings(rng: Rng, suffix: str = "") -> str:
 
 
 def decorate(xml: str, rng: Rng, *, condims: tuple[int, ...] = (1, 3, 4, 6)) -> str:
-    """Give the geoms, joints and equalities of a file settings of their own."""
+    """Give the geoms, joints and equalities of a file settings of their own, and some pairs."""
+    names: list[str] = []
 
     def geom(found: re.Match[str]) -> str:
         old = re.sub(r' (friction|condim)="[^"]*"', "", found.group(0))
+        known = re.search(r' name="([^"]*)"', old)
+        names.append(known.group(1) if known else f"geom{len(names)}")
+        if not known:
+            old = old.replace("<geom", f'<geom name="{names[-1]}"', 1)
         friction = [rng.uniform(0.1, 1.5), rng.uniform(0.001, 0.1), rng.uniform(0.0005, 0.05)]
         more = f' friction="{text(friction)}" condim="{rng.choice(condims)}"'
         if rng.random() < 0.7:
@@ -63,7 +68,22 @@ def decorate(xml: str, rng: Rng, *, condims: tuple[int, ...] = (1, 3, 4, 6)) -> 
     body = re.sub(r"<geom [^>]*>", geom, body)
     body = re.sub(r"<joint [^>]*>", joint, body)
     end = re.sub(r"<(connect|weld|joint) ", lambda m: f"{m.group(0)}{_settings(rng)} ", end)
+    end = end.replace("</mujoco>", f"<contact>{_pairs(names, rng, condims)}</contact></mujoco>")
     return body + tail + end
+
+
+def _pairs(names: list[str], rng: Rng, condims: tuple[int, ...]) -> str:
+    """Return explicit pairs of the first geom, the floor, with some of the others."""
+    out = ""
+    for name in names[1:]:
+        if rng.random() < 0.3:
+            friction = rng.uniform([0.1, 0.1, 0.001, 0.0005, 0.0005], [1.5, 1.5, 0.1, 0.05, 0.05])
+            out += (
+                f'<pair geom1="{names[0]}" geom2="{name}" condim="{rng.choice(condims)}" '
+                f'friction="{text(friction)}" margin="{text(rng.uniform(0, 0.01))}" '
+                f'solreffriction="{solref(rng)}" {_settings(rng)}/>'
+            )
+    return out
 
 
 def draw_soft(seed: int) -> tuple[fb.Model, Vector, Vector, Rng]:

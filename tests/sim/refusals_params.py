@@ -16,6 +16,8 @@ FORCES = """<mujoco model="forces"><worldbody><body><joint name="j" actuatorfrcr
 <geom size="0.1"/><site name="s"/></body></worldbody>
 <actuator><motor joint="j" forcerange="-1 4"/></actuator></mujoco>"""
 
+FILTER = """<mujoco><worldbody><body><joint name="j"/><geom size=".1"/></body></worldbody><actuator>
+<general joint="j" dyntype="filter" dynprm="0.1"/></actuator></mujoco>"""
 DISCRETE = """<mujoco><option integrator="discrete"/><worldbody><body><joint/><geom size=".1"/>
 </body></worldbody></mujoco>"""
 
@@ -263,6 +265,12 @@ def _laws() -> Iterable[Case]:
         lambda: fb.Simulator(fb.load(DISCRETE), contact="mujoco"),
         ParameterError,
         ("Simulator()", "integrator", "discrete", "euler"),
+    )
+    yield Case(
+        "Simulator, rk4 with activation",
+        lambda: fb.Simulator(fb.load(FILTER), contact="mujoco", integrator="rk4"),
+        ParameterError,
+        ("Simulator()", "integrator", "rk4", "1 actuator activation"),
     )
 
 

@@ -122,6 +122,8 @@ def parse(
             raise ModelError(unsupported_message(fatal, text.shown)) from None
         raise error from None
     notices, refused = findings.settle(on_unsupported, text.shown)
+    if on_unsupported == "drop":
+        unsupported.drop_law(parsed.mujoco)
     named = replace(parsed, name=name or parsed.name, filename=text.filename)
     return replace(named, notices=notices, refused=refused)
 

@@ -197,6 +197,15 @@ def _check_law(model: mujoco.MjModel, where: str, findings: Findings) -> None:
             )
 
 
+def drop_law(model: mujoco.MjModel) -> None:
+    """Switch off in the compiled model what MuJoCo's contact law is without here."""
+    import mujoco
+
+    model.opt.noslip_iterations = 0
+    for name in _LAW_FLAGS:
+        model.opt.enableflags &= ~int(getattr(mujoco.mjtEnableBit, f"mjENBL_{name}", 0))
+
+
 def acting_actuators(
     model: mujoco.MjModel, dead: set[int], locator: Locator, findings: Findings
 ) -> Bools:

@@ -15,8 +15,8 @@ class Arguments(TypedDict, total=False):
             file.
         impratio: ratio of friction to normal impedance under MuJoCo's law; by default that of the
             file.
-        integrator: integrator under MuJoCo's law: 'euler' or 'implicitfast'; by default that of the
-            file.
+        integrator: integrator under MuJoCo's law: 'euler', 'rk4' or 'implicitfast'; by default that
+            of the file.
         refsafe: 1: time constants of solref are at least two steps under MuJoCo's law; by default
             as in the file.
         eulerdamp: 1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in
@@ -43,7 +43,7 @@ class Arguments(TypedDict, total=False):
     contact: Literal["hard", "mujoco"] | None
     cone: Literal["pyramidal", "elliptic"] | None
     impratio: float | None
-    integrator: Literal["euler", "implicitfast"] | None
+    integrator: Literal["euler", "rk4", "implicitfast"] | None
     refsafe: int | None
     eulerdamp: int | None
     margin: float | None

@@ -75,8 +75,8 @@ def _check_integrator(where: str, model: Model, values: Mapping[str, Any]) -> No
         return
     if values["integrator"] == "rk4" and model.na > 0:
         raise ParameterError(
-            f'{where}: integrator is "rk4" and the model has {model.na} actuator activations, which '
-            'only "euler" and "implicitfast" have; pass integrator="euler".'
+            f'{where}: integrator is "rk4" and the model has {model.na} actuator activations, '
+            'which only "euler" and "implicitfast" have; pass integrator="euler".'
         )
 
 
