@@ -220,14 +220,18 @@ FB_FN SoftOutcome<T> soft_newton(SoftWork<T>& f, Mask<T> alive) {
     const T decrement = newton_step(f, k == 0);
     T own = zero;
     for (int d = 0; d < n; ++d) own = mul_add(f.a[d], f.Ma[d], own);
-    T scale = max(size, own);
+    const auto relative = [&](T scale) {
+      return sqrt(max(decrement, zero) / select(scale > zero, scale, T(1)));
+    };
+    T scale = max(size, own), now = relative(scale);
+    // how often in turn it did not fall: far from the end it may rise
+    const Mask<T> falls = now < best;
+    stalled = select(live, select(falls, zero, stalled + T(1)), stalled);
+    best = select(live & falls, now, best);
     // where it stalls, the forces of stiff rows may be all that rounding leaves
     const Mask<T> slow = live & (stalled >= T(3));
-    if (any(slow)) scale = select(slow, max(scale, inverse_norm(f, f.pushed)), scale);
-    const T now = sqrt(max(decrement, zero) / select(scale > zero, scale, T(1)));
+    if (any(slow)) now = relative(select(slow, max(scale, inverse_norm(f, f.pushed)), scale));
     rel = select(live, now, rel);
-    stalled = select(live & !(now < best), stalled + T(1), stalled);
-    best = select(live & (now < best), now, best);
     const Mask<T> done =
         (now <= T(kSoftTolerance<Real<T>>)) | ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
     lost = lost | (live & !is_finite(primal(now)));

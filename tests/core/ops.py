@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -121,14 +122,15 @@ def _axis_of_any_length(rng: np.random.Generator) -> Vector:
     return rng.normal(size=3)
 
 
-def _quat(rng: np.random.Generator) -> Vector:
+def quat(rng: np.random.Generator) -> Vector:
     """Draw a quaternion of any length, in every other draw of a small angle."""
     if rng.random() < 0.5:
         return rng.normal(size=4)
     return np.r_[1.0, _unit(rng) * rng.uniform(1e-6, 1e-2) / 2] * rng.uniform(0.5, 2)
 
 
-def _quat_at_edge(rng: np.random.Generator) -> Vector:
+def quat_at_edge(rng: np.random.Generator) -> Vector:
+    """Draw no rotation, a small one, or half a turn, about an axis of the world."""
     half = rng.choice([0.0, 1e-12, 1e-4, 1e-2, np.pi]) / 2
     return np.r_[np.cos(half), np.sin(half) * _axis(rng)]
 
@@ -165,7 +167,7 @@ def _gaps_at_edge(count: int) -> Sampler:
     return draw
 
 
-def _pure_row(
+def pure_row(
     name: str, sample: Sampler, edge: Sampler, reference: Reference, **precision: float
 ) -> OpRow:
     """Return the row of an op that needs no model."""
@@ -175,7 +177,7 @@ def _pure_row(
 def _gap_row(name: str, count: int) -> OpRow:
     """Return the row of a gap term of some rows with one error."""
     reference = references.gap_term(name != "gap_term")
-    return _pure_row(name, _gaps(count), _gaps_at_edge(count), reference, stencil=1e-10)
+    return pure_row(name, _gaps(count), _gaps_at_edge(count), reference, stencil=1e-10)
 
 
 def _recovery(rng: np.random.Generator) -> Vector:
@@ -213,8 +215,8 @@ def _solver_rows(friction: str) -> list[OpRow]:
     """Return the rows of the solver under a friction law: solved, and after a few sweeps."""
     box, ends = friction == "box", (_rows, _rows_at_rest)
     return [
-        _pure_row(f"solve_rows_{friction}", *ends, references.rows(box, 20_000), value=1e-8),
-        _pure_row(f"unrolled_rows_{friction}", *ends, references.rows(box, 7), value=1e-12),
+        pure_row(f"solve_rows_{friction}", *ends, references.rows(box, 20_000), value=1e-8),
+        pure_row(f"unrolled_rows_{friction}", *ends, references.rows(box, 7), value=1e-12),
     ]
 
 
@@ -241,13 +243,13 @@ def _falling(case: Case, rng: np.random.Generator, rest: bool = False) -> Vector
     return x
 
 
-def _over_parameters(
+def over_parameters(
     label: str, case: Case, draw: Callable[..., Vector], reference: Reference, **precision: float
 ) -> OpRow:
     """Return the row of a step over what draw(rng, rest) gives, (q, v, act, u), and parameters."""
 
     def point(rng: np.random.Generator, rest: bool = False) -> Vector:
-        return np.r_[draw(rng, rest), _parameters(case, rng)]
+        return np.r_[draw(rng, rest), parameters(case, rng)]
 
     def has_gradient() -> Vector:
         m = case.model
@@ -280,7 +282,7 @@ def _hit_rows(label: str, case: Case) -> list[OpRow]:
     ends = (draw, lambda rng: draw(rng, True))
     return [
         OpRow(f"{label}/step", "step", lambda: case.ops, *ends, reference, **precision),
-        _over_parameters(label, case, draw, reference, **precision),
+        over_parameters(label, case, draw, reference, **precision),
     ]
 
 
@@ -334,12 +336,14 @@ def _step(case: Case, x: Vector) -> Vector:
 
 
 # parameters that steer the step without a gradient, and those that carry none here
-WITHOUT_GRADIENT = ("body_invweight0", "dof_invweight0")
+WITHOUT_GRADIENT = ("body_invweight0", "dof_invweight0", "body_invweight0_mujoco", "geom_solmix")
+# parameters that only MuJoCo's law reads
+OF_MUJOCO = re.compile("_(solref|solreffriction|solimp|margin|friction_rest)$")
 # parameters of which a draw changes every number by a few per cent
 SCALED = "body_inertia jnt_range actuator_gear mesh_scale actuator_dynprm actuator_actrange".split()
 
 
-def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
+def parameters(case: Case, rng: np.random.Generator | None) -> Vector:
     """Return the flat parameters of a model, moved a little so that none is a round number.
 
     Those that meet in a maximum are made distinct, and the two ends of a ball's range change
@@ -347,7 +351,7 @@ def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
     """
     parts = []
     flip = rng is not None and rng.random() < 0.5
-    for name, value in case.sim.params.items():
+    for name, value in case.params.items():
         part = np.array(value, np.float64)
         if rng is None:
             parts.append(part.reshape(-1))
@@ -362,9 +366,9 @@ def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
             part = part + rng.normal(size=part.shape) * 0.01
         if name == "body_inertia_products":
             # small beside the moments, so that the inertia stays that of a body
-            least = case.sim.params["body_inertia"].min(axis=-1, keepdims=True)
+            least = case.params["body_inertia"].min(axis=-1, keepdims=True)
             part = rng.normal(size=part.shape) * 0.02 * least
-        if name in SCALED:
+        if name in SCALED or (case.soft and OF_MUJOCO.search(name)):
             part = part * (1 + rng.normal(size=part.shape) * 0.02)
         if name == "jnt_range" and flip:
             ball = case.model.mujoco.jnt_type == 1
@@ -376,8 +380,9 @@ def _parameters(case: Case, rng: np.random.Generator | None) -> Vector:
 def _differentiable(case: Case, first: int) -> Vector:
     """Return 1 for inputs with a gradient: `first` others, then the parameters."""
     parts = [np.ones(first)]
-    for name, value in case.sim.params.items():
-        parts.append(np.full(value.size, 0.0 if name in WITHOUT_GRADIENT else 1.0))
+    for name, value in case.params.items():
+        none = name in WITHOUT_GRADIENT or (not case.soft and OF_MUJOCO.search(name))
+        parts.append(np.full(value.size, 0.0 if none else 1.0))
     return np.concatenate(parts)
 
 
@@ -388,7 +393,7 @@ def _theta_row(label: str, case: Case) -> OpRow:
         return state(case.model, rng, case.model.na + case.model.nu, rest)
 
     precision = {"value": 1e-9, **_precision(label, "step")}
-    return _over_parameters(label, case, draw, lambda x: _step(case, x), **precision)
+    return over_parameters(label, case, draw, lambda x: _step(case, x), **precision)
 
 
 def _theta_rows(label: str, case: Case) -> list[OpRow]:
@@ -397,8 +402,8 @@ def _theta_rows(label: str, case: Case) -> list[OpRow]:
         f"{label}/derive",
         "derive",
         lambda: case.ops,
-        lambda rng: _parameters(case, rng),
-        lambda rng: _parameters(case, None),
+        lambda rng: parameters(case, rng),
+        lambda rng: parameters(case, None),
         lambda x: references.derive(case.model, x),
         value=1e-12,
     )
@@ -421,12 +426,12 @@ def _output_row(label: str, name: str, case: Case) -> OpRow:
     """Return the row of an output over (q, v, a or tau, parameters)."""
 
     def point(rng: np.random.Generator, rest: bool = False) -> Vector:
-        return np.r_[state(case.model, rng, case.model.nv, rest), _parameters(case, rng)]
+        return np.r_[state(case.model, rng, case.model.nv, rest), parameters(case, rng)]
 
     def is_read() -> Vector:
         m = case.model
         parts = [np.ones(m.nq), np.full(2 * m.nv, 1.0 if name.endswith("dynamics") else 0.0)]
-        for key, value in case.sim.params.items():
+        for key, value in case.params.items():
             parts.append(np.full(value.size, 1.0 if key in OUTPUTS[name].split() else 0.0))
         return np.concatenate(parts)
 
@@ -444,34 +449,32 @@ def _output_row(label: str, name: str, case: Case) -> OpRow:
 
 
 ROWS: list[OpRow] = [
-    _pure_row("newton_euler", _newton_euler, _newton_euler_at_rest, references.newton_euler),
-    _pure_row(
+    pure_row("newton_euler", _newton_euler, _newton_euler_at_rest, references.newton_euler),
+    pure_row(
         "normalised",
         lambda g: g.normal(size=4),
         lambda g: np.r_[1.0, 0, 0, 0],
         references.normalised,
     ),
-    _pure_row(
+    pure_row(
         "half_angle",
         lambda g: g.choice([g.uniform(0.01, 9, 1), g.uniform(1e-8, 1e-6, 1)]),
         lambda g: np.array([g.choice([0.0, 1e-12, 0.9e-6, 1.1e-6, np.pi**2])]),
         references.half_angle,
     ),
-    _pure_row("one_minus_exp", _decay, _decay_at_edge, references.one_minus_exp),
-    _pure_row("integrate_quat", _quat_step, _quat_edge, references.integrate_quat),
+    pure_row("one_minus_exp", _decay, _decay_at_edge, references.one_minus_exp),
+    pure_row("integrate_quat", _quat_step, _quat_edge, references.integrate_quat),
     *(
-        _pure_row(name, _quat, _quat_at_edge, references.log, pairing=1e-14)
+        pure_row(name, quat, quat_at_edge, references.log, pairing=1e-14)
         for name in ("log_right", "log_left")
     ),
-    _pure_row("axis_frame", _axis_of_any_length, _axis, references.frame),
-    _pure_row("rotation_of", _quat, _quat_at_edge, references.matrix),
-    _pure_row("tangents", _unit, _axis, references.tangents),
+    pure_row("axis_frame", _axis_of_any_length, _axis, references.frame),
+    pure_row("rotation_of", quat, quat_at_edge, references.matrix),
+    pure_row("tangents", _unit, _axis, references.tangents),
     _gap_row("gap_term", 1),
     _gap_row("gap_term_coupling", 1),
     _gap_row("gap_term_connect", 3),
-    _pure_row(
-        "recover_rows", _recovery, _recovery_of_nothing, references.recover_rows, value=1e-12
-    ),
+    pure_row("recover_rows", _recovery, _recovery_of_nothing, references.recover_rows, value=1e-12),
     *_solver_rows("cone"),
     *_solver_rows("box"),
     _model_row("tree/inverse_dynamics", tree),

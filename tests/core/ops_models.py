@@ -10,6 +10,7 @@ import numpy as np
 
 import featherback as fb
 from featherback import _oracle
+from tests.core.references import all_parameters
 
 
 @cache
@@ -31,10 +32,26 @@ class Case:
         """The model."""
         return self._load()
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The simulator's options that are not the default."""
+        return self._options
+
+    @property
+    def soft(self) -> bool:
+        """Whether the contact law is MuJoCo's."""
+        return self._options.get("contact") == "mujoco"
+
     @cached_property
     def sim(self) -> fb.Simulator:
         """The public simulator."""
-        return fb.Simulator(self.model, tolerance=1e-13, **self._options)
+        tight = {} if self.soft else {"tolerance": 1e-13}
+        return fb.Simulator(self.model, **tight, **self._options)
+
+    @cached_property
+    def params(self) -> dict[str, np.ndarray]:
+        """All parameters in the core's order, those of the other contact law too."""
+        return all_parameters(self.sim)
 
     @cached_property
     def ops(self) -> Any:
@@ -45,7 +62,7 @@ class Case:
     def arrays(self) -> tuple[Any, ...]:
         """The arrays that a model's ops are made from."""
         structure, sim = self.model.structure, self.sim
-        theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
+        theta = np.concatenate([a.reshape(-1) for a in self.params.values()])
         limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
         vert = structure.vert.reshape(-1)
         return *structure.packed(**limits), theta, vert, sim.options

@@ -243,7 +243,7 @@ def free_step(model: fb.Model, x: Vector) -> Vector:
     """Return MuJoCo's step without constraints, implicit in damping, at (q, v, act, u[, theta])."""
     m = model.mujoco
     q, v, act, u, flat = np.split(x, np.cumsum([m.nq, m.nv, m.na, m.nu]))
-    params = fb.Simulator(model).params
+    params = all_parameters(fb.Simulator(model))
     theta = split(flat, params) if flat.size else params
     m = with_parameters(model, theta)
     for name in ACTUATION:
@@ -314,7 +314,7 @@ def output(model: fb.Model, name: str, x: Vector) -> Vector:
     """Return MuJoCo's value of an output at x = (q, v, a or tau, theta)."""
     nq, nv = model.nq, model.nv
     q, v, a, flat = np.split(x, [nq, nq + nv, nq + 2 * nv])
-    m = with_parameters(model, split(flat, fb.Simulator(model).params))
+    m = with_parameters(model, split(flat, all_parameters(fb.Simulator(model))))
     data = mujoco.MjData(m)
     data.qpos, data.qvel = q, v
     mujoco.mj_normalizeQuat(m, data.qpos)
@@ -347,10 +347,18 @@ def step(sim: fb.Simulator, x: Vector) -> Vector:
     """
     m = sim.model
     q, v, act, u, theta = np.split(x, np.cumsum([m.nq, m.nv, m.na, m.nu]))
-    params = split(theta, sim.params) if theta.size else None
-    if params:
+    params = None
+    if theta.size:
+        given = split(theta, all_parameters(sim))
+        params = {name: given[name] for name in sim.params}
         params["jnt_range"] = np.sort(params["jnt_range"], axis=1)
     return np.concatenate(sim.step(q, v, u, act=act if m.na else None, params=params))
+
+
+def all_parameters(sim: fb.Simulator) -> dict[str, Vector]:
+    """Return every parameter in the core's order, those of the other contact law too."""
+    base = sim.model.structure.params
+    return {name: np.asarray(sim.params.get(name, value)) for name, value in base.items()}
 
 
 def split(flat: Vector, parameters: dict[str, Vector]) -> dict[str, Vector]:
@@ -479,7 +487,7 @@ def equality_frames(frames: Frames, theta: dict[str, Vector]) -> list[Vector]:
 
 def derive(model: fb.Model, x: Vector) -> Vector:
     """Return everything derived from the parameters; bounding radii count as zero."""
-    m, theta = model.mujoco, split(x, fb.Simulator(model).params)
+    m, theta = model.mujoco, split(x, all_parameters(fb.Simulator(model)))
     frames, links = Frames(model, theta), model.structure.sizes["nlink"]
     free = {int(frames.tables["jnt_link"][j]) for j in range(m.njnt) if m.jnt_type[j] == FREE}
     still = (np.eye(3), np.zeros(3))

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.core.ops import ROWS, TESTED_ELSEWHERE, OpRow
+from tests.core import ops as table
+from tests.core.ops import TESTED_ELSEWHERE, OpRow
 from tests.core.ops_models import pile
+from tests.core.ops_soft import SOFT_ROWS
 
+ROWS = [*table.ROWS, *SOFT_ROWS]
 CORE = Path(__file__).parents[2] / "core"
 rows = pytest.mark.parametrize("row", ROWS, ids=[r.label for r in ROWS])
 nightly = pytest.param(10_000, marks=pytest.mark.slow)
@@ -218,7 +221,7 @@ def _names() -> list[str]:
 
 def test_equal_frictions_share_their_gradient() -> None:
     """Split the cotangent of a maximum equally where two geoms tie, as docs/gradients.md says."""
-    ops, params = pile.ops, pile.sim.params
+    ops, params = pile.ops, pile.params
     at = dict(zip(params, np.cumsum([0, *(p.size for p in params.values())])[:-1], strict=True))
     x = np.concatenate([p.reshape(-1) for p in params.values()])
     geoms = params["geom_restitution"].size

@@ -311,6 +311,7 @@ inline Box make_box(const IntArray& sizes, const IntArray& tables, const Numbers
   box->tables.assign(tables.data(), tables.data() + tables.size());
   box->s = core::bind_layout(core::read_sizes(sizes.data()), box->tables.data());
   box->s.dense_only = options.solver == kPgsSolver;
+  box->s.soft = options.contact == kSoftContact;
   const Layout& s = box->s;
   box->wide.fill(s, theta, vert);
   box->narrow.fill(s, theta, vert);
@@ -403,7 +404,10 @@ inline OpTable model_table(const Box& box) {
       "equality_data joint_equality ball_limit log actuation actuator transmission difference "
       "vector twist placement advance_activation integrate inverse_dynamics "
       "spin_torque spin_forces step_part step_through_hits hit_state hit_velocity hit_moment "
-      "coming_approach";
+      "coming_approach "
+      "soft_step soft_motion metric soft_rows soft_contact contact_wrench frame_axis soft_equality "
+      "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
+      "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));

@@ -7,8 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "tests/native/collision_ops.hpp"
-#include "tests/native/ops_model.hpp"
-#include "tests/native/ops_pure.hpp"
+#include "tests/native/ops_soft.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -90,11 +89,21 @@ NB_MODULE(_oracle, m) {
       .def("adjoint_float", [](const OpSet& s, const std::string& n, Vector x, Vector y_bar) {
         return output(s.at(n).adjoint_float(input(x), input(y_bar)));
       });
-  m.def("pure_ops", [] { return OpSet{table()}; }, "Ops that need no model.");
+  m.def(
+      "pure_ops",
+      [] {
+        OpSet set{table()};
+        add_soft_ops(set.ops);
+        return set;
+      },
+      "Ops that need no model.");
   m.def(
       "model_ops",
       [](IntArray sizes, IntArray tables, Vector theta, Vector vert, const EngineOptions& options) {
-        return OpSet{model_table(make_box(sizes, tables, input(theta), input(vert), options))};
+        const Box box = make_box(sizes, tables, input(theta), input(vert), options);
+        OpSet set{model_table(box)};
+        add_soft_ops(box, set.ops);
+        return set;
       },
       "Ops of one model, from the arrays an Engine is built from.");
   register_steps(m);
