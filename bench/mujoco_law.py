@@ -39,7 +39,7 @@ import numpy as np
 from contact_scenes import Scene, hands, made, package_folder, quadrupeds
 from contact_solve import controls_of, start_of
 from law_peer import FULL, Runner, Setting, differences, fastest, full_state, law_of, matched
-from mujoco_law_text import put_into, tables
+from mujoco_law_text import MARK, put_between, tables
 from numpy.typing import NDArray
 from report import provenance
 from timing import Timing, interleave, one_core
@@ -55,7 +55,7 @@ NAMED = ("go2, standing by PD", "shadow hand, block", "64 feet", "stack of 10", 
 NAMED += ("pile of 30", "pile of 100")
 BAD = int(Status.UNCONVERGED | Status.CONTACT_OVERFLOW | Status.NONFINITE)
 NEAR = 1e-8  # relative error of MuJoCo's accelerations
-SETTLE, STEPS, SOURCES = 200, 100, 32  # steps before, of one world, and states of a batch
+SETTLE, STEPS, SOURCES = 500, 100, 32  # steps before, of one world, and states of a batch
 Array = NDArray[np.float64]
 
 
@@ -144,7 +144,7 @@ def settle(scene: Scene) -> Start:
     u = controls_of(scene, model, rng, ())
     u = np.tile(u, (-(-(SETTLE + STEPS) // len(u)), 1))[: SETTLE + STEPS]
     way = Runner(m, first[None], u[None, :SETTLE])()[0]
-    some = way[np.linspace(SETTLE // 2, SETTLE - 1, SOURCES).astype(int)][::-1]
+    some = way[np.linspace(SETTLE - 200, SETTLE - 1, SOURCES).astype(int)][::-1]
     n, k = 1 + m.nq, 1 + m.nq + m.nv
     states = (some[:, 1:n], some[:, n:k], *((some[:, k : k + m.na],) if m.na else ()))
     return Start(scene, model, m, tuple(np.ascontiguousarray(s) for s in states), u[SETTLE:])
@@ -191,11 +191,13 @@ def one_world_jobs(start: Start, sim: fb.Simulator, equal: mujoco.MjModel) -> Jo
     }
 
 
-def batch_jobs(start: Start, equal: mujoco.MjModel, shape: tuple[int, int], few: int) -> Jobs:
-    """Return calls of a batch of (worlds, steps), of which MuJoCo takes a few worlds."""
+def batch_jobs(
+    start: Start, equal: mujoco.MjModel, shape: tuple[int, int], few: tuple[int, int]
+) -> Jobs:
+    """Return calls of a batch of (worlds, steps), of which MuJoCo and linearize take a few."""
     state, u = start.batch(*shape)
     sims = {name: start.simulator(name) for name in ("float64", "float32")}
-    chosen = np.linspace(0, shape[0] - 1, few).astype(int)
+    chosen = np.linspace(0, shape[0] - 1, few[0]).astype(int)
     first = full_state(start.peer, *(*(part[chosen] for part in state), None)[:3])
     q, v, act = (*state, None)[:3]
 
@@ -204,12 +206,12 @@ def batch_jobs(start: Start, equal: mujoco.MjModel, shape: tuple[int, int], few:
         roll.vjp(np.ones_like(roll.q), np.ones_like(roll.v))
 
     total = shape[0] * shape[1]
-    some = slice(0, min(256, shape[0]))
+    some = slice(0, few[1])
     part = None if act is None else act[some]
     return {
         "batch": (lambda: rollout(sims["float64"], state, u), total),
         "batch32": (lambda: rollout(sims["float32"], state, u), total),
-        "batch_peer": (Runner(equal, first, u[chosen]), few * shape[1]),
+        "batch_peer": (Runner(equal, first, u[chosen]), few[0] * shape[1]),
         "batch_gradient": (gradient, total),
         "batch_linearize": (
             lambda: sims["float64"].linearize(q[some], v[some], u[some, 0], act=part),
@@ -241,13 +243,14 @@ def measure(scene: Scene, given: argparse.Namespace) -> Row:
     # a batch call takes a second or so, but at least one step of every world
     steps = int(np.clip(given.seconds * 1e6 / (times["step"] * given.worlds), 1, 20))
     few = int(np.clip(given.seconds * 1e6 / (times["equal"] * steps), 4, min(64, given.worlds)))
+    columns = int(np.clip(given.seconds * 1e6 / times["linearize"], 4, min(256, given.worlds)))
     shape = (given.worlds, steps)
     batch, u = start.batch(*shape)
     flagged = [
         int(np.count_nonzero(rollout(start.simulator(name), batch, u).status & BAD))
         for name in ("float64", "float32")
     ]
-    times |= timed(batch_jobs(start, equal, shape, few), given.rounds, given.patience)
+    times |= timed(batch_jobs(start, equal, shape, (few, columns)), given.rounds, given.patience)
     cone = "elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal"
     return Row(
         *(scene.name, m.nv, f"{law_of(start.model)['integrator']}, {cone}"),
@@ -295,7 +298,7 @@ def main() -> int:
     """Print the tables; return 1 where a step is not solved."""
     given = arguments()
     if given.docs:
-        put_into(PAGE, tables(json.loads(given.out.read_text())))
+        put_between(PAGE, MARK, tables(json.loads(given.out.read_text())))
         return 0
     facts, rows, mjx = provenance(), [], {}
     for scene in cases():

@@ -5,19 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-BEGIN, END = "<!-- begin: bench/mujoco_law.py -->", "<!-- end: bench/mujoco_law.py -->"
+MARK = "bench/mujoco_law.py"
 
 
 def _cell(times: dict[str, float], name: str, peer: str) -> str:
     """Return a time and how many times the peer's is longer."""
-    return f"{_figure(times[name])} ({_figure(times[peer] / times[name])}x)"
+    return f"{figure(times[name])} ({figure(times[peer] / times[name])}x)"
 
 
-def _figure(x: float) -> str:
+def figure(x: float) -> str:
+    """Return a number to two digits, or whole."""
     return f"{x:.0f}" if x >= 99.5 else f"{x:.1f}" if x >= 9.95 else f"{x:.2g}"
 
 
-def _table(head: str, lines: list[list[Any]]) -> list[str]:
+def table(head: str, lines: list[list[Any]]) -> list[str]:
     """Return a table with a blank line after it."""
     body = ["| " + " | ".join(map(str, cells)) + " |" for cells in lines]
     return [head, "|---" * (head.count("|") - 1) + "|", *body, ""]
@@ -38,8 +39,8 @@ def _steps(row: dict[str, Any]) -> list[str]:
     t = row["times"]
     size = f"{row['worlds']} x {row['batch_steps']}"
     return [
-        *(row["scene"], _figure(t["file"]), _figure(t["equal"]), _cell(t, "step", "equal")),
-        *(size, _figure(t["batch_peer"])),
+        *(row["scene"], figure(t["file"]), figure(t["equal"]), _cell(t, "step", "equal")),
+        *(size, figure(t["batch_peer"])),
         *(_cell(t, "batch", "batch_peer"), _cell(t, "batch32", "batch_peer")),
     ]
 
@@ -49,16 +50,16 @@ def _gradients(row: dict[str, Any]) -> list[str]:
     t = row["times"]
     ways = ("gradient", "batch_gradient", "linearize", "batch_linearize")
     cells = [_cell(t, way, "differences") for way in ways]
-    return [row["scene"], _figure(t["differences"]), _figure(t["centred"]), *cells]
+    return [row["scene"], figure(t["differences"]), figure(t["centred"]), *cells]
 
 
 def _mjx(name: str, found: dict[str, Any]) -> list[str]:
     """Return what MJX needs."""
     if "reason" in found:
         return [name, found["reason"], "", "", "", ""]
-    gradient = found.get("gradient_reason") or f"{_figure(found['gradient_us'])}"
+    gradient = found.get("gradient_reason") or f"{figure(found['gradient_us'])}"
     return [
-        *(name, f"{found['worlds']}", f"{found['compile_s']:.0f}", _figure(found["step_us"])),
+        *(name, f"{found['worlds']}", f"{found['compile_s']:.0f}", figure(found["step_us"])),
         *(f"{found.get('gradient_compile_s', 0):.0f}", gradient),
     ]
 
@@ -79,21 +80,22 @@ def tables(saved: dict[str, Any]) -> str:
     rows = saved["rows"]
     out = [_origin(saved["provenance"]), ""]
     head = "| scene | dofs | integrator, cone | contacts here, there | MuJoCo's fastest setting |"
-    out += _table(
+    out += table(
         head + " its error | worlds not solved: one, float64, float32 |", list(map(_problem, rows))
     )
     head = "| step [us] | MuJoCo, file | MuJoCo, equal | one world | batch | MuJoCo, batch |"
-    out += _table(head + " float64 | float32 |", list(map(_steps, rows)))
+    out += table(head + " float64 | float32 |", list(map(_steps, rows)))
     head = "| gradient per step [us] | transitionFD | centred | rollout and vjp | in the batch |"
-    out += _table(head + " linearize | in a batch of 256 |", list(map(_gradients, rows)))
+    out += table(head + " linearize | in a batch |", list(map(_gradients, rows)))
     if saved.get("mjx"):
         head = "| MJX, CPU | worlds | compile [s] | step [us] | compile gradient [s] |"
         lines = [_mjx(name, found) for name, found in saved["mjx"].items()]
-        out += _table(head + " gradient per step [us] |", lines)
+        out += table(head + " gradient per step [us] |", lines)
     return "\n".join(out)
 
 
-def put_into(page: Path, text: str) -> None:
-    """Replace what lies between the marks of a page."""
-    before, rest = page.read_text().split(BEGIN, 1)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{rest.split(END, 1)[1]}")
+def put_between(page: Path, mark: str, text: str) -> None:
+    """Replace what lies between the marks of a program in a page."""
+    begin, end = f"<!-- begin: {mark} -->", f"<!-- end: {mark} -->"
+    before, rest = page.read_text().split(begin, 1)
+    page.write_text(f"{before}{begin}\n\n{text}\n{end}{rest.split(end, 1)[1]}")
