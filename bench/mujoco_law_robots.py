@@ -349,7 +349,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
     both = [(e, o) for row in done for e, o in zip(*row["matrices"].values(), strict=True)]
     off = sum(e > max(10 * o, 1e-6) for e, o in both)
     return (
-        f"{len(done)} of {len(rows)} robots compared, {touched} with contacts; {len(whole)} agree to 1e-6 to the end; "
+        f"{len(done)} of {len(rows)} robots compared, {touched} with contacts; "
+        f"{len(whole)} agree to 1e-6 to the end; "
         f"{len(done) - len(late)} as long as the twin; {len(late)} part earlier, {len(named)} of "
         f"them with other contact points only; worst step with the same contacts {worst:.0e}; "
         f"matrices off by more than ten times the error of differences: {off} of {len(both)}; "
