@@ -163,10 +163,14 @@ def count_contacts(start: Start, sim: fb.Simulator, roll: fb.Rollout) -> tuple[f
     for k in range(0, len(start.u), 10):
         act = roll.act[k] if start.model.na else None
         found = sim.contacts(roll.q[k], roll.v[k], start.u[k], act=act)
-        here.append(np.count_nonzero(found.gap[: int(found.count)] < 0.0))
+        here.append(np.count_nonzero(np.abs(found.force[: int(found.count)]).max(axis=-1) > 0.0))
         mujoco.mj_setState(m, data, full_state(m, roll.q[k], roll.v[k], act), FULL)
+        data.ctrl[:] = start.u[k]
         mujoco.mj_forward(m, data)
-        there.append(np.count_nonzero(data.contact.dist[: data.ncon] < 0.0))
+        forces = np.zeros((data.ncon, 6))
+        for number in range(data.ncon):
+            mujoco.mj_contactForce(m, data, number, forces[number])
+        there.append(np.count_nonzero(forces[:, 0] > 0.0))
     return float(np.mean(here)), float(np.mean(there))
 
 
