@@ -77,8 +77,8 @@ struct Envelope {
   FB_INLINE S* block(int I) const { return diagonal + I * kPanel<S> * kPanel<S>; }
 
  private:
-  FB_INLINE ptrdiff_t offset(int I) const {
-    return ptrdiff_t(start[I] - first[I] * kPanel<S>) * kPanel<S>;
+  FB_INLINE long offset(int I) const {
+    return long(start[I] - first[I] * kPanel<S>) * kPanel<S>;
   }
 };
 
