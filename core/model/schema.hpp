@@ -257,7 +257,7 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
   X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS),                                       \
     "'newton' (sweeps, then Newton steps on the active set), 'pgs' (sweeps only) or 'interior' "    \
     "(an interior point method, world by world)")                                                  \
-  X(smoothing, real, 0.0, zero_or_between(1e-15, 1),                                                \
+  X(smoothing, real, 0.0, zero_or_between(1e-8, 1),                                                \
     "velocity within which the laws of contacts, limits and dry friction are smooth [m/s or "      \
     "rad/s]: 0 is the exact law, more has derivatives of every order and takes solver 'interior'") \
   X(gradient, GradientMode, kGradientAuto, FB_WORDS(FB_GRADIENTS),                                 \

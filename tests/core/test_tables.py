@@ -172,7 +172,7 @@ def test_smoothing_chooses_the_interior_solver() -> None:
         options = sim.options
         assert (options.solver, options.smoothing) == ("interior", 0.01)
     # the ends of what is allowed
-    assert fb.Simulator(model, smoothing=1e-15).options.smoothing == 1e-15
+    assert fb.Simulator(model, smoothing=1e-8).options.smoothing == 1e-8
     assert fb.Simulator(model, smoothing=1).options.smoothing == 1.0
     assert fb.Simulator(model, smoothing=0).options.solver == "newton"
     assert fb.Simulator(model, smoothing=0, solver="pgs").options.solver == "pgs"

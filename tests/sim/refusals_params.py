@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {
     "dtype": ["float16", int, None, np.float16],
     "friction": ["pyramid"],
     "solver": ["lcp"],
-    "smoothing": [-0.01, 9e-16, np.nan, np.inf, 1.5, True, "a little"],
+    "smoothing": [-0.01, 9e-9, np.nan, np.inf, 1.5, True, "a little"],
     "gradient": ["finite"],
     "dt": [0.0, -1e-3, "fast", np.nan, True, 10**400],
     "threads": [0, 257, 1.5, True, 10**5000],
