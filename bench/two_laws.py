@@ -217,6 +217,24 @@ def physics() -> list[str]:
     return table("| | " + " | ".join(LAWS) + " |", rows)
 
 
+def creep() -> list[str]:
+    """Return the table of how fast the cube creeps on its slope, by cone and impratio."""
+    slope = math.radians(20.0)
+    pull = f"{GRAVITY * math.sin(slope):.6f} 0 {-GRAVITY * math.cos(slope):.6f}"
+    model = world(free(CUBE, "0 0 0.1"), "mujoco", gravity=pull)
+    second, rows = round(1.0 / STEP), []
+    for cone in ("pyramidal", "elliptic"):
+        cells = [cone]
+        for ratio in (1.0, 10.0, 100.0):
+            law = {"contact": "mujoco", "cone": cone, "impratio": ratio}
+            roll = fb.Simulator(model, threads=1, **law).rollout(
+                model.q0, model.v0, steps=3 * second
+            )
+            cells.append(number(1e3 * float(roll.q[-1, 0] - roll.q[-1 - second, 0])))
+        rows.append(cells)
+    return table("| creep on the slope [mm/s] | impratio 1 | 10 | 100 |", rows)
+
+
 def number(x: float) -> str:
     """Return a figure to two digits; what is below a millionth is that."""
     return "below 1e-6" if abs(x) < 1e-6 else f"{x:.2g}" if abs(x) < 100 else f"{x:.0f}"
@@ -234,7 +252,7 @@ def main() -> None:
     with one_core():
         lines = list(times(given.rounds))
     head = "| step [us] | hard | hard, batch of 256 | mujoco | mujoco, batch of 256 |"
-    text = "\n".join([*physics(), *table(head, lines)])
+    text = "\n".join([*physics(), *creep(), *table(head, lines)])
     text += f"\nStep 2 ms, friction 0.5; {facts['processor']}, one thread.\n"
     print(text)
     if given.docs:
