@@ -137,6 +137,30 @@ FB_INLINE void soft_stiffness(const SoftBlock<T>& b, const T* y, T S[N][N]) {
     }
   }
 }
+// s at y
+template <int N, class T>
+FB_INLINE T soft_cost(const SoftBlock<T>& b, const T* y) {
+  const T half = T(Real<T>(0.5)), zero = T(0);
+  T sum = zero;
+  if (N > 1 && b.kind == kSoftEllipse) {
+    const ConeResidual<N, T> x = cone_residual<N>(b, y);
+    for (int i = 0; i < N; ++i) sum = mul_add(x.r[i], x.r[i], sum);
+    return x.E * sum * half;
+  }
+  if (N > 1 && b.kind == kSoftPyramid) {
+    for (int k = 1; k < N; ++k) {
+      const EdgePair<T> e = edge_pair(b, y, k);
+      sum += e.up * e.up + e.down * e.down;
+    }
+    return b.D * sum * half;
+  }
+  for (int i = 0; i < N; ++i) sum = mul_add(y[i], y[i], sum);
+  sum = b.D * sum * half;
+  if (b.kind == kSoftOneSided) return select(y[0] < zero, sum, zero);
+  if (b.kind != kSoftFriction) return sum;
+  const T held = abs(b.D * y[0]), reach = b.loss / select(b.D > zero, b.D, T(1));
+  return select(held < b.loss, sum, b.loss * (abs(y[0]) - reach * half));
+}
 // (S.5)  f = -ds/dy
 template <int N, class T>
 FB_INLINE void soft_force(const SoftBlock<T>& b, const T* y, T* f) {

@@ -153,6 +153,39 @@ FB_FN void open_rows_at(SoftWork<T>& f) {
     for (int i = 0; i < f.group[g].block.rows; ++i) f.y[f.group[g].row + i] += f.group[g].y0[i];
 }
 
+// (S.37)  where to start: at the motion without rows in f.a, or at rest where that costs less, as it
+// does where a robot stands or sticks.  a, Ma and y there; returns the size of smooth accelerations
+template <class T>
+FB_FN T choose_start(SoftWork<T>& f) {
+  const int n = f.M.p.n;
+  const T half = T(Real<T>(0.5));
+  open_rows_at(f);
+  multiply(f.M, f.a, f.Ma);
+  T size = T(0), moving = T(0), resting = T(0);
+  for (int d = 0; d < n; ++d) {
+    size = mul_add(f.smooth[d], f.a[d], size);
+    moving = mul_add(f.Ma[d] * half - f.smooth[d], f.a[d], moving);
+  }
+  for (int g = 0; g < f.ngroup; ++g) {
+    const SoftGroup<T>& e = f.group[g];
+    with_rows(e.block.rows, [&](auto rows) {
+      moving += soft_cost<rows.n>(e.block, f.y + e.row);
+      resting += soft_cost<rows.n>(e.block, e.y0);
+    });
+  }
+  const Mask<T> rest = resting < moving;
+  if (!any(rest)) return size;
+  for (int d = 0; d < n; ++d) {
+    f.a[d] = select(rest, T(0), f.a[d]);
+    f.Ma[d] = select(rest, T(0), f.Ma[d]);
+  }
+  for (int g = 0; g < f.ngroup; ++g)
+    for (int i = 0; i < f.group[g].block.rows; ++i) {
+      T& y = f.y[f.group[g].row + i];
+      y = select(rest, f.group[g].y0[i], y);
+    }
+  return size;
+}
 // x' H^-1 x with the factors
 template <class T>
 FB_FN T inverse_norm(const SoftWork<T>& f, const T* x) {
@@ -210,10 +243,7 @@ template <class T>
 FB_FN SoftOutcome<T> soft_newton(SoftWork<T>& f, Mask<T> alive) {
   const int n = f.M.p.n;
   const T zero = T(0);
-  open_rows_at(f);
-  multiply(f.M, f.a, f.Ma);
-  T size = zero;
-  for (int d = 0; d < n; ++d) size = mul_add(f.smooth[d], f.a[d], size);
+  const T size = choose_start(f);
   Mask<T> live = alive & f.touched, lost(false);
   T best = T(Real<T>(1e30)), stalled = zero, rel = zero, iterations = zero;
   for (int k = 0;; ++k) {

@@ -77,9 +77,7 @@ struct Envelope {
   FB_INLINE S* block(int I) const { return diagonal + I * kPanel<S> * kPanel<S>; }
 
  private:
-  FB_INLINE long offset(int I) const {
-    return long(start[I] - first[I] * kPanel<S>) * kPanel<S>;
-  }
+  FB_INLINE long offset(int I) const { return long(start[I] - first[I] * kPanel<S>) * kPanel<S>; }
 };
 
 // starts of the panels, from their first entries

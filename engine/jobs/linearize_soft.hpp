@@ -53,7 +53,8 @@ FB_FN void linearize_world(const LinearizeTask& t, char* workspace) {
     adjoint_lanes(b);
     lower_tangent(s, b.x, b.x_bar, line);
     const T* rest = velocity_of(s, b.x_bar);
-    finite = finite & all_finite(line, nv) & all_finite(rest, nv + s.na) & all_finite(b.u_bar, s.nu);
+    finite =
+        finite & all_finite(line, nv) & all_finite(rest, nv + s.na) & all_finite(b.u_bar, s.nu);
     for (int k = 0; k < kLanes<T> && first + k < n; ++k) {
       R *A = static_cast<R*>(t.A) + (first + k) * n, *B = static_cast<R*>(t.B) + (first + k) * s.nu;
       // adding zero turns -0 to 0
