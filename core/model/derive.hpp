@@ -342,6 +342,11 @@ FB_FN P hull_radius(const Layout& s, const Theta<const P>& theta, const R* vert,
   return sqrt(far);
 }
 
+// the larger of two numbers; equal ones have half of its derivative each
+template <class P>
+FB_INLINE P larger(P a, P b) {
+  return select(a == b, (a + b) * Real<P>(0.5), max(a, b));
+}
 // (M.5)  geoms, sites and pairs: frames in their links, combined coefficients
 template <class P, class R>
 FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* vert,
@@ -367,8 +372,8 @@ FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* 
     out.pair_mu[k] = rule == kOwnFriction      ? theta.pair_friction[k]
                      : rule == kFirstFriction  ? fa
                      : rule == kSecondFriction ? fb
-                                               : max(fa, fb);
-    out.pair_restitution[k] = max(theta.geom_restitution[a], theta.geom_restitution[b]);
+                                               : larger(fa, fb);
+    out.pair_restitution[k] = larger(theta.geom_restitution[a], theta.geom_restitution[b]);
     out.pair_compliance[k] = theta.contact_compliance[a] + theta.contact_compliance[b];
   }
 }

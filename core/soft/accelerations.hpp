@@ -30,7 +30,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
   factor_metric(m, w);
   FB_STAGE(collision);
   collect_soft(m, o, x, alive, w);
-  close_rows(m.s, w);
+  close_rows(w);
   if (w.ngroup > 0) {
     FB_STAGE(rows);
     open_soft_rows(m, o, at, w);
@@ -40,11 +40,12 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
     solve(f.A, f.a);
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.a[d]);
     find_minimum(alive, w);
-    for (int d = 0; d < s.nv; ++d) f.pushed[d] = T(0);
-    add_soft_forces(f, f.f, f.pushed);
+    // all forces together are M a: sums over stiff rows would cancel
+    multiply(f.M, f.a, f.Ma);
   }
   FB_STAGE(integration);
-  for (int d = 0; d < s.nv; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
+  for (int d = 0; d < s.nv; ++d)
+    f.acc[d] = f.pushed[d] = select(f.touched, f.Ma[d], f.smooth[d]);
   solve(f.A, f.acc);
   if (o.integrator == kImplicitFast) turn_single_bodies(m, velocity_of(s, x), w);
   // worlds without rows have one acceleration
@@ -64,8 +65,7 @@ FB_FN void find_minimum(Mask<T> alive, Work<T>& w) {
 }
 // no rows yet, and nothing that only the hard law has
 template <class T>
-FB_FN void close_rows(const Layout& s, Work<T>& w) {
-  for (int d = 0; d < s.nv; ++d) w.soft.pushed[d] = T(0);
+FB_FN void close_rows(Work<T>& w) {
   w.soft.nrow = w.problem.nrow = 0;
   w.soft.touched = w.solution.unconverged = w.solution.unrolled = w.large = w.recovery.moved =
       Mask<T>(false);
@@ -191,7 +191,7 @@ FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
   for (int i = 0; i < f.nsingle; ++i) {
     const int first = m.s.link_dof[f.single[i]];
     factor_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
-    for (int d = first; d < first + 6; ++d) f.acc[d] = f.smooth[d] + f.pushed[d];
+    for (int d = first; d < first + 6; ++d) f.acc[d] = f.pushed[d];
     solve_gyro(f.gyro + 36 * i, false, f.acc + first);
   }
 }

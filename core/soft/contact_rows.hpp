@@ -198,7 +198,7 @@ FB_INLINE T contact_friction(const Model<T, P>& m, int pair, int row) {
                 : number == 0             ? m.derived.pair_mu[pair]
                 : rule == kFirstFriction  ? *a
                 : rule == kSecondFriction ? *b
-                                          : max(*a, *b);
+                                          : larger(*a, *b);
   return T(max(raw, P(Real<P>(kLeastFriction))));
 }
 template <class T, class P>

@@ -7,7 +7,7 @@ namespace fb::FB_ISA {
 
 // iterations at most, evaluations of one line search, share of the slope at which it ends, and the
 // Newton decrement, relative to that of the accelerations, at which the minimum is found
-inline constexpr int kSoftIterations = 60, kSoftSearch = 12;
+inline constexpr int kSoftIterations = 100, kSoftSearch = 50;
 inline constexpr double kSoftSlope = 0.1;
 template <class R>
 inline constexpr R kSoftTolerance = sizeof(R) == 8 ? R(1e-12) : R(1e-6);

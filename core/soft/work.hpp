@@ -56,7 +56,7 @@ FB_FN int single_bodies(const Layout& s, int* link) {
   for (int b = 1; b < s.nbody; ++b) {
     const int l = s.body_link[b];
     bool alone = s.body_jntnum[b] == 1 && s.link_type[l] == kFree;
-    for (int c = 1; alone && c < s.nbody; ++c) alone = s.body_parent[c] != b;
+    for (int c = 1; alone && c < s.nlink; ++c) alone = s.link_parent[c] != l;
     if (alone) link[n++] = l;
   }
   return n;
