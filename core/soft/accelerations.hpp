@@ -44,8 +44,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
     multiply(f.M, f.a, f.Ma);
   }
   FB_STAGE(integration);
-  for (int d = 0; d < s.nv; ++d)
-    f.acc[d] = f.pushed[d] = select(f.touched, f.Ma[d], f.smooth[d]);
+  for (int d = 0; d < s.nv; ++d) f.acc[d] = f.pushed[d] = select(f.touched, f.Ma[d], f.smooth[d]);
   solve(f.A, f.acc);
   if (o.integrator == kImplicitFast) turn_single_bodies(m, velocity_of(s, x), w);
   // worlds without rows have one acceleration

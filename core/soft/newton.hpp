@@ -251,7 +251,7 @@ FB_FN SoftOutcome<T> soft_newton(SoftWork<T>& f, Mask<T> alive) {
     T own = zero;
     for (int d = 0; d < n; ++d) own = mul_add(f.a[d], f.Ma[d], own);
     const auto relative = [&](T scale) {
-      return sqrt(max(decrement, zero) / select(scale > zero, scale, T(1)));
+      return sqrt(abs(decrement) / select(scale > zero, scale, T(1)));
     };
     T scale = max(size, own), now = relative(scale);
     // how often in turn it did not fall: far from the end it may rise
@@ -264,7 +264,9 @@ FB_FN SoftOutcome<T> soft_newton(SoftWork<T>& f, Mask<T> alive) {
     rel = select(live, now, rel);
     const Mask<T> done =
         (now <= T(kSoftTolerance<Real<T>>)) | ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));
-    lost = lost | (live & !is_finite(primal(now)));
+    // a matrix that rounding has made indefinite is of no use
+    const Mask<T> bad = (decrement < zero) & !(now <= T(kSoftFloor<Real<T>>));
+    lost = lost | (live & (bad | !is_finite(primal(now))));
     live = live & !(done | lost);
     if (!any(live) || k == kSoftIterations) break;
     iterations += select(live, T(1), zero);
