@@ -158,3 +158,19 @@ def test_float32_follows_float64() -> None:
         apart.append(float(np.abs(ends[0] - ends[1]).max()) / change)
     print(np.median(apart), max(apart))
     assert np.median(apart) < 1e-5 and max(apart) < 1e-2
+
+
+def test_jacobians_of_worlds_with_parameters_of_their_own() -> None:
+    """Linearize every world of a batch at its own parameters, as each by itself."""
+    model, q, v, rng = draw_soft(1)
+    sim = fb.Simulator(model, **soft_options(1))
+    worlds = 5
+    v = v + 0.3 * rng.normal(size=(worlds, model.nv))
+    q = np.repeat(q[None], worlds, axis=0)
+    mass = np.array(model.params["body_mass"]) * rng.uniform(0.5, 2, (worlds, 1))
+    A, B = sim.linearize(q, v, params={"body_mass": mass})
+    for k in range(worlds):
+        one = sim.linearize(q[k], v[k], params={"body_mass": mass[k]})
+        np.testing.assert_array_equal(A[k], one[0])
+        np.testing.assert_array_equal(B[k], one[1])
+    assert np.abs(A[1:] - A[0]).max() > 1e-6
