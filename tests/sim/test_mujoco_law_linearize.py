@@ -57,7 +57,7 @@ def test_jacobians_beyond_the_largest_number_are_told() -> None:
     """A step that is finite may have a Jacobian that is not."""
     sim = fb.Simulator(arm(mass=1e-9), contact="mujoco")
     q, v, u = np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, 1))
-    stiff = {"jnt_stiffness": np.full(1, 1e304)}
+    stiff = {"jnt_stiffness": np.full(1, 1e308)}
     assert sim.rollout(q, v, steps=1, params=stiff).ok
     with pytest.raises(fb.WorldError, match="finite") as error:
         sim.linearize(q, v, u, params=stiff)
