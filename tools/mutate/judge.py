@@ -176,7 +176,7 @@ class Tally:
 
 
 def computed(process: int) -> int:
-    """Return the time that a process and its threads have computed, in ticks; 0 where it is over."""
+    """Return how long a process has computed, in ticks; 0 where it is over."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
