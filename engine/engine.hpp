@@ -50,7 +50,7 @@ class Engine {
   int real_bytes() const { return one_->real_bytes; }
   int theta_size() const { return host::theta_size(layout_); }
   int derived_size() const { return host::derived_size(layout_); }
-  int state_size() const { return layout_.nq + layout_.nv + layout_.na; }
+  int state_size() const { return host::state_size(layout_); }
   // of one thread, whatever the job
   size_t workspace_bytes() const;
 

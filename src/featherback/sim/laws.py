@@ -16,7 +16,7 @@ OPTIONS: dict[str, frozenset[str]] = {
         "margin v_recover v_rest tolerance max_sweeps friction solver smoothing gradient "
         "regularization".split()
     ),
-    "mujoco": frozenset("cone impratio integrator refsafe eulerdamp".split()),
+    "mujoco": frozenset("cone impratio integrator refsafe eulerdamp warmstart".split()),
 }
 
 _HARD = frozenset("geom_restitution contact_compliance body_invweight0".split())
