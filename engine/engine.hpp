@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/state.hpp"
 #include "engine/dispatch.hpp"
 #include "engine/pool.hpp"
 
