@@ -160,6 +160,8 @@ def test_carried_over_bit_by_bit(integrator: Any) -> None:
         )
         every = tuple(state)
         assert not np.any(status)
+    assert sim._bridge.step_one(*one[:2], one[2], u[0, 0], one[3], False) is not None
+    assert sim._bridge.step_one(*one[:2], one[2], u[0, 0], one[3] * np.nan, False) is None
     for part, many, name in zip(one, every, ("q", "v", "act", "warm"), strict=True):
         assert np.array_equal(part, getattr(long, name)[0, -1])
         assert np.array_equal(many, getattr(long, name)[:, -1])
