@@ -70,6 +70,13 @@ FB_FN void stage_rates(const Layout& s, const SoftWork<T>& f, int k, T* r, T* a)
     }
   }
 }
+// cotangents on the way back through the stages
+template <class T>
+struct StageBars {
+  T *rate, *acc, *drive;  // of all stages
+  T *x, *r, *a;           // of one stage: its state, and the rates by which it was reached
+  T h;
+};
 // visit the actuators that have an activation, and its place
 template <class F>
 FB_INLINE void for_activations(const Layout& s, F&& visit) {
@@ -100,6 +107,23 @@ FB_INLINE Activation<T> stage_activation(const Model<T, P>& m, int a, int k, T a
   y.raw = y.next =
       dyn == kHeldActivation ? act : mul_add(y.drive, T(activation_gain(m, a, dyn)), act);
   return y;
+}
+// given those of the activations at stage k, or at the end, add to act_bar and to the drives before
+template <class T, class P>
+FB_FN void stage_activation_adjoint(const Model<T, P>& m, int k, const T* act, const T* out_bar,
+                                    T* act_bar, const StageBars<T>& bars, Work<T>& w) {
+  const Layout& s = m.s;
+  for_activations(s, [&](int a, int at) {
+    const Activation<T> y = stage_activation(m, a, k, act[at], w.soft);
+    const int dyn = stage_dynamics(s.act_dyn[a], k);
+    const T raw_bar = activation_limit_adjoint(a, y, out_bar[at], w);
+    act_bar[at] += raw_bar;
+    if (dyn == kHeldActivation) return;
+    const T drive_bar = raw_bar * activation_gain(m, a, dyn);
+    for (int i = 0; i < kSoftStages; ++i)
+      bars.drive[i * s.na + at] += drive_bar * T(Real<T>(stage_share(k, i)));
+    if (w.theta_bar) activation_gain_adjoint(m, a, dyn, raw_bar * y.drive, w);
+  });
 }
 // x (+) h (r, a)
 template <class T, class P>
@@ -161,13 +185,6 @@ FB_FN void runge_kutta(const Model<T, P>& m, const Options<Real<T>>& o, const T*
   w.solution.sweeps = sweeps;
 }
 
-// cotangents on the way back through the stages
-template <class T>
-struct StageBars {
-  T *rate, *acc, *drive;  // of all stages
-  T *x, *r, *a;           // of one stage: its state, and the rates by which it was reached
-  T h;
-};
 // given out_bar of x (+) h (r, a), add to x_bar and to the rates of the stages before k; bars.r may
 // hold what the stage's turn adds
 template <class T, class P>
@@ -192,23 +209,6 @@ FB_FN void stage_adjoint(const Model<T, P>& m, int k, const T* x, const T* out_b
   }
   stage_activation_adjoint(m, k, activation_of(s, x), activation_of(s, out_bar),
                            activation_of(s, x_bar), bars, w);
-}
-// given those of the activations at stage k, or at the end, add to act_bar and to the drives before
-template <class T, class P>
-FB_FN void stage_activation_adjoint(const Model<T, P>& m, int k, const T* act, const T* out_bar,
-                                    T* act_bar, const StageBars<T>& bars, Work<T>& w) {
-  const Layout& s = m.s;
-  for_activations(s, [&](int a, int at) {
-    const Activation<T> y = stage_activation(m, a, k, act[at], w.soft);
-    const int dyn = stage_dynamics(s.act_dyn[a], k);
-    const T raw_bar = activation_limit_adjoint(m, a, y, out_bar[at], w);
-    act_bar[at] += raw_bar;
-    if (dyn == kHeldActivation) return;
-    const T drive_bar = raw_bar * activation_gain(m, a, dyn);
-    for (int i = 0; i < kSoftStages; ++i)
-      bars.drive[i * s.na + at] += drive_bar * T(Real<T>(stage_share(k, i)));
-    if (w.theta_bar) activation_gain_adjoint(m, a, dyn, raw_bar * y.drive, w);
-  });
 }
 // the drives of stage k: to the activations in bars.x and to the controls
 template <class T, class P>

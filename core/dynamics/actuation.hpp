@@ -112,9 +112,31 @@ FB_INLINE P activation_gain(const Model<T, P>& m, int a, int dyn) {
   const P h = m.theta.dt[0], ratio = h / time_constant(m, a);
   return dyn == kIntegrator ? h : dyn == kFilter ? ratio : one_minus_exp(ratio);
 }
+// given its cotangent, add to those of h and of the time constant
+template <class T, class P>
+FB_INLINE void activation_gain_adjoint(const Model<T, P>& m, int a, int dyn, T gain_bar,
+                                       Work<T>& w) {
+  if (dyn == kIntegrator) {
+    w.theta_bar->dt[0] += gain_bar;
+    return;
+  }
+  // a function of h / tau whose slope is 1 or exp(-h / tau)
+  const P tau = time_constant(m, a), h = m.theta.dt[0], gain = activation_gain(m, a, dyn);
+  const T ratio_bar = (dyn == kFilter ? gain_bar : gain_bar * (P(1) - gain)) / T(tau);
+  w.theta_bar->dt[0] += ratio_bar;
+  w.theta_bar->actuator_dynprm[a] -=
+      select(T(m.theta.actuator_dynprm[a]) == T(tau), ratio_bar * (h / tau), T(0));
+}
 template <class T, class P>
 FB_INLINE T activation_drive(const Model<T, P>& m, int a, T ctrl, T act) {
   return m.s.act_dyn[a] == kIntegrator ? ctrl : ctrl - act;
+}
+// given drive_bar, add to act_bar and to that of the control
+template <class T, class P>
+FB_INLINE void activation_drive_adjoint(const Model<T, P>& m, int a, const T* u, T ctrl,
+                                        T drive_bar, const ActuationBars<T>& bars, Work<T>& w) {
+  if (m.s.act_dyn[a] != kIntegrator) bars.act[m.s.act_adr[a]] -= drive_bar;
+  control_adjoint(m, a, u, ctrl, drive_bar, bars, w);
 }
 // from act by y.drive
 template <class T, class P>
@@ -133,38 +155,15 @@ FB_INLINE Activation<T> next_activation(const Model<T, P>& m, int a, const StepP
   drive_activation(m, a, act, y);
   return y;
 }
-// given the cotangent of raw = act + gain drive, add to those of h and of the time constant
-template <class T, class P>
-FB_INLINE void activation_gain_adjoint(const Model<T, P>& m, int a, int dyn, T gain_bar,
-                                       Work<T>& w) {
-  if (dyn == kIntegrator) {
-    w.theta_bar->dt[0] += gain_bar;
-    return;
-  }
-  // a function of h / tau whose slope is 1 or exp(-h / tau)
-  const P tau = time_constant(m, a), h = m.theta.dt[0], gain = activation_gain(m, a, dyn);
-  const T ratio_bar = (dyn == kFilter ? gain_bar : gain_bar * (P(1) - gain)) / T(tau);
-  w.theta_bar->dt[0] += ratio_bar;
-  w.theta_bar->actuator_dynprm[a] -=
-      select(T(m.theta.actuator_dynprm[a]) == T(tau), ratio_bar * (h / tau), T(0));
-}
 // given next_bar, return raw_bar; nothing passes a limit but to the limit
-template <class T, class P>
-FB_INLINE T activation_limit_adjoint(const Model<T, P>&, int a, const Activation<T>& y, T next_bar,
-                                     Work<T>& w) {
+template <class T>
+FB_INLINE T activation_limit_adjoint(int a, const Activation<T>& y, T next_bar, Work<T>& w) {
   const T zero = T(0);
   if (w.theta_bar) {
     w.theta_bar->actuator_actrange[2 * a] += select(y.raw < y.next, next_bar, zero);
     w.theta_bar->actuator_actrange[2 * a + 1] += select(y.raw > y.next, next_bar, zero);
   }
   return select(y.raw == y.next, next_bar, zero);
-}
-// given drive_bar, add to act_bar and to that of the control
-template <class T, class P>
-FB_INLINE void activation_drive_adjoint(const Model<T, P>& m, int a, const T* u, T ctrl,
-                                        T drive_bar, const ActuationBars<T>& bars, Work<T>& w) {
-  if (m.s.act_dyn[a] != kIntegrator) bars.act[m.s.act_adr[a]] -= drive_bar;
-  control_adjoint(m, a, u, ctrl, drive_bar, bars, w);
 }
 // (A.9)  given next_bar, add to act_bar, u_bar and the parameters; nothing passes a limit but to
 // the limit
@@ -173,7 +172,7 @@ FB_FN void next_activation_adjoint(const Model<T, P>& m, int a, const StepPoint<
                                    const ActuationBars<T>& bars, Work<T>& w) {
   const Activation<T> y = next_activation(m, a, x);
   const int dyn = m.s.act_dyn[a];
-  const T raw_bar = activation_limit_adjoint(m, a, y, next_bar, w);
+  const T raw_bar = activation_limit_adjoint(a, y, next_bar, w);
   bars.act[m.s.act_adr[a]] += raw_bar;
   if (dyn == kHeldActivation) return;
   activation_drive_adjoint(m, a, x.u, y.ctrl, raw_bar * activation_gain(m, a, dyn), bars, w);

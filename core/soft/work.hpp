@@ -4,7 +4,6 @@
 #include "core/contact/row_group.hpp"
 #include "core/soft/block.hpp"
 #include "core/soft/matrix.hpp"
-#include "core/state.hpp"
 
 namespace fb::FB_ISA {
 
@@ -102,7 +101,7 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
     *x = c.template take<T>(n);
   w.nwarm = s.nwarm;
   w.warm = c.template take<T>(s.nwarm);
-  const size_t nx = state_size(s);
+  const size_t nx = s.nq + s.nv + s.na + s.nwarm;
   w.stage = c.template take<T>(kSoftStages * nx);
   w.stage_rate = c.template take<T>(kSoftStages * n);
   w.stage_acc = c.template take<T>(kSoftStages * n);

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import mujoco
 import numpy as np
 import pytest
@@ -11,35 +9,13 @@ import pytest
 import featherback as fb
 from featherback.sim.differences import slopes, stencil
 from tests.core.ops_models import activation_model
-from tests.core.ops_soft import SCENE
+from tests.core.ops_soft import driven_model
 from tests.property.soft import exact_mujoco
 from tests.property.test_random_linearize import lift
 from tests.reference.test_activation import TYPES, law
 
 STEPS = 100
 INTEGRATORS = ("euler", "rk4", "implicitfast")
-# every dynamics, early or late, some with a range that they reach
-DRIVES = """
-  <actuator>
-    <motor joint="a" gear="2"/>
-    <intvelocity joint="a" kp="3" kv="0.2" actrange="-0.02 0.03"/>
-    <general joint="a" dyntype="filter" dynprm="0.03" gainprm="2" actlimited="true"
-             actrange="-0.2 0.15"/>
-    <position joint="b" kp="4" kv="0.3" timeconst="0.02"/>
-    <general joint="b" dyntype="filterexact" dynprm="0.01" gainprm="1" actearly="true"
-             actlimited="true" actrange="-0.1 0.25"/>
-    <general joint="d" dyntype="filter" dynprm="0.05" gaintype="affine" gainprm="1 0.2 -0.5"
-             biastype="affine" biasprm="0.1 -1 -0.4" actearly="true"/>
-    <general joint="d" dyntype="integrator" gainprm="2" forcerange="-0.7 0.6"/>
-  </actuator>
-"""
-
-
-@cache
-def driven_scene() -> fb.Model:
-    """Return contacts of every number of rows, limits and a coupling, with driven joints."""
-    head, _, rest = SCENE.partition("<actuator>")
-    return fb.load(head + DRIVES + rest.partition("</actuator>")[2], on_unsupported="drop")
 
 
 def options_of(integrator: str) -> dict[str, object]:
@@ -115,7 +91,7 @@ def test_all_together(integrator: str) -> None:
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_in_contact(integrator: str) -> None:
     """Follow MuJoCo with contacts, limits and a coupling that activations press on."""
-    worst, held = apart(driven_scene(), integrator, steps=40)
+    worst, held = apart(driven_model(), integrator, steps=40)
     print(worst, held)
     assert worst < 1e-9 and held > 3
 
@@ -162,7 +138,7 @@ def pairing(sim: fb.Simulator, seed: int) -> float:
 
 def test_forward_and_columns_pair_with_reverse() -> None:
     """Agree in jvp, linearize and vjp to 1e-10, activations and their parameters included."""
-    for model in (activation_model(), driven_scene()):
+    for model in (activation_model(), driven_model()):
         sim = fb.Simulator(model, **options_of("rk4"))
         assert max(pairing(sim, seed) for seed in range(20)) < 1e-10
 
@@ -172,7 +148,7 @@ def test_gradients_are_those_of_differences(name: str) -> None:
     """Agree with differences along a line in activations, controls and their parameters."""
     offsets, sure = stencil(), 0
     for seed in range(10):
-        rng, model = np.random.default_rng(seed), driven_scene()
+        rng, model = np.random.default_rng(seed), driven_model()
         sim = fb.Simulator(model, **options_of("rk4"))
         given = {
             "act": 0.15 * rng.normal(size=model.na),
