@@ -282,6 +282,7 @@ struct ConvexNewton {
     for (int r = 0; r < p.nrow; ++r) {
       x.yield[r] = S(1) / p.soft(r);
       x.radius[r] = S(1e29);
+      x.found_before[r] = x.step[r] = S(0);
     }
     const int before = out.factorisations;
     start(out);
