@@ -19,6 +19,8 @@ from featherback.errors import ParameterError, ShapeError
 from tests.core.ops_soft import scene_model
 
 STEPS = 300
+BOX = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 0.0999"><freejoint/>
+<geom type="box" size="0.1 0.1 0.1" mass="1"/></body></worldbody></mujoco>"""
 INTEGRATORS = ("euler", "rk4", "implicitfast")
 Array = np.ndarray
 
@@ -193,13 +195,30 @@ def test_any_start_leads_to_the_same_end() -> None:
         assert near(found[1], wanted[1], 1e-11)
 
 
-def test_float32_ends_in_double_precision_as_well() -> None:
-    """Walk in float32 from warm starts, with lanes that are finished in double precision."""
+def test_float32_walks_as_from_a_cold_start() -> None:
+    """Walk in float32 from warm starts."""
     cold, warm = simulators(robot(), dtype="float32", cone="elliptic")
     q, v, u = walk(100, worlds=9)
     ends = [sim.rollout(q, v, u) for sim in (cold, warm)]
     assert all(roll.ok for roll in ends)
     assert np.abs(ends[1].q - ends[0].q).max() < 1e-3
+
+
+def test_worlds_of_float32_end_in_double_precision_as_well() -> None:
+    """Finish a thin cone in double precision from any start, with the bits of one world alone."""
+    model = fb.load(BOX)
+    cold, warm = simulators(model, dtype="float32", cone="elliptic", impratio=1e8)
+    rng = np.random.default_rng(1)
+    q, v = np.repeat(model.q0[None], 64, axis=0), rng.normal(size=(64, 6))
+    start = 100 * rng.normal(size=v.shape)
+    wanted, found = cold.rollout(q, v, steps=1), warm.rollout(q, v, steps=1, warm=start)
+    # single precision ends at 1e-6
+    ended = (found.residual < 1e-10) & (found.sweeps > 1)
+    assert found.ok and np.count_nonzero(ended) > 3
+    assert near(found.v, wanted.v, 1e-3)
+    for k in np.flatnonzero(ended)[:3]:
+        one = warm.rollout(q[k], v[k], steps=1, warm=start[k])
+        assert np.array_equal(one.v, found.v[k]) and np.array_equal(one.warm, found.warm[k])
 
 
 def test_a_world_that_is_lost_leaves_the_others_alone() -> None:
