@@ -109,8 +109,7 @@ struct OutputVjpTask : WorldsTask {
 // contacts that a step sees, at most max_contacts a world
 struct ContactsTask : WorldsTask {
   Source x, u;
-  void*
-      numbers;  // (worlds, max_contacts, kContactSize): gap, point, normal, force and torque on B
+  void* numbers;  // (worlds, max_contacts, kContactSize): gap, point, normal, force and torque on B
   int32_t *pair, *count;
   uint8_t* overflow;
 };
