@@ -206,6 +206,19 @@ def test_a_floating_joint_on_a_moving_link_is_refused() -> None:
 MASSIVE = f'<link name="mount">{INERTIAL}</link>'
 
 
+def test_a_free_root_fixed_in_the_world_gets_a_mass() -> None:
+    """Give mass to a link without any that free_root takes from the world."""
+    massless = '<inertial><mass value="0"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial>'
+    text = (
+        '<robot name="r"><link name="world"/><joint name="f" type="fixed"><parent link="world"/>'
+        f'<child link="table"/></joint><link name="table">{massless}{SHAPE}</link></robot>'
+    )
+    parsed = read(text, free_root=True)
+    assert parsed.mujoco.nv == 6
+    assert parsed.mujoco.body_mass[1] == pytest.approx(1000)
+    assert "table" in notes(parsed, "repaired")[0]
+
+
 def test_spherical_joints_are_balls() -> None:
     """Read a spherical joint as MuJoCo does, with its damping and dry friction."""
     text = urdf(kind="spherical", joint='<dynamics damping="2" friction="3"/>')
@@ -344,8 +357,9 @@ def test_what_names_something_dropped_is_dropped_with_it(tmp_path: Path) -> None
     dropped = "\n".join(notes(parsed, "dropped"))
     for part in ("<exclude>", "<pair>", '<fixed name="t">', '<spatial name="u">', "<weld>"):
         assert part in dropped
-    for part in ("<jointpos>", '<motor name="a">', "<camera>", '<tuple name="p">', "home"):
+    for part in ("<jointpos>", '<motor name="a">', "<camera>", '<tuple name="p">'):
         assert part in dropped
+    assert 'robot.xml:8: <key name="home">: qpos' in dropped
     assert 'it names the body "x_b"' in dropped
 
 

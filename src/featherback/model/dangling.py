@@ -156,8 +156,12 @@ def fit_keyframes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> 
         "mpos": 3 * mocap,
         "mquat": 4 * mocap,
     }
-    for key in list(spec.keys):
-        where = locator.where("key", key)
+    keys = list(spec.keys)
+    # MuJoCo keeps no lines of keyframes, but their order
+    places = [element.where for element in locator.owners if element.tag == "key"]
+    if len(places) != len(keys):
+        places = [locator.where("key", key) for key in keys]
+    for key, where in zip(keys, places, strict=True):
         wrong = [name for name, n in lengths.items() if len(getattr(key, name)) not in (0, n)]
         if "qpos" in wrong:
             told = "qpos holds numbers of joints that were left out, and the keyframe goes with"
