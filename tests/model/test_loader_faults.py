@@ -370,6 +370,8 @@ def test_a_wrong_name_is_still_an_error() -> None:
         after='<contact><exclude body1="b" body2="nobody"/></contact>',
     )
     assert "nobody" in message(text, on_unsupported="drop")
+    text = mjcf('<geom type="mesh" mesh="none"/>', before='<asset><mesh file="m.stl"/></asset>')
+    assert "mesh 'none' not found" in message(text, on_unsupported="drop")
 
 
 @pytest.mark.parametrize(

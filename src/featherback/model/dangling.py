@@ -39,6 +39,9 @@ def something_left_out(findings: Findings) -> bool:
 
 def leave_out(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None:
     """Take out of a spec what names elements that were left out, with a notice each."""
+    for item in [*spec.geoms, *spec.sites]:
+        if item.meshname and item.meshname in findings.meshes:
+            spec.delete(item)
     # what comes later may name what comes earlier
     for kind, names in _NAMES.items():
         known = {space: {e.name for e in getattr(spec, items)} for space, items in _LISTS.items()}
@@ -48,21 +51,15 @@ def leave_out(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None
             lost = [n for n in named if n[0] in known and n[1] not in known[n[0]]]
             if not lost:
                 continue
-            if kind not in ("geom", "site"):
-                # a mesh was listed with all that use it
-                (space, name), where = lost[0], locator.where(kind, item)
-                told = f'it names the {space} "{clip(name)}", which was left out, and goes with it.'
-                findings.note("dropped", where, told)
+            (space, name), where = lost[0], locator.where(kind, item)
+            told = f'it names the {space} "{clip(name)}", which was left out, and goes with it.'
+            findings.note("dropped", where, told)
             spec.delete(item)
 
 
 def _object(kind: Any, name: str) -> Name:
     """Return a name whose kind is one of MuJoCo's object types."""
     return kind.name.removeprefix("mjOBJ_").lower(), name
-
-
-def _of_mesh(item: Any, _: Locator) -> Iterator[Name]:
-    yield "mesh", item.meshname
 
 
 def _of_target(item: Any, _: Locator) -> Iterator[Name]:
@@ -120,8 +117,6 @@ def _of_skin(item: Any, _: Locator) -> Iterator[Name]:
 
 # kind -> the names that an element of it holds, in an order in which nothing names what follows
 _NAMES: dict[str, Callable[[Any, Locator], Iterator[Name]]] = {
-    "geom": _of_mesh,
-    "site": _of_mesh,
     "camera": _of_target,
     "light": _of_target,
     "tendon": _of_tendon,

@@ -120,9 +120,16 @@ def _remove_unsupported(root: Element, findings: Findings) -> None:
         users = " with the geoms that use it" if victim.tag == "mesh" else ""
         drop = f"<{victim.tag}> is left out{users}."
         findings.add_unsupported(element.where, what, anchor, drop=drop)
-        victim.remove()
+        _remove(victim, findings)
     for element in [e for e in root.findall("sensor") for e in e.findall("plugin")]:
         element.remove()
+
+
+def _remove(element: Element, findings: Findings) -> None:
+    """Take an element out of the tree; a mesh is noted by its name."""
+    if element.tag == "mesh":
+        findings.meshes.add(element.get("name") or Path(element.get("file") or "").stem)
+    element.remove()
 
 
 def _is_detached(element: Element, root: Element) -> bool:
@@ -178,7 +185,7 @@ def _resolve_files(root: Element, folders: Folders, findings: Findings) -> None:
             path = _asset_path(element, name, kinds[element.tag], folders, strip)
             if path is None:
                 _add_missing_file(element, name, findings)
-                _leave_out_asset(element)
+                _leave_out_asset(element, findings)
                 break
             element.attributes[attribute] = str(path)
 
@@ -218,10 +225,10 @@ def _add_missing_file(element: Element, name: str, findings: Findings) -> None:
     )
 
 
-def _leave_out_asset(element: Element) -> None:
+def _leave_out_asset(element: Element, findings: Findings) -> None:
     """Take an asset without its file out of the tree; a plain texture stands for a texture."""
     if element.tag != "texture":
-        element.remove()
+        _remove(element, findings)
         return
     for attribute in _FILE_ATTRIBUTES:
         given = element.attributes.pop(attribute, None)

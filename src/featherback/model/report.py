@@ -66,10 +66,17 @@ class UnsupportedFeature:
 
 @dataclass
 class Findings:
-    """Collects notices and unsupported features while a model is read."""
+    """Collects notices and unsupported features while a model is read.
+
+    Attributes:
+        notices: what its user should know.
+        unsupported: what is not supported.
+        meshes: names of meshes that were left out, told with all geoms that use them.
+    """
 
     notices: list[Notice] = field(default_factory=list)
     unsupported: list[UnsupportedFeature] = field(default_factory=list)
+    meshes: set[str] = field(default_factory=set)
 
     def note(self, kind: Kind, where: str, message: str) -> None:
         """Add a notice."""

@@ -329,6 +329,8 @@ def remove_pairs(
     spec: mujoco.MjSpec, model: mujoco.MjModel, locator: Locator, findings: Findings
 ) -> set[tuple[int, int]]:
     """Take explicit pairs without a collision routine out of the spec; return their geoms."""
+    if model.npair == 0:
+        return set()
     found = pairing.candidate_pairs(model)
     bad = found.select((found.explicit >= 0) & ~_have_routine(model, found))
     numbers = set(bad.explicit.tolist())
