@@ -325,20 +325,46 @@ def check_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -
             getattr(model, name)[:] = 0
 
 
-def supported_pairs(
-    model: mujoco.MjModel, found: Pairs, locator: Locator, findings: Findings
-) -> Pairs:
-    """Return the pairs of shapes that have a collision routine.
-
-    The other pairs are not supported; condim 4 and 6 and friction that differs in two directions
-    are not by the hard contact law.
-    """
-    types = model.geom_type
-    good = pairing.is_supported(types[found.geom1], types[found.geom2])
-    bad = found.select(~good)
-    for first, second in zip(bad.geom1[:MAX_PAIR_NOTICES], bad.geom2, strict=False):
+def remove_pairs(
+    spec: mujoco.MjSpec, model: mujoco.MjModel, locator: Locator, findings: Findings
+) -> set[tuple[int, int]]:
+    """Take explicit pairs without a collision routine out of the spec; return their geoms."""
+    if model.npair == 0:
+        return set()
+    found = pairing.candidate_pairs(model)
+    bad = found.select((found.explicit >= 0) & ~_have_routine(model, found))
+    numbers = set(bad.explicit.tolist())
+    for first, second in zip(bad.geom1, bad.geom2, strict=True):
         _add_pair(model, int(first), int(second), locator, findings)
-    rest = len(bad) - MAX_PAIR_NOTICES
+    for pair in [pair for pair in spec.pairs if pair.id in numbers]:
+        spec.delete(pair)
+    return set(zip(bad.geom1.tolist(), bad.geom2.tolist(), strict=True))
+
+
+def _have_routine(model: mujoco.MjModel, found: Pairs) -> Bools:
+    """Return which pairs have a collision routine."""
+    types = model.geom_type
+    return pairing.is_supported(types[found.geom1], types[found.geom2])
+
+
+def supported_pairs(
+    model: mujoco.MjModel, told: set[tuple[int, int]], locator: Locator, findings: Findings
+) -> Pairs:
+    """Return the pairs of shapes that have a collision routine; the others no longer meet.
+
+    The other pairs, except those `told` already, are not supported; condim 4 and 6 and friction
+    that differs in two directions are not by the hard contact law.
+    """
+    found = pairing.candidate_pairs(model)
+    good = _have_routine(model, found)
+    bad = found.select(~good)
+    if len(bad) and not pairing.mask_unsupported(model):
+        what = "contype and conaffinity have too few bits to part these shapes in model.mujoco"
+        findings.note("dropped", locator.shown, f"{what}, where they still meet.")
+    new = [p for p in zip(bad.geom1.tolist(), bad.geom2.tolist(), strict=True) if p not in told]
+    for first, second in new[:MAX_PAIR_NOTICES]:
+        _add_pair(model, first, second, locator, findings)
+    rest = len(new) - MAX_PAIR_NOTICES
     if rest > 0:
         findings.add_unsupported(
             locator.shown,
