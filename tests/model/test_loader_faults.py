@@ -426,3 +426,14 @@ def test_a_failure_after_something_was_dropped_says_so(tmp_path: Path) -> None:
     assert "no mass" in said and '"m.stl"' in said
     assert parse(write(tmp_path / "robot.xml", mjcf())).notices == ()
     assert os.listdir(tmp_path) == ["robot.xml"]
+
+
+@pytest.mark.parametrize("made", ["joint", "tendon"])
+def test_a_typo_stays_a_typo_where_a_mesh_was_left_out(made: str) -> None:
+    """A missing mesh takes along what names its geoms, and nothing else."""
+    text = f"""<mujoco><asset><mesh name="m" file="nowhere.obj"/></asset><worldbody>
+    <body><joint name="h"/><geom size="0.1"/><geom type="mesh" mesh="m"/></body></worldbody>
+    <actuator><motor {made}="typo"/></actuator></mujoco>"""
+    with pytest.raises(fb.ModelError, match="typo"):
+        fb.load(text, on_unsupported="drop")
+    assert fb.load(text.replace(f'{made}="typo"', 'joint="h"'), on_unsupported="drop").nu == 1

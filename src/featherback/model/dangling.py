@@ -13,8 +13,11 @@ from featherback.model.xmltree import clip
 if TYPE_CHECKING:
     import mujoco
 
-# headings of docs/support.md under which elements with names, or makers of them, are left out
-_REMOVING = frozenset("plugin attach flex composite hfield sdf files".split())
+# headings of docs/support.md under which makers of any elements are left out, or shapes alone
+_MAKERS = frozenset("plugin attach flex composite".split())
+_REMOVING = _MAKERS | frozenset("hfield sdf files".split())
+# kinds of elements that go with a shape
+_SHAPES = frozenset("mesh hfield skin geom site".split())
 
 # kind of element -> the list of a spec that holds them
 _LISTS = {
@@ -38,7 +41,12 @@ def something_left_out(findings: Findings) -> bool:
 
 
 def leave_out(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None:
-    """Take out of a spec what names elements that were left out, with a notice each."""
+    """Take out of a spec what names elements that were left out, with a notice each.
+
+    A name that is not there and cannot have been left out is the file's own mistake, and stays.
+    """
+    any_kind = any(feature.anchor in _MAKERS for feature in findings.unsupported)
+    gone: set[Name] = set()
     for item in [*spec.geoms, *spec.sites]:
         if item.meshname and item.meshname in findings.meshes:
             spec.delete(item)
@@ -49,11 +57,13 @@ def leave_out(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None
         for item in list(getattr(spec, _LISTS[kind])):
             named = [(space, name) for space, name in names(item, locator) if name]
             lost = [n for n in named if n[0] in known and n[1] not in known[n[0]]]
+            lost = [n for n in lost if any_kind or n[0] in _SHAPES or n in gone]
             if not lost:
                 continue
             (space, name), where = lost[0], locator.where(kind, item)
             told = f'it names the {space} "{clip(name)}", which was left out, and goes with it.'
             findings.note("dropped", where, told)
+            gone.add((kind, item.name))
             spec.delete(item)
 
 
