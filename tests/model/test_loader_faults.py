@@ -226,8 +226,8 @@ def test_spherical_joints_are_balls() -> None:
     assert ours.jnt_type.tolist() == theirs.jnt_type.tolist() == [int(mujoco.mjtJoint.mjJNT_BALL)]
     assert np.array_equal(ours.dof_damping, theirs.dof_damping)
     assert np.array_equal(ours.dof_frictionloss, theirs.dof_frictionloss)
-    (velocity, limit) = notes(read(urdf(kind="spherical")), "ignored")
-    assert "velocity" in velocity and "without limit" in limit
+    velocity, limit, effort = notes(read(urdf(kind="spherical")), "ignored")
+    assert "velocity" in velocity and "without limit" in limit and "not limited" in effort
 
 
 # ---------------------------------------------------------- what is dropped in model.mujoco
@@ -437,3 +437,19 @@ def test_a_typo_stays_a_typo_where_a_mesh_was_left_out(made: str) -> None:
     with pytest.raises(fb.ModelError, match="typo"):
         fb.load(text, on_unsupported="drop")
     assert fb.load(text.replace(f'{made}="typo"', 'joint="h"'), on_unsupported="drop").nu == 1
+
+
+@pytest.mark.parametrize("kind", ["planar", "floating", "spherical"])
+def test_limits_of_joints_with_several_dofs_are_told(kind: str) -> None:
+    """Limits and efforts of such a joint act nowhere, and the report says so."""
+    body = """<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>
+    </inertial>"""
+    model = fb.load(
+        f"""<robot name="r"><link name="a">{body}</link><link name="b">{body}</link>
+        <joint name="j" type="{kind}"><parent link="a"/><child link="b"/>
+        <limit lower="-1" upper="1" effort="5" velocity="1"/></joint></robot>"""
+    )
+    said = " ".join(notice.message for notice in model.notices)
+    assert f"lower and upper have no meaning for a {kind} joint" in said
+    assert f"effort has no meaning for a {kind} joint" in said
+    assert not model.mujoco.jnt_limited.any() and not model.mujoco.jnt_actfrcrange.any()

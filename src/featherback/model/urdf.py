@@ -307,10 +307,14 @@ def _check_limit(joint: Element, limit: Element | None, findings: Findings) -> N
     lower = (numbers(limit, "lower") or [0.0])[0]
     upper = (numbers(limit, "upper") or [0.0])[0]
     if kind not in ("revolute", "prismatic"):
-        if kind == "spherical" and lower < upper:
-            told = "lower and upper have no meaning for a spherical joint; it moves without limit."
+        several = kind in ("planar", "floating", "spherical")
+        if several and lower < upper:
+            told = f"lower and upper have no meaning for a {kind} joint; it moves without limit."
             findings.note("ignored", limit.where, told)
-        for attribute in ("lower", "upper"):
+        if several and (numbers(limit, "effort") or [0.0])[0] > 0:
+            told = f"effort has no meaning for a {kind} joint; its force is not limited."
+            findings.note("ignored", limit.where, told)
+        for attribute in ("lower", "upper", *(("effort",) if several else ())):
             limit.attributes.pop(attribute, None)
     elif lower >= upper:
         _free_limit(joint, limit, lower, upper, findings)
