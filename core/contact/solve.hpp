@@ -200,7 +200,8 @@ FB_FN void island_adjoint(Work<T>& w, int k, const RowProblemBar<T>& bar) {
       set_world_number(bar.mu[o.row[o.rows.block[b].row]], k,
                        friction_bar(o.rows, o.scratch, o.rows.block[b]));
 }
-// w.lam_bar to the cotangents of the problem, all of them set
+// w.lam_bar to the cotangents of the problem, all of them set: bounds matter to dry friction alone,
+// which has its rows in every lane
 template <class T>
 FB_FN void solve_step_adjoint(const Layout& s, Work<T>& w, const RowProblemBar<T>& bar) {
   if (any(w.few)) RowSolver<T>::adjoint(w.problem, w.solution, w.lam_bar, bar);
@@ -208,9 +209,6 @@ FB_FN void solve_step_adjoint(const Layout& s, Work<T>& w, const RowProblemBar<T
   for (int r = 0; r < w.problem.nrow; ++r) {
     bar.z[r] = select(w.few, bar.z[r], T(0));
     bar.mu[r] = select(w.few, bar.mu[r], T(0));
-    if (!bar.lo) continue;
-    bar.lo[r] = select(w.few, bar.lo[r], T(0));
-    bar.hi[r] = select(w.few, bar.hi[r], T(0));
   }
   for (int k = 0; k < kLanes<T>; ++k)
     if (mask_lane(w.large, k))

@@ -103,7 +103,7 @@ FB_FN void solve_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolution<T>
       const Mask<T> free = row_free(p, s, r);
       bar.z[r] = select(free, y[c] / s.D[r], T(0));
       if (bounds) {
-        const Mask<T> above = s.lam[r] + s.descent[r] > p.lo[r];
+        const Mask<T> above = s.descent[r] > T(0);
         bar.lo[r] += select(free | above, T(0), y[c]);
         bar.hi[r] += select(free | !above, T(0), y[c]);
       }

@@ -91,15 +91,13 @@ FB_INLINE S friction_bar(const WorldRows<S>& p, const WorldScratch<S>& s, const 
   if (t.slide2) sum = mul_add(t.e2, s.lam[r + 2], sum);
   return sum * s.best[r];
 }
-// bars of a row's bounds from t
+// bars of a row's bounds from t: a row that still moves down is held by the upper one
 template <class S>
 FB_INLINE void bound_bars(const WorldRows<S>& p, const WorldScratch<S>& s, int r, S& lo_bar,
                           S& hi_bar) {
   if (p.smoothing > 0) return smooth_bound_bars(p, r, s.best, s.w, s.lam[r], lo_bar, hi_bar);
-  const S x = s.best[r] - s.w[r] / p.D[r];
-  const bool above = x > p.lo[r], free = above && x < p.hi[r];
-  lo_bar = above ? S(0) : s.lam[r];
-  hi_bar = free || !above ? S(0) : s.lam[r];
+  lo_bar = hi_bar = S(0);
+  if (!world_free(p, s.best, s.w, r, Real<S>(1))) (s.w[r] < S(0) ? hi_bar : lo_bar) = s.lam[r];
 }
 
 // what a row's own law moves its impulse by at fixed velocities: with its bound where it is held, with
@@ -112,7 +110,7 @@ FB_FN void own_tangents(const WorldRows<S>& p, const WorldScratch<S>& s, const R
   for (int i = 0; i < k.rows; ++i) own[i] = S(0);
   for (int i = 0; i < alone; ++i) {
     if (world_free(p, s.best, s.w, r + i, Real<S>(1))) continue;
-    own[i] = S((s.best[r + i] > p.lo[r + i] ? p.hi : p.lo)[r + i].d);
+    own[i] = S((s.w[r + i] < S(0) ? p.hi : p.lo)[r + i].d);
   }
   if (!k.cone || !world_free(p, s.best, s.w, r, Real<S>(1))) return;
   const WorldTangents<S> t = world_tangents(p, k, s.best, s.w, Real<S>(1));
@@ -120,8 +118,8 @@ FB_FN void own_tangents(const WorldRows<S>& p, const WorldScratch<S>& s, const R
   if (t.slide1) own[1] = S(primal(t.e1)) * turn;
   if (t.slide2) own[2] = S(primal(t.e2)) * turn;
 }
-// (V.9)  the tangent of the solution s.best, which has none yet: t + G G' C t = -(dw + G G' own), dlam = own + C t, where dw
-// is the change of the velocities at fixed impulses
+// (V.9)  the tangent of the solution s.best, which has none yet: t + G G' C t = -(dw + G G' own),
+// dlam = own + C t, where dw is the change of the velocities at fixed impulses
 template <class S>
 FB_FN void world_tangent(WorldRows<S>& p, WorldScratch<S>& s) {
   factor_solution(p, s);
