@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import featherback as fb
 import numpy as np
 import pytest
+
+import featherback as fb
 
 
 def chain(joints: int) -> fb.Model:
