@@ -81,12 +81,13 @@ void run_at_once(Engine& engine, const Arrays& given) {
 // states have a row each, or one row that moves
 void rollout(const EngineCall& call, WriteArray x, MaybeRead u, MaybeRead theta, StatusWords status,
              Counts status_step, long steps, long u_first, MaybeWrite residual, MaybeWrite sweeps,
-             nb::object progress) {
+             MaybeWrite factorisations, nb::object progress) {
   const StatusArrays found{array_of(status), array_of(status_step)};
   run_forwards(*call.engine,
                RolloutArrays{{array_of(x), array_of(u), array_of(theta), steps, u_first, found},
                              array_of(residual),
-                             array_of(sweeps)},
+                             array_of(sweeps),
+                             array_of(factorisations)},
                progress);
 }
 
@@ -184,7 +185,7 @@ void bind_engine(nb::module_& m) {
       .def_prop_ro("workspace_bytes", &Engine::workspace_bytes)
       .def("rollout", rollout, "x"_a, none("u"), none("theta"), "status"_a, "status_step"_a,
            nb::kw_only(), "steps"_a, "u_first"_a = 0, "residual"_a = nb::none(),
-           "sweeps"_a = nb::none(), "progress"_a = nb::none())
+           "sweeps"_a = nb::none(), "factorisations"_a = nb::none(), "progress"_a = nb::none())
       .def("vjp", vjp, "x"_a, none("u"), none("theta"), none("x_cot"), "x_bar"_a, "u_bar"_a,
            none("theta_bar"), "status"_a, "status_step"_a, "unrolled"_a, "ties"_a, nb::kw_only(),
            "u_first"_a = 0, "finish_params"_a = true, "trace"_a = nb::none())

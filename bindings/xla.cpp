@@ -51,7 +51,8 @@ ffi::Error rollout(CallState* state, ffi::Dictionary, In x, In u, In theta, Out 
                                             .steps = controls.shape[1],
                                             .status = {array_of(status), array_of(status_step)}},
                                    .residual = {},
-                                   .sweeps = {}});
+                                   .sweeps = {},
+                                   .factorisations = {}});
     // the first row is the start, and is replaced in a single step
     set_first_rows(own->engine, "x", array_of(x), states);
     refuse_values(*state->pool, state->single ? "step()" : "rollout()", theta);

@@ -55,7 +55,7 @@ FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x,
   FB_STAGE(assembly);
   if (any(w.few)) assemble_rows(m.s, w);
   w.solution.unconverged = w.solution.unrolled = Mask<T>(false);
-  w.solution.residual = w.solution.sweeps = T(0);
+  w.solution.residual = w.solution.sweeps = w.solution.factorisations = T(0);
   w.recovery.moved = Mask<T>(false);
   if (w.problem.nrow == 0) return;
   // lam of (A, b)

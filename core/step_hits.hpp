@@ -366,12 +366,12 @@ FB_FN void next_part(const Layout& s, const StepPart<T>& part, StepPart<T>& next
 template <class T>
 struct PartNotes {
   Mask<T> overflow, unconverged, unrolled;
-  T residual, sweeps;
+  T residual, sweeps, factorisations;
 };
 template <class T>
 FB_INLINE PartNotes<T> part_notes(const Work<T>& w) {
-  return {w.overflow, w.solution.unconverged, w.solution.unrolled, w.solution.residual,
-          w.solution.sweeps};
+  return {w.overflow,          w.solution.unconverged, w.solution.unrolled,
+          w.solution.residual, w.solution.sweeps,      w.solution.factorisations};
 }
 template <class T>
 FB_INLINE void join_notes(PartNotes<T>& n, Mask<T> on, const Work<T>& w) {
@@ -380,6 +380,7 @@ FB_INLINE void join_notes(PartNotes<T>& n, Mask<T> on, const Work<T>& w) {
   n.unrolled = n.unrolled | (on & w.solution.unrolled);
   n.residual = select(on, max(n.residual, w.solution.residual), n.residual);
   n.sweeps = select(on, n.sweeps + w.solution.sweeps, n.sweeps);
+  n.factorisations = select(on, n.factorisations + w.solution.factorisations, n.factorisations);
 }
 template <class T>
 FB_FN void count_hit(Mask<T> on, Work<T>& w) {
@@ -486,6 +487,7 @@ FB_FN Mask<T> step_through_hits(const Model<T, P>& m0, const Options<Real<T>>& o
   w.solution.unrolled = notes.unrolled;
   w.solution.residual = notes.residual;
   w.solution.sweeps = notes.sweeps;
+  w.solution.factorisations = notes.factorisations;
   return begin.hit;
 }
 // (H.11)  the adjoint of a step that was cut, part by part from the last; lanes that were not hit

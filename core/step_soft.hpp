@@ -168,7 +168,7 @@ FB_FN void runge_kutta(const Model<T, P>& m, const Options<Real<T>>& o, const T*
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
   Mask<T> unconverged(false), overflow(false);
-  T residual = T(0), sweeps = T(0);
+  T residual = T(0), sweeps = T(0), factorisations = T(0);
   for (int i = 0; i < state_size(s); ++i) f.stage[i] = x[i];
   for (int k = 0; k < kSoftStages; ++k) {
     if (k > 0) soft_stage(m, k, x, f.stage + k * state_size(s), f);
@@ -177,12 +177,14 @@ FB_FN void runge_kutta(const Model<T, P>& m, const Options<Real<T>>& o, const T*
     overflow = overflow | w.overflow;
     residual = max(residual, w.solution.residual);
     sweeps = max(sweeps, w.solution.sweeps);
+    factorisations = max(factorisations, w.solution.factorisations);
   }
   soft_stage(m, kSoftStages, x, x_next, f);
   w.solution.unconverged = unconverged;
   w.overflow = overflow;
   w.solution.residual = residual;
   w.solution.sweeps = sweeps;
+  w.solution.factorisations = factorisations;
 }
 
 // given out_bar of x (+) h (r, a), add to x_bar and to the rates of the stages before k; bars.r may

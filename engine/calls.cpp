@@ -162,6 +162,7 @@ RolloutTask make_task(Engine& engine, const RolloutArrays& given) {
   t.x_out = given.path.x.at;
   t.residual = read.data("residual", given.residual, {read.worlds()});
   t.sweeps = read.data("sweeps", given.sweeps, {read.worlds()});
+  t.factorisations = read.data("factorisations", given.factorisations, {read.worlds()});
   return t;
 }
 

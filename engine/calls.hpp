@@ -45,7 +45,7 @@ struct PathArrays {
 
 struct RolloutArrays {
   PathArrays<ArrayOut> path;
-  ArrayOut residual, sweeps;  // (worlds)
+  ArrayOut residual, sweeps, factorisations;  // (worlds)
 };
 // x_cot: (worlds, rows, nx), of the last states. u_bar: (worlds, all steps, nu), rows from u_first
 // on are written. theta_bar: (worlds, theta_size + derived_size)

@@ -49,7 +49,7 @@ struct RolloutTask : WorldsTask {
   void* x_out;  // laid out as x
   long first_step, last_step;
   StatusOut status;
-  void *residual, *sweeps;  // (worlds), largest so far; may be null
+  void *residual, *sweeps, *factorisations;  // (worlds), largest so far; may be null
 };
 
 // cotangents of the last `rows` states of a rollout, (worlds, rows, nx); null for none

@@ -93,7 +93,7 @@ FB_FN void step_block(WorldBlock<S, P>& b) {
   step(b.m, b.o, b.x, b.u, Mask<S>(true), b.x1, b.w);
   if (kLanes<S> == 1 || !any(b.w.overflow)) return;
   Mask<S> overflow(false), unconverged(false), unrolled(false);
-  S residual(0), sweeps(0);
+  S residual(0), sweeps(0), factorisations(0);
   for (int k = 0; k < kLanes<S>; ++k) {
     const Mask<S> only = only_lane<S>(k);
     step(b.m, b.o, b.x, b.u, only, b.x2, b.w);
@@ -103,12 +103,14 @@ FB_FN void step_block(WorldBlock<S, P>& b) {
     unrolled = unrolled | (only & b.w.solution.unrolled);
     residual = select(only, b.w.solution.residual, residual);
     sweeps = select(only, b.w.solution.sweeps, sweeps);
+    factorisations = select(only, b.w.solution.factorisations, factorisations);
   }
   b.w.overflow = overflow;
   b.w.solution.unconverged = unconverged;
   b.w.solution.unrolled = unrolled;
   b.w.solution.residual = residual;
   b.w.solution.sweeps = sweeps;
+  b.w.solution.factorisations = factorisations;
 }
 
 // lanes of the step that was just run which have no gradient: contacts were left out, or were not

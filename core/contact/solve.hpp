@@ -116,12 +116,14 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
   ActiveSetSolution<T>& x = w.solution;
   bool solved = true;
   double worst = 0;
+  int factorisations = 0;
   // where there is one island, the lanes' own Newton steps have failed on it
   const bool begin = large || has_islands(s, w, k, o.islands);
   for_world_islands(s, w, k, o, [&] {
     if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
     const WorldOutcome out = solve_island(w, begin);
     solved = solved && out.solved;
+    factorisations = out.factorisations > factorisations ? out.factorisations : factorisations;
     worst = out.residual > worst || !(out.residual == out.residual) ? out.residual : worst;
     for (int i = 0; i < o.rows.nrow; ++i) {
       const int r = o.row[i];
@@ -132,6 +134,8 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
     }
   });
   set_world_number(x.residual, k, worst);
+  const double before = large ? 0 : double(primal(number_of<WorldNumber<T>>(x.factorisations, k)));
+  set_world_number(x.factorisations, k, before + factorisations);
   return solved;
 }
 template <class T>
@@ -150,11 +154,13 @@ FB_FN void solve_step(const Layout& s, Work<T>& w) {
   }
   if (!any(w.large)) return;
   FB_STAGE(newton);
-  if (!any(w.few))
+  if (!any(w.few)) {
+    w.solution.sweeps = w.solution.factorisations = T(0);
     for (int r = 0; r < w.problem.nrow; ++r) {
       w.solution.lam[r] = w.solution.descent[r] = T(0);
       w.solution.D[r] = T(1);
     }
+  }
   for (int r = 0; r < w.problem.nrow; ++r)
     w.solution.lam[r] = select(w.large, T(0), w.solution.lam[r]);
   w.solution.unconverged = w.solution.unconverged | solve_lanes(s, w, w.large, true);

@@ -61,7 +61,7 @@ FB_FN void find_minimum(Mask<T> alive, Work<T>& w) {
     if (any(out.left)) finish_in_double(w, out);
   w.solution.unconverged = out.left & !(out.residual <= T(Real<T>(kSoftSlight)));
   w.solution.residual = out.residual;
-  w.solution.sweeps = out.iterations;
+  w.solution.sweeps = w.solution.factorisations = out.iterations;
 }
 // no rows yet, and nothing that only the hard law has
 template <class T>
@@ -69,7 +69,7 @@ FB_FN void close_rows(Work<T>& w) {
   w.soft.nrow = w.problem.nrow = 0;
   w.soft.touched = w.solution.unconverged = w.solution.unrolled = w.large = w.recovery.moved =
       Mask<T>(false);
-  w.solution.residual = w.solution.sweeps = T(0);
+  w.solution.residual = w.solution.sweeps = w.solution.factorisations = T(0);
 }
 // A = M + h D
 template <class T, class P>

@@ -56,7 +56,7 @@ FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<
   prepare_rows(p, s);
   const bool newton = p.options.solver == kNewtonSolver;
   const T goal = scale * p.options.tolerance;
-  s.sweeps = T(0);
+  s.sweeps = s.factorisations = T(0);
   s.residual = row_residual(p, s);
   const int most = newton && p.options.max_sweeps > 4 ? 4 : p.options.max_sweeps;
   Mask<T> live = sweeps_to_goal(p, s, active & (s.residual > goal), goal, most);

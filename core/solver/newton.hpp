@@ -193,6 +193,7 @@ FB_FN void newton_rounds(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T
   T since = T(0);
   for (int k = 0; k < kNewtonSteps && any(live); ++k) {
     newton_step(p, s, live);
+    s.factorisations = s.factorisations + select(live, T(1), T(0));
     const T now = row_residual(p, s);
     const Mask<T> better = live & (now < s.residual);
     s.residual = select(better, now, s.residual);

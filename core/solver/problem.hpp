@@ -28,7 +28,8 @@ struct RowProblem {
 template <class T>
 struct RowSolution {
   T* lam;                         // impulses
-  T residual, sweeps;             // a velocity; iterations that the lane took
+  T residual;                     // a velocity
+  T sweeps, factorisations;       // that the lane took
   Mask<T> unconverged, unrolled;  // unrolled: its derivative is that of the executed sweeps
 };
 

@@ -23,6 +23,7 @@ FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
     note_status<T>(block, t.status, k, kUnconverged, b.w.solution.unconverged & finite);
     note_largest(block, t.residual, b.w.solution.residual);
     note_largest(block, t.sweeps, b.w.solution.sweeps);
+    note_largest(block, t.factorisations, b.w.solution.factorisations);
     store(block, row_of<R>(t.x_out, t.x, k + 1), nx, b.x);
   }
 }

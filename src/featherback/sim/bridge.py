@@ -212,6 +212,7 @@ class Bridge:
         u_first: int = 0,
         residual: Real | None = None,
         sweeps: Real | None = None,
+        factorisations: Real | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Advance x, real[worlds, rows, nx]: rows are steps + 1, or one row that moves."""
@@ -227,6 +228,7 @@ class Bridge:
             u_first=u_first,
             residual=residual,
             sweeps=sweeps,
+            factorisations=factorisations,
             progress=progress,
         )
 

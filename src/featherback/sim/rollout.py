@@ -80,6 +80,8 @@ class Rollout:
         status_step: int32[worlds], step at which the first bit was set, -1 for none.
         residual: real[worlds], largest residual of the contact solve in any step [m/s].
         sweeps: real[worlds], largest number of Gauss-Seidel sweeps in one step.
+        factorisations: real[worlds], largest number of matrices that the contact solve of one step
+            has factorised, where bodies that do not touch count apart; iterations of contact="mujoco".
         dt: step [s]; real[worlds] where each world has its own.
         replay: what the derivatives run again.
     """
@@ -89,13 +91,22 @@ class Rollout:
     status_step: Ints
     residual: Real
     sweeps: Real
+    factorisations: Real
     dt: float | Real
     replay: Replay
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
         path = self.replay.path
-        own = (self.kept, self.status, self.status_step, self.residual, self.sweeps, self.dt)
+        own = (
+            self.kept,
+            self.status,
+            self.status_step,
+            self.residual,
+            self.sweeps,
+            self.factorisations,
+            self.dt,
+        )
         for array in (*own, path.x, path.u):
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)

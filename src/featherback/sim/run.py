@@ -49,9 +49,15 @@ def roll_out(
     x = np.empty((worlds, len(kept), bridge.layout.nx), dtype)
     x[:, 0] = point.x
     found = WorldStatus.ok(worlds)
-    residual, sweeps = np.zeros(worlds, dtype), np.zeros(worlds, dtype)
+    residual, sweeps, factorisations = np.zeros((3, worlds), dtype)
     advance = partial(
-        bridge.rollout, u=u, theta=point.theta, found=found, residual=residual, sweeps=sweeps
+        bridge.rollout,
+        u=u,
+        theta=point.theta,
+        found=found,
+        residual=residual,
+        sweeps=sweeps,
+        factorisations=factorisations,
     )
     if schedule.keeps_all:
         advance(x, steps=schedule.steps, progress=report)
@@ -73,6 +79,7 @@ def roll_out(
         status_step=np.asarray(found.step[one]),
         residual=np.asarray(residual[one]),
         sweeps=np.asarray(sweeps[one]),
+        factorisations=np.asarray(factorisations[one]),
         dt=_step_size(bridge, point),
         replay=Replay(bridge, path),
     )
