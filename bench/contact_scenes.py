@@ -58,9 +58,9 @@ class Scene:
         """Return the model; what is not supported is left out."""
         return fb.load(self.xml, on_unsupported="drop")
 
-    def simulator(self, model: fb.Model) -> fb.Simulator:
+    def simulator(self, model: fb.Model, dtype: str) -> fb.Simulator:
         """Return a simulator on one thread."""
-        return fb.Simulator(model, threads=1, max_contacts=self.contacts)
+        return fb.Simulator(model, dtype=dtype, threads=1, max_contacts=self.contacts)
 
 
 def world(bodies: str, friction: float = 0.6) -> str:

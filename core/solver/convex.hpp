@@ -116,15 +116,18 @@ struct ConvexNewton {
     law.C[1][2] = law.C[2][1] = slides ? -(f * e1 * e2) : S(0);
     return is_state(r + 1, slides ? S(1) : S(0)) && same;
   }
-  // impulses, laws and states at y = s.y2
-  FB_FN bool look() const {
-    bool same = true;
+  // velocities u at y = s.y2
+  FB_FN void find_velocities() const {
     for (int b = 0; b < p.nblock; ++b) {
       const RowBlock& k = p.block[b];
       block_times(p, k, s.y2, x.u + k.row);
       for (int r = k.row; r < k.row + k.rows; ++r) x.u[r] += p.b[r];
-      same = linearise(k, s.lam, s.law[b]) && same;
     }
+  }
+  // impulses, laws and states at u
+  FB_FN bool look() const {
+    bool same = true;
+    for (int b = 0; b < p.nblock; ++b) same = linearise(p.block[b], s.lam, s.law[b]) && same;
     return same;
   }
   // dy = H^-1 (G' lam - y)
@@ -140,6 +143,7 @@ struct ConvexNewton {
   // (F.3)  y = s.y2 to the least of the function, impulses in s.lam; false where the steps do not end
   FB_FN bool minimise(WorldOutcome& out, int most) const {
     for (int r = 0; r < p.nrow; ++r) x.state[r] = S(2);
+    find_velocities();
     bool whole = false;
     for (int step = 0;; ++step) {
       if (look() && whole) return true;
@@ -150,6 +154,7 @@ struct ConvexNewton {
       whole = abs(a - S(1)) < S(1e-6);
       a = whole ? S(1) : a;
       for (int d = 0; d < p.ndof; ++d) s.y2[d] = mul_add(a, s.y[d], s.y2[d]);
+      for (int r = 0; r < p.nrow; ++r) x.u[r] = mul_add(a, x.du[r], x.u[r]);
     }
   }
   // the motion of a world whose rows all stick, but for contacts and limits that open

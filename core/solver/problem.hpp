@@ -9,7 +9,7 @@ namespace fb::FB_ISA {
 // fill no more than the square of its capacity
 inline constexpr int kDenseRows = 48, kDenseCapacity = 96;
 // Newton steps on the active set at most, and so many in a row without a better point
-inline constexpr int kNewtonSteps = 10, kNewtonCircle = 5;
+inline constexpr int kNewtonSteps = 10, kNewtonCircle = 3;
 
 // what is asked.  A solver reads it and never writes to it.  Rows of one island are dense among
 // themselves and zero elsewhere

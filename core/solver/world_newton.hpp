@@ -134,25 +134,32 @@ FB_FN void exact_law(const WorldRows<S>& p, const RowBlock& k, const S* lam, con
   h[2] = along * t.e2 + across * t.e1;
 }
 
-// rows that look outside their bounds are put on them first
+// rows that look outside their bounds are put on them first; true where one was not there
 template <class S>
-FB_FN void hold_world(const WorldRows<S>& p, S* lam, const S* w, Real<S> reach) {
+FB_FN bool hold_world(const WorldRows<S>& p, S* lam, const S* w, Real<S> reach) {
+  bool moved = false;
+  const auto put = [&](int r, S at) {
+    moved = moved || !(lam[r] == at);
+    lam[r] = at;
+  };
   for (int b = 0; b < p.nblock; ++b) {
     const RowBlock& k = p.block[b];
     const int alone = k.cone ? 1 : k.rows;
     for (int r = k.row; r < k.row + alone; ++r) {
       if (world_free(p, lam, w, r, reach)) continue;
       const S x = lam[r] - w[r] / p.D[r] * reach;
-      lam[r] = x > p.lo[r] ? p.hi[r] : p.lo[r];
-      if (k.cone) lam[r + 1] = lam[r + 2] = S(0);
+      put(r, x > p.lo[r] ? p.hi[r] : p.lo[r]);
+      if (!k.cone) continue;
+      put(r + 1, S(0));
+      put(r + 2, S(0));
     }
   }
+  return moved;
 }
 // (V.5)  one Newton step, with new factors or with those of the last one; lam and w in, lam out
 template <class S>
 FB_FN void newton_world(const WorldRows<S>& p, WorldScratch<S>& s, Real<S> reach, bool factor) {
-  hold_world(p, s.lam, s.w, reach);
-  row_velocities(p, s.lam, p.b, s.y, s.w);
+  if (hold_world(p, s.lam, s.w, reach)) row_velocities(p, s.lam, p.b, s.y, s.w);
   for (int b = 0; b < p.nblock; ++b)
     exact_law(p, p.block[b], s.lam, s.w, reach, s.law[b], s.h + p.block[b].row);
   if (factor) factor_law(p, s.law, s.H);

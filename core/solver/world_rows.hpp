@@ -58,23 +58,39 @@ FB_INLINE bool is_fixed(const WorldRows<S>& p, int r) {
   return !(p.lo[r] < p.hi[r]);
 }
 
+// visit(rows) with the number of a block's rows as a constant
+template <class F>
+FB_INLINE void with_rows_of(const RowBlock& k, F&& visit) {
+  if (k.rows == 1) return visit(std::integral_constant<int, 1>());
+  if (k.rows == 2) return visit(std::integral_constant<int, 2>());
+  visit(std::integral_constant<int, 3>());
+}
 // u = G y of a block
 template <class S>
 FB_INLINE void block_times(const WorldRows<S>& p, const RowBlock& k, const S* y, S* u) {
-  Panel<S> sum[3] = {Panel<S>(Real<S>(0)), Panel<S>(Real<S>(0)), Panel<S>(Real<S>(0))};
-  p.for_panels(k, [&](int d, int c) {
-    const Panel<S> x = panel_at(y + d);
-    for (int i = 0; i < k.rows; ++i) sum[i] = mul_add(panel_at(p.row_of(k, i) + c), x, sum[i]);
+  with_rows_of(k, [&](auto rows) {
+    constexpr int n = decltype(rows)::value;
+    Panel<S> sum[n];
+    for (int i = 0; i < n; ++i) sum[i] = Panel<S>(Real<S>(0));
+    p.for_panels(k, [&](int d, int c) {
+      const Panel<S> x = panel_at(y + d);
+      for (int i = 0; i < n; ++i) sum[i] = mul_add(panel_at(p.row_of(k, i) + c), x, sum[i]);
+    });
+    for (int i = 0; i < n; ++i) u[i] = sum_of_panel<S>(sum[i]);
   });
-  for (int i = 0; i < k.rows; ++i) u[i] = sum_of_panel<S>(sum[i]);
 }
 // y += G' lam of a block
 template <class S>
 FB_INLINE void add_block(const WorldRows<S>& p, const RowBlock& k, const S* lam, S* y) {
-  p.for_panels(k, [&](int d, int c) {
-    Panel<S> x = panel_at(y + d);
-    for (int i = 0; i < k.rows; ++i) x = mul_add(panel_at(p.row_of(k, i) + c), Panel<S>(lam[i]), x);
-    put_panel(x, y + d);
+  with_rows_of(k, [&](auto rows) {
+    constexpr int n = decltype(rows)::value;
+    Panel<S> by[n];
+    for (int i = 0; i < n; ++i) by[i] = Panel<S>(lam[i]);
+    p.for_panels(k, [&](int d, int c) {
+      Panel<S> x = panel_at(y + d);
+      for (int i = 0; i < n; ++i) x = mul_add(panel_at(p.row_of(k, i) + c), by[i], x);
+      put_panel(x, y + d);
+    });
   });
 }
 template <class S>
@@ -272,9 +288,7 @@ FB_INLINE bool is_held(const RowBlock& k, const BlockLaw<S>& law) {
 template <bool kSymmetric, class S>
 FB_INLINE void add_law(const WorldRows<S>& p, const RowBlock& k, const BlockLaw<S>& law,
                        const Envelope<S>& H) {
-  if (k.rows == 1) return add_law<1, kSymmetric>(p, k, law, H);
-  if (k.rows == 2) return add_law<2, kSymmetric>(p, k, law, H);
-  add_law<3, kSymmetric>(p, k, law, H);
+  with_rows_of(k, [&](auto rows) { add_law<decltype(rows)::value, kSymmetric>(p, k, law, H); });
 }
 template <bool kSymmetric = false, class S>
 FB_FN void factor_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envelope<S>& H) {
