@@ -1,0 +1,275 @@
+// The closest or deepest points of two convex shapes: search, pieces, polish, tests of acceptance.
+// For one world at a time.  Proof: docs/derivations/convex.md.
+#pragma once
+#include "core/collision/convex_slot.hpp"
+
+namespace fb::FB_ISA {
+
+// a slot in hand: its record and its numbers
+template <class R>
+struct ConvexSlot {
+  SlotRecord record;
+  SlotState<R> state;
+  R phi;
+};
+// what the search for the closest points found.  size: of the larger shape; sure: the slot is optimal
+template <class R>
+struct Closest {
+  Found found;
+  bool sure;
+  ConvexSlot<R> slot;
+};
+
+// what the search leaves: normal, distance of the cores, and its supports
+template <class R>
+struct SearchResult {
+  Vec3<R> n;
+  R g;
+  Simplex<R> simplex;
+};
+
+// tolerances of a search: of GJK (relative and absolute) and of EPA, and how near to the search a
+// polished slot must stay, in sizes of the pair
+template <class R>
+struct SearchLevel {
+  R gjk, slack, epa, near;
+};
+template <class R>
+FB_INLINE SearchLevel<R> search_level(bool curved, bool tight) {
+  constexpr bool wide = kIsDouble<R>;
+  if (!curved)
+    return {R(wide ? 1.4e-14 : 7.6e-6), R(0), R(wide ? 1e-12 : 1e-6), R(wide ? 1e-7 : 1e-4)};
+  if (!tight) return {R(1e-4), R(1e-8), R(1e-5), R(1e-3)};
+  return {R(wide ? 1e-10 : 1e-5), R(wide ? 1e-14 : 1e-8), R(wide ? 1e-7 : 1e-5), R(1e-4)};
+}
+
+// (CV.4)-(CV.6)  the distance or the least overlap of the cores
+template <class R>
+FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& level,
+                   SearchResult<R>& out) {
+  const GjkLimits<R> limit{far, level.gjk, level.slack * size};
+  Vec3<R> v = pair.b.p - pair.a.p;
+  if (!(dot(v, v) > R(1e-20))) v = column(pair.a.R, 2);
+  const GjkResult<R> r = gjk(pair, v, limit);
+  if (r.found == Found::kFar) return Found::kFar;
+  if (r.found == Found::kApart && r.simplex.n > 0) {
+    out.g = norm(r.v);
+    out.n = r.v * (R(1) / out.g);
+    out.simplex = r.simplex;
+    return Found::kApart;
+  }
+  Depth<R> d = epa(pair, r.simplex, size, level.epa * size);
+  if (!d.known) d = depth_by_shifts(pair, size, {R(1e30), level.gjk, level.slack * size});
+  if (!d.known) {
+    // no extent at all: they part along A's axis
+    d.n = column(pair.a.R, 2);
+    d.gap = R(0);
+    d.simplex.n = 1;
+    d.simplex.at[0] = pair_support(pair, d.n);
+    d.simplex.weight[0] = R(1);
+  }
+  out.n = d.n;
+  out.g = d.gap;
+  out.simplex = d.simplex;
+  return Found::kOverlap;
+}
+
+// ---- from supports to pieces
+
+// corners with weights, the same ones together; at most three count
+template <class R>
+FB_INLINE Piece corners_of(const Simplex<R>& s, bool of_a) {
+  int id[4];
+  R weight[4];
+  int n = 0;
+  for (int k = 0; k < s.n; ++k) {
+    const int here = of_a ? s.at[k].ia : s.at[k].ib;
+    int same = 0;
+    while (same < n && id[same] != here) ++same;
+    if (same == n) {
+      id[n] = here;
+      weight[n++] = R(0);
+    }
+    weight[same] += s.weight[k];
+  }
+  int kept[3], count = 0;
+  for (int k = 0; k < n; ++k)
+    if (weight[k] > R(kIsDouble<R> ? 1e-9 : 1e-6) && count < 3) kept[count++] = id[k];
+  if (count == 0) kept[count++] = id[0];
+  return corners_piece(kept, count);
+}
+
+FB_INLINE Piece axis_piece() { return {kTwoCorners, {0, 1, 0}}; }
+template <class R>
+FB_INLINE Piece rim_piece(const Convex<R>& c, Vec3<R> d) {
+  return {uint32_t(dot(column(c.R, 2), d) > R(0) ? kUpperRim : kLowerRim), {0, 0, 0}};
+}
+// a cap or the side
+template <class R>
+FB_INLINE Piece flat_piece(const Convex<R>& c, Vec3<R> d) {
+  const R along = dot(column(c.R, 2), d);
+  if (abs(along) < R(0.7)) return axis_piece();
+  int id[3];
+  face_plane(c, along > R(0) ? 1 : 0, id);
+  return corners_piece(id, 3);
+}
+// a cylinder: its side, a cap, or a rim, at the point x with outward normal d
+template <class R>
+FB_INLINE Piece cylinder_piece(const Convex<R>& c, Vec3<R> x, Vec3<R> d) {
+  const Vec3<R> q = mul_transposed(c.R, d), y = mul_transposed(c.R, x - c.p);
+  const R r = c.size.x, h = c.size.y, level = R(1e-2);
+  if (abs(y.z) < h * R(1 - 1e-6) && abs(q.z) < level) return axis_piece();
+  const R rim = r * R(1 - 1e-3);
+  if (y.x * y.x + y.y * y.y < rim * rim && q.x * q.x + q.y * q.y < level * level)
+    return flat_piece(c, d);
+  return rim_piece(c, d);
+}
+template <class R>
+FB_INLINE Piece piece_of(const Convex<R>& c, const Simplex<R>& s, bool of_a, Vec3<R> d) {
+  if (c.type == kEllipsoid) return {kOvalPiece, {0, 0, 0}};
+  if (c.type != kCylinder) return corners_of(s, of_a);
+  Vec3<R> x = zero3<R>();
+  for (int k = 0; k < s.n; ++k) x += (of_a ? s.at[k].a : s.at[k].b) * s.weight[k];
+  return cylinder_piece(c, x, d);
+}
+
+// the next larger piece, where the farthest corner along d lies beyond it; false if there is none
+template <class R>
+FB_FN bool grow_piece(const Convex<R>& c, Piece& f, const PiecePlace<R>& at, Vec3<R> d) {
+  if (c.type == kCylinder) {
+    f = is_curved(f) ? flat_piece(c, d) : rim_piece(c, d);
+    return true;
+  }
+  if (is_curved(f)) return false;
+  int start = f.id[0];
+  const int id = support_of(c, d, start).id, n = corner_count(f);
+  for (int k = 0; k < n; ++k)
+    if (f.id[k] == id) return false;
+  if (n < 3) {
+    f.id[n] = id;
+    f.kind += 1;
+    return true;
+  }
+  // the corner of least weight goes
+  const R weight[3] = {R(1) - at.a[0] - at.a[1], at.a[0], at.a[1]};
+  int least = 0;
+  for (int k = 1; k < 3; ++k)
+    if (weight[k] < weight[least]) least = k;
+  f.id[least] = id;
+  return true;
+}
+// one corner less on the side that has more; false if none can go
+FB_INLINE bool shrink_pieces(Piece& a, Piece& b) {
+  const int na = corner_count(a), nb = corner_count(b);
+  if (nb > 1 && (nb >= na || is_curved(a))) {
+    b.kind -= 1;
+    return true;
+  }
+  if (na > 1) a.kind -= 1;
+  return na > 1;
+}
+
+// ---- polish
+
+// how far the farthest points of the shape lie beyond a slot's point along the outward normal d
+template <class R>
+FB_INLINE R beyond_piece(const Convex<R>& c, const Piece& f, Vec3<R> x, Vec3<R> d) {
+  int start = is_curved(f) ? 0 : f.id[0];
+  const R padding = c.type == kCylinder ? piece_radius(c, f) : R(0);
+  return dot(d, support_of(c, d, start).x - x) - padding;
+}
+
+// a record near the search's numbers: whether its slot is determined and where it lies
+template <class R>
+FB_FN bool try_record(const ConvexShapes<R>& w, const SlotRecord& r, const SearchResult<R>& s,
+                      SlotState<R>& z) {
+  if (is_curved(r.a) || is_curved(r.b)) {
+    z.n = s.n;
+    return solve_curved(w, r, 12, z);
+  }
+  return dimension(r.a) + dimension(r.b) <= 2 && solve_corners(w, r, s.n, z);
+}
+
+// (CV.15)  Newton on the pieces of the search; accepted if optimal and at the search's root.  Pieces
+// grow where a shape reaches beyond them, and shrink where they leave a choice
+template <class R>
+FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
+                  const SearchLevel<R>& level, ConvexSlot<R>& out) {
+  SlotRecord r{kFreeNormal, 0, piece_of(w.a, s.simplex, true, s.n),
+               piece_of(w.b, s.simplex, false, -s.n)};
+  const R small = size * R(kIsDouble<R> ? 1e-9 : 2e-6);
+  for (int trial = 0; trial < 8; ++trial) {
+    SlotState<R> z;
+    if (try_record(w, r, s, z)) {
+      // the radius of the core is not part of the search's distance, that of a cylinder's axis is
+      const R ra = piece_radius(w.a, r.a), rb = piece_radius(w.b, r.b);
+      const R padding = ra + rb - core_radius(w.a) - core_radius(w.b);
+      const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
+      const bool near = abs(z.g - padding - s.g) < level.near * size && dot(z.n, s.n) > R(0.99);
+      if (near) {
+        const bool past_a = !(beyond_piece(w.a, r.a, xa, z.n) < small);
+        const bool past_b = !(beyond_piece(w.b, r.b, xb, -z.n) < small);
+        if (!past_a && !past_b) {
+          out = {r, z, z.g - ra - rb};
+          return true;
+        }
+        const bool more_a = past_a && grow_piece(w.a, r.a, z.a, z.n);
+        const bool more_b = past_b && grow_piece(w.b, r.b, z.b, -z.n);
+        if (more_a || more_b) continue;
+        return false;
+      }
+    }
+    if (!shrink_pieces(r.a, r.b)) return false;
+  }
+  return false;
+}
+
+// where no record is accepted: of all that the search's corners allow the one nearest to its numbers,
+// or the first corners, with the search's normal
+template <class R>
+FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, ConvexSlot<R>& out) {
+  const Piece fa = piece_of(w.a, s.simplex, true, s.n), fb = piece_of(w.b, s.simplex, false, -s.n);
+  const int na = corner_count(fa), nb = corner_count(fb);
+  R best = R(1e30);
+  for (int ma = 1; ma < (na > 0 ? 1 << na : 2); ++ma)
+    for (int mb = 1; mb < (nb > 0 ? 1 << nb : 2); ++mb) {
+      const auto part = [](const Piece& f, int mask) {
+        int id[3], n = 0;
+        for (int k = 0; k < 3; ++k)
+          if (mask >> k & 1) id[n++] = f.id[k];
+        return is_curved(f) ? f : corners_piece(id, n);
+      };
+      const SlotRecord r{kFreeNormal, 0, part(fa, ma), part(fb, mb)};
+      SlotState<R> z;
+      const bool first = ma == 1 && mb == 1;
+      if (!try_record(w, r, s, z) && !first) continue;
+      const R ra = piece_radius(w.a, r.a), rb = piece_radius(w.b, r.b);
+      const R padding = ra + rb - core_radius(w.a) - core_radius(w.b);
+      const R miss = abs(z.g - padding - s.g) + (R(1) - dot(z.n, s.n));
+      if (!(miss < best) && !first) continue;
+      best = miss;
+      out = {r, z, z.g - ra - rb};
+    }
+}
+
+// the slot of signed distance.  A loose search comes first where shapes are curved, a tight one where
+// its polish is not accepted
+template <class R>
+FB_OUTLINE Closest<R> closest_slot(const ConvexShapes<R>& w, R far, R size) {
+  const bool curved = is_curved(w.a) || is_curved(w.b);
+  ConvexPair<R> pair{w.a, w.b, zero3<R>(), 0, 0};
+  const R reach = far + core_radius(w.a) + core_radius(w.b);
+  Closest<R> out;
+  SearchResult<R> s;
+  for (int tight = 0; tight < (curved ? 2 : 1); ++tight) {
+    const SearchLevel<R> level = search_level<R>(curved, tight > 0);
+    out.found = search(pair, reach, size, level, s);
+    if (out.found == Found::kFar) return out;
+    out.sure = polish(w, s, size, level, out.slot);
+    if (out.sure) return out;
+  }
+  nearest_record(w, s, out.slot);
+  return out;
+}
+
+}  // namespace fb::FB_ISA
