@@ -12,7 +12,7 @@ struct ConvexSlot {
   SlotState<R> state;
   R phi;
 };
-// what the search for the closest points found.  size: of the larger shape; sure: the slot is optimal
+// what the search for the closest points found; sure: the slot is optimal
 template <class R>
 struct Closest {
   Found found;
@@ -28,26 +28,28 @@ struct SearchResult {
   Simplex<R> simplex;
 };
 
-// tolerances of a search: of GJK (relative and absolute) and of EPA, and how near to the search a
-// polished slot must stay, in sizes of the pair
+// tolerances of a search: of GJK (relative, absolute, least distance) and of EPA, and how near to the
+// search a polished slot must stay, all but the first in sizes of the pair
 template <class R>
 struct SearchLevel {
-  R gjk, slack, epa, near;
+  R gjk, slack, thin, epa, near;
 };
 template <class R>
 FB_INLINE SearchLevel<R> search_level(bool curved, bool tight) {
   constexpr bool wide = kIsDouble<R>;
   if (!curved)
-    return {R(wide ? 1.4e-14 : 7.6e-6), R(0), R(wide ? 1e-12 : 1e-6), R(wide ? 1e-7 : 1e-4)};
-  if (!tight) return {R(1e-4), R(1e-8), R(1e-5), R(1e-3)};
-  return {R(wide ? 1e-10 : 1e-5), R(wide ? 1e-14 : 1e-8), R(wide ? 1e-7 : 1e-5), R(1e-4)};
+    return {R(wide ? 1.4e-14 : 7.6e-6), R(0), R(wide ? 1e-12 : 1e-4), R(wide ? 1e-12 : 1e-6),
+            R(wide ? 1e-7 : 1e-4)};
+  if (!tight) return {R(1e-4), R(1e-8), R(wide ? 1e-6 : 1e-4), R(1e-5), R(1e-3)};
+  return {R(wide ? 1e-10 : 1e-5), R(wide ? 1e-13 : 1e-8), R(wide ? 1e-7 : 1e-4),
+          R(wide ? 1e-7 : 2e-6), R(1e-4)};
 }
 
 // (CV.4)-(CV.6)  the distance or the least overlap of the cores
 template <class R>
 FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& level,
                    SearchResult<R>& out) {
-  const GjkLimits<R> limit{far, level.gjk, level.slack * size};
+  const GjkLimits<R> limit{far, level.gjk, level.slack * size, level.thin * size, size};
   Vec3<R> v = pair.b.p - pair.a.p;
   if (!(dot(v, v) > R(1e-20))) v = column(pair.a.R, 2);
   const GjkResult<R> r = gjk(pair, v, limit);
@@ -59,7 +61,8 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
     return Found::kApart;
   }
   Depth<R> d = epa(pair, r.simplex, size, level.epa * size);
-  if (!d.known) d = depth_by_shifts(pair, size, {R(1e30), level.gjk, level.slack * size});
+  if (!d.known)
+    d = depth_by_shifts(pair, size, {R(1e30), limit.tolerance, limit.slack, limit.thin, size});
   if (!d.known) {
     // no extent at all: they part along A's axis
     d.n = column(pair.a.R, 2);
@@ -224,38 +227,54 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
   return false;
 }
 
-// where no record is accepted: of all that the search's corners allow the one nearest to its numbers,
-// or the first corners, with the search's normal
+// how far the numbers of a slot are from those of the search
 template <class R>
-FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, ConvexSlot<R>& out) {
+FB_INLINE R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z,
+                    const SearchResult<R>& s, R size) {
+  const R padding =
+      piece_radius(w.a, r.a) + piece_radius(w.b, r.b) - core_radius(w.a) - core_radius(w.b);
+  return abs(z.g - padding - s.g) + (R(1) - dot(z.n, s.n)) * size;
+}
+// some of the corners of a piece; of a cylinder also the rim instead of a flat piece and the reverse
+template <class R>
+FB_INLINE Piece part_of(const Convex<R>& c, const Piece& f, int part, Vec3<R> d) {
+  if (part == 8 && c.type == kCylinder) return is_curved(f) ? flat_piece(c, d) : rim_piece(c, d);
+  int id[3] = {0, 0, 0}, n = 0;
+  for (int k = 0; k < corner_count(f); ++k)
+    if (part >> k & 1) id[n++] = f.id[k];
+  return n > 0 ? corners_piece(id, n) : f;
+}
+// where no record is accepted: of all that the search's corners allow the one nearest to its numbers.
+// One whose normal has no direction of its own takes the search's
+template <class R>
+FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
+                          ConvexSlot<R>& out) {
   const Piece fa = piece_of(w.a, s.simplex, true, s.n), fb = piece_of(w.b, s.simplex, false, -s.n);
-  const int na = corner_count(fa), nb = corner_count(fb);
   R best = R(1e30);
-  for (int ma = 1; ma < (na > 0 ? 1 << na : 2); ++ma)
-    for (int mb = 1; mb < (nb > 0 ? 1 << nb : 2); ++mb) {
-      const auto part = [](const Piece& f, int mask) {
-        int id[3], n = 0;
-        for (int k = 0; k < 3; ++k)
-          if (mask >> k & 1) id[n++] = f.id[k];
-        return is_curved(f) ? f : corners_piece(id, n);
-      };
-      const SlotRecord r{kFreeNormal, 0, part(fa, ma), part(fb, mb)};
+  for (int ka = 1; ka <= 8; ++ka)
+    for (int kb = 1; kb <= 8; ++kb) {
+      const SlotRecord r{kFreeNormal, 0, part_of(w.a, fa, ka, s.n), part_of(w.b, fb, kb, -s.n)};
       SlotState<R> z;
-      const bool first = ma == 1 && mb == 1;
-      if (!try_record(w, r, s, z) && !first) continue;
-      const R ra = piece_radius(w.a, r.a), rb = piece_radius(w.b, r.b);
-      const R padding = ra + rb - core_radius(w.a) - core_radius(w.b);
-      const R miss = abs(z.g - padding - s.g) + (R(1) - dot(z.n, s.n));
-      if (!(miss < best) && !first) continue;
+      z.g = R(0);
+      const int d = dimension(r.a) + dimension(r.b);
+      const bool regular = try_record(w, r, s, z);
+      if (!regular && d > 1 && !is_curved(r.a) && !is_curved(r.b)) continue;
+      const R miss = miss_of(w, r, z, s, size) * (regular ? R(1) : R(1.01));
+      if (!(miss < best)) continue;
       best = miss;
-      out = {r, z, z.g - ra - rb};
+      out = {r, z, z.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b)};
     }
 }
 
+// the largest extent of two shapes
+template <class R>
+FB_INLINE R pair_size(const ConvexShapes<R>& w) {
+  return max(extent_of(w.a), extent_of(w.b)) * R(2);
+}
 // the slot of signed distance.  A loose search comes first where shapes are curved, a tight one where
 // its polish is not accepted
 template <class R>
-FB_OUTLINE Closest<R> closest_slot(const ConvexShapes<R>& w, R far, R size) {
+FB_OUTLINE Closest<R> closest_contact(const ConvexShapes<R>& w, R far, R size) {
   const bool curved = is_curved(w.a) || is_curved(w.b);
   ConvexPair<R> pair{w.a, w.b, zero3<R>(), 0, 0};
   const R reach = far + core_radius(w.a) + core_radius(w.b);
@@ -268,7 +287,7 @@ FB_OUTLINE Closest<R> closest_slot(const ConvexShapes<R>& w, R far, R size) {
     out.sure = polish(w, s, size, level, out.slot);
     if (out.sure) return out;
   }
-  nearest_record(w, s, out.slot);
+  nearest_record(w, s, size, out.slot);
   return out;
 }
 

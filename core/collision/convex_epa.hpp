@@ -149,7 +149,7 @@ FB_FN bool expand(Epa<R>& e, const DifferencePoint<R>& p, R visible) {
 template <class R>
 FB_INLINE void weigh_facet(Simplex<R>& s, Vec3<R> foot) {
   const Vec3<R> x = s.at[0].w, e = s.at[1].w - x, f = s.at[2].w - x, n = cross(e, f);
-  const R inverse = R(1) / dot(n, n), least = R(1e-6);
+  const R inverse = R(1) / dot(n, n), least = R(1e-4);
   const R b = dot(n, cross(foot - x, f)) * inverse, c = dot(n, cross(e, foot - x)) * inverse;
   const R w[3] = {clamp(R(1) - b - c, least, R(1)), clamp(b, least, R(1)), clamp(c, least, R(1))};
   const R all = R(1) / (w[0] + w[1] + w[2]);

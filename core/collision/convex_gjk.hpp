@@ -169,44 +169,46 @@ FB_INLINE Vec3<R> weighted(const Simplex<R>& s) {
 }
 
 // what ends a search: the bound on the distance between the cores, the relative and the absolute
-// tolerance of the distance
+// tolerance of the distance; thin: below this distance v has no direction to speak of and the cores
+// count as overlapping; size: of the pair
 template <class R>
 struct GjkLimits {
-  R far, tolerance, slack;
+  R far, tolerance, slack, thin, size;
 };
 
 // (CV.4)  v falls to the vector between the closest points; v . w / |v| bounds the distance from below
 template <class R>
 FB_OUTLINE GjkResult<R> gjk(ConvexPair<R>& pair, Vec3<R> v, const GjkLimits<R>& limit) {
-  constexpr R zero_share = R(kIsDouble<R> ? 1e-28 : 2.5e-11), sure = R(kIsDouble<R> ? 1e-9 : 1e-5);
+  constexpr R none = R(kIsDouble<R> ? 1e-14 : 1e-6), sure = R(kIsDouble<R> ? 1e-9 : 1e-5);
   GjkResult<R> out;
   Simplex<R>& s = out.simplex;
   s.n = 0;
-  R low = R(-1e30), scale = R(0);
+  R low = R(-1e30);
+  const R zero = none * limit.size;
   for (int step = 0; step < kMostSupports; ++step) {
     const DifferencePoint<R> p = pair_support(pair, v);
     const R vv = dot(v, v), vw = dot(v, p.w), length = sqrt(vv);
     low = max(low, vw / length);
     if (low > limit.far) return {Found::kFar, v, s};
-    const bool done = vv - vw <= limit.tolerance * vv || length - vw / length <= limit.slack;
+    const bool done = vv - vw <= limit.tolerance * vv ||
+                      (length > limit.thin && length - vw / length <= limit.slack);
     if (s.n > 0 && (done || holds_point(s, p))) break;
 
     Simplex<R> next = s;
     next.at[next.n++] = p;
-    scale = R(0);
-    for (int k = 0; k < next.n; ++k) scale = max(scale, dot(next.at[k].w, next.at[k].w));
     const Nearest<R> near = nearest_in_simplex(next);
     const Simplex<R> kept = reduced(next, near);
     const Vec3<R> nv = weighted(kept);
     const R square = dot(nv, nv);
-    const bool touches = kept.n == 4 || square <= zero_share * scale;
+    const bool touches = kept.n == 4 || square <= zero * zero;
     // a distance that is certain overrules a flat simplex
-    if (touches && low <= sure * sqrt(scale)) return {Found::kOverlap, v, next};
+    if (touches && low <= sure * limit.size) return {Found::kOverlap, v, next};
     if (touches || (s.n > 0 && !(square < vv))) break;
     v = nv;
     s = kept;
   }
-  out.found = Found::kApart;
+  const bool thin = dot(v, v) < limit.thin * limit.thin && low <= sure * limit.size;
+  out.found = thin ? Found::kOverlap : Found::kApart;
   out.v = v;
   return out;
 }

@@ -297,8 +297,8 @@ FB_INLINE R tilt_of(const FlatSide<R>& s, Vec3<R> n) {
 template <class R>
 FB_OUTLINE void convex_slots(const ConvexShapes<R>& w, R far, ConvexSlots<R>& out) {
   out.n = 0;
-  const R ea = extent_of(w.a), eb = extent_of(w.b), large = max(ea, eb), size = min(ea, eb) * R(2);
-  const Closest<R> near = closest_slot(w, far, large * R(2));
+  const R size = min(extent_of(w.a), extent_of(w.b)) * R(2);
+  const Closest<R> near = closest_contact(w, far, pair_size(w));
   if (near.found == Found::kFar) return;
   const Vec3<R> n = near.slot.state.n;
   const R phi = near.slot.phi;

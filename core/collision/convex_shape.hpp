@@ -80,7 +80,7 @@ FB_INLINE Vec3<T> local_corner(const Convex<T>& c, int id) {
     case kBox:
       return {(id & 1) ? s.x : -s.x, (id & 2) ? s.y : -s.y, (id & 4) ? s.z : -s.z};
     case kMesh:
-      return mesh_vertex(c.vert, c.map, id);
+      return c.nvert > 0 ? mesh_vertex(c.vert, c.map, id) : zero3<T>();
     default:
       return zero3<T>();
   }
@@ -100,7 +100,7 @@ FB_FN void corner_adjoint(const Convex<T>& c, int id, Vec3<T> origin, Vec3<T> x_
   if (c.type == kBox)
     bar.size += Vec3<T>{(id & 1) ? along.x : -along.x, (id & 2) ? along.y : -along.y,
                         (id & 4) ? along.z : -along.z};
-  if (c.type == kMesh) mesh_vertex_adjoint(c.vert, c.size, local, along, bar.size);
+  if (c.type == kMesh && c.nvert > 0) mesh_vertex_adjoint(c.vert, c.size, local, along, bar.size);
   if (c.type == kCapsule || (c.type == kCylinder && id < kFirstMark))
     bar.size += Vec3<T>{o, id == 0 ? -along.z : along.z, o};
   if (c.type == kCylinder && id >= kFirstMark) {
@@ -240,11 +240,11 @@ FB_FN Support<R> support_of(const Convex<R>& c, Vec3<R> d, int& at) {
     return {mul_add(c.R, x, c.p), -1};
   }
   if (c.type == kMesh)
-    id = c.nvert == 0 ? 0 : farthest_vertex(c, c.map.active ? q + mul(c.map.A, q) : q, at);
+    id = c.nvert <= 0 ? 0 : farthest_vertex(c, c.map.active ? q + mul(c.map.A, q) : q, at);
   if (c.type == kBox) id = int(q.x > R(0)) | int(q.y > R(0)) << 1 | int(q.z > R(0)) << 2;
   if (c.type == kCapsule) id = int(q.z > R(0));
   at = id;
-  if (c.type == kMesh && c.nvert == 0) return {c.p, 0};
+  if (c.type == kMesh && c.nvert <= 0) return {c.p, 0};
   return {corner_of(c, id), id};
 }
 

@@ -182,7 +182,7 @@ FB_FN bool solve_along(const ConvexShapes<T>& w, const SlotRecord& r, SlotState<
 }
 
 // (CV.9)  a free slot of corners in closed form: the normal across both tangents, or along what is
-// left of the arm between the pieces, on the side of `near`; false if it has no direction
+// left of the arm between the pieces, on the side of `near`; false if that has no direction
 template <class T>
 FB_FN bool solve_corners(const ConvexShapes<T>& w, const SlotRecord& r, Vec3<T> near,
                          SlotState<T>& z) {
@@ -193,7 +193,8 @@ FB_FN bool solve_corners(const ConvexShapes<T>& w, const SlotRecord& r, Vec3<T> 
   const Vec3<T> arm = xb.x - xa.x, t = da > 0 ? xa.t[0] : xb.t[0];
   const Vec3<T> u = da > 1 ? xa.t[1] : da > 0 ? xb.t[0] : xb.t[1];
   Vec3<T> across = arm;
-  T scale = dot(arm, arm) + T(kNoLength<T>), along = T(0);
+  const T ra = piece_radius(w.a, r.a), rb = piece_radius(w.b, r.b);
+  T scale = dot(xa.x, xa.x) + dot(xb.x, xb.x) + ra * ra + rb * rb + T(kNoLength<T>), along = T(0);
   if (d == 1) {
     along = dot(t, arm) / max(dot(t, t), T(kNoLength<T>));
     across = arm - t * along;
@@ -204,9 +205,10 @@ FB_FN bool solve_corners(const ConvexShapes<T>& w, const SlotRecord& r, Vec3<T> 
   }
   const T square = dot(across, across);
   const bool known = square > scale * Real<T>(kIsDouble<T> ? 1e-20 : 1e-10) && d <= 2;
-  z.n = near;
-  if (known) z.n = across * (T(1) / sqrt(square));
-  if (known && dot(z.n, near) < T(0)) z.n = -z.n;
+  // without a direction of its own the normal is the given one, across the tangent
+  if (!known) across = d == 1 ? near - t * (dot(t, near) / max(dot(t, t), T(kNoLength<T>))) : near;
+  z.n = across * (T(1) / max(norm(across), T(Real<T>(1e-15))));
+  if (dot(z.n, near) < T(0)) z.n = -z.n;
   if (d == 2) return known && solve_along(w, r, z);
   if (d == 1) (da > 0 ? z.a : z.b).a[0] = da > 0 ? along : -along;
   z.g = dot(z.n, arm);
