@@ -55,7 +55,7 @@ FB_OUTLINE void convex_one_adjoint(const Shape<T>& a, const Shape<T>& b, const S
 
 // lanes take their turns
 template <class T>
-FB_INLINE void convex_convex(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
+FB_OUTLINE void convex_convex(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
   if constexpr (kIsOneWorld<T>) {
     convex_one(a, b, far, out);
   } else {
@@ -69,8 +69,8 @@ FB_INLINE void convex_convex(const Shape<T>& a, const Shape<T>& b, T far, Contac
 
 // given the bars of some slots, add to a_bar, b_bar
 template <class T>
-FB_INLINE void convex_convex_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
-                                     ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+FB_OUTLINE void convex_convex_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
+                                      ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
   collide_worlds_adjoint(a, b, bars, a_bar, b_bar,
                          [](const auto& a, const auto& b, const auto& bars, auto& a_bar,
                             auto& b_bar) { convex_one_adjoint(a, b, bars, a_bar, b_bar); });

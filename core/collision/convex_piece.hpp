@@ -75,7 +75,7 @@ FB_INLINE Vec3<R> coded_normal(uint64_t code, int bits) {
 
 inline constexpr int kFewBits = 12, kManyBits = 20;
 template <class T>
-FB_FN Feature<T> feature_of(const SlotRecord& r, Vec3<T> n) {
+FB_FN Feature<T> feature_of(const SlotRecord& r, Vec3<Real<T>> n) {
   uint64_t ids = 0;
   int at = 0;
   for (int k = 0; k < corner_count(r.a); ++k) ids |= uint64_t(r.a.id[k] & 0xffff) << (16 * at++);

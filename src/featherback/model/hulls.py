@@ -1,7 +1,7 @@
 """Convex hulls of meshes as the core reads them: vertices, neighbours, faces.
 
-MuJoCo's compiler gives the vertices of a hull and its triangles. Triangles that lie in one plane are
-merged here into faces, since a face against a face touches in several points.
+MuJoCo's compiler gives the vertices of a hull and its triangles. Triangles that lie in one plane
+are merged here into faces, since a face against a face touches in several points.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featherback._typing import Array, Ints
+from featherback.errors import ModelError
 
 if TYPE_CHECKING:
     import mujoco
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 COPLANAR = 4e-4
 """Triangles whose normals differ by less [rad] from that of the largest among them are one face."""
 MOST_CORNERS = 32
-"""Corners of a face that the core can cut; of more, those that take least area away are left out."""
+"""Corners of a face that the core can cut; of more, those that span least area are left out."""
 MOST_VERTICES = 65_536
 """Vertices that the feature of a contact point can number."""
 
@@ -31,6 +32,11 @@ def hull_vertices(m: mujoco.MjModel, mesh: int) -> Array:
     if graph < 0:
         return points
     n = int(m.mesh_graph[graph])
+    if n > MOST_VERTICES:
+        raise ModelError(
+            f'mesh "{m.mesh(mesh).name}": its hull has {n} vertices; at most {MOST_VERTICES} are '
+            'allowed. Give it maxhullvert="500", or fewer vertices.'
+        )
     return points[m.mesh_graph[graph + 2 + n : graph + 2 + 2 * n]]
 
 
@@ -54,6 +60,8 @@ def hull_words(points: Array, triangles: Ints) -> Ints:
     The number of faces; where the neighbours of each vertex, the corners of each face and the faces
     of each vertex begin, and after the last of them end; then those lists.
     """
+    if len(triangles) == 0:
+        return np.zeros(1, np.int32)
     n = len(points)
     triangles = _outward(points, triangles)
     faces = merged_faces(points, triangles)
@@ -84,9 +92,7 @@ def merged_faces(points: Array, triangles: Ints) -> list[list[int]]:
     across = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
     area = np.linalg.norm(across, axis=1)
     normal = across / np.maximum(area, 1e-300)[:, None]
-    owner = {
-        (int(t[k]), int(t[(k + 1) % 3])): i for i, t in enumerate(triangles) for k in range(3)
-    }
+    owner = {(int(t[k]), int(t[(k + 1) % 3])): i for i, t in enumerate(triangles) for k in range(3)}
     free = np.ones(len(triangles), bool)
     faces: list[list[int]] = []
     for seed in np.argsort(-area, kind="stable"):
