@@ -1,6 +1,7 @@
 // The closest or deepest points of two convex shapes: search, pieces, polish, tests of acceptance.
 // For one world at a time.  Proof: docs/derivations/convex.md.
 #pragma once
+#include "core/collision/convex_side.hpp"
 #include "core/collision/convex_slot.hpp"
 
 namespace fb::FB_ISA {
@@ -182,6 +183,21 @@ FB_INLINE R beyond_piece(const Convex<R>& c, const Piece& f, Vec3<R> x, Vec3<R> 
   return dot(d, support_of(c, d, start).x - x) - padding;
 }
 
+// how far a place lies beyond the ends of an edge or axis, in lengths of it
+template <class R>
+FB_INLINE R beyond_ends(const Piece& f, const PiecePlace<R>& at) {
+  if (f.kind != kTwoCorners) return R(0);
+  return max(max(-at.a[0], at.a[0] - R(1)), R(0));
+}
+// where the lines of two edges meet beyond an end of one, that end alone; false if they do not
+template <class R>
+FB_INLINE bool cut_to_end(Piece& f, const PiecePlace<R>& at) {
+  if (!(beyond_ends(f, at) > R(1e-6))) return false;
+  if (at.a[0] > R(0.5)) f.id[0] = f.id[1];
+  f.kind = kOneCorner;
+  return true;
+}
+
 // a record near the search's numbers: whether its slot is determined and where it lies
 template <class R>
 FB_FN bool try_record(const ConvexShapes<R>& w, const SlotRecord& r, const SearchResult<R>& s,
@@ -204,6 +220,7 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
   for (int trial = 0; trial < 8; ++trial) {
     SlotState<R> z;
     if (try_record(w, r, s, z)) {
+      if (cut_to_end(r.a, z.a) || cut_to_end(r.b, z.b)) continue;
       // the radius of the core is not part of the search's distance, that of a cylinder's axis is
       const R ra = piece_radius(w.a, r.a), rb = piece_radius(w.b, r.b);
       const R padding = ra + rb - core_radius(w.a) - core_radius(w.b);
@@ -235,10 +252,19 @@ FB_INLINE R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotSta
       piece_radius(w.a, r.a) + piece_radius(w.b, r.b) - core_radius(w.a) - core_radius(w.b);
   return abs(z.g - padding - s.g) + (R(1) - dot(z.n, s.n)) * size;
 }
-// some of the corners of a piece; of a cylinder also the rim instead of a flat piece and the reverse
+// some of the corners of a piece; instead of it the face that looks along d; of a cylinder also the
+// rim instead of a flat piece and the reverse
+inline constexpr int kFacePart = 8, kOtherPart = 9;
 template <class R>
-FB_INLINE Piece part_of(const Convex<R>& c, const Piece& f, int part, Vec3<R> d) {
-  if (part == 8 && c.type == kCylinder) return is_curved(f) ? flat_piece(c, d) : rim_piece(c, d);
+FB_FN Piece part_of(const Convex<R>& c, const Piece& f, int part, Vec3<R> d) {
+  if (part == kOtherPart && c.type == kCylinder)
+    return is_curved(f) ? flat_piece(c, d) : rim_piece(c, d);
+  const FlatSide<R> side = part == kFacePart ? flat_side(c, d) : FlatSide<R>{Flat::kNone, 0, d};
+  if (side.flat == Flat::kFace) {
+    int plane[3];
+    face_plane(c, side.face, plane);
+    return corners_piece(plane, 3);
+  }
   int id[3] = {0, 0, 0}, n = 0;
   for (int k = 0; k < corner_count(f); ++k)
     if (part >> k & 1) id[n++] = f.id[k];
@@ -251,15 +277,16 @@ FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R 
                           ConvexSlot<R>& out) {
   const Piece fa = piece_of(w.a, s.simplex, true, s.n), fb = piece_of(w.b, s.simplex, false, -s.n);
   R best = R(1e30);
-  for (int ka = 1; ka <= 8; ++ka)
-    for (int kb = 1; kb <= 8; ++kb) {
+  for (int ka = 1; ka <= kOtherPart; ++ka)
+    for (int kb = 1; kb <= kOtherPart; ++kb) {
       const SlotRecord r{kFreeNormal, 0, part_of(w.a, fa, ka, s.n), part_of(w.b, fb, kb, -s.n)};
       SlotState<R> z;
       z.g = R(0);
       const int d = dimension(r.a) + dimension(r.b);
       const bool regular = try_record(w, r, s, z);
       if (!regular && d > 1 && !is_curved(r.a) && !is_curved(r.b)) continue;
-      const R miss = miss_of(w, r, z, s, size) * (regular ? R(1) : R(1.01));
+      const R beyond = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
+      const R miss = (miss_of(w, r, z, s, size) + beyond * size) * (regular ? R(1) : R(1.01));
       if (!(miss < best)) continue;
       best = miss;
       out = {r, z, z.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b)};
@@ -271,23 +298,53 @@ template <class R>
 FB_INLINE R pair_size(const ConvexShapes<R>& w) {
   return max(extent_of(w.a), extent_of(w.b)) * R(2);
 }
-// the slot of signed distance.  A loose search comes first where shapes are curved, a tight one where
-// its polish is not accepted
+// a search in progress, loose at first where shapes are curved
 template <class R>
-FB_OUTLINE Closest<R> closest_contact(const ConvexShapes<R>& w, R far, R size) {
-  const bool curved = is_curved(w.a) || is_curved(w.b);
-  ConvexPair<R> pair{w.a, w.b, zero3<R>(), 0, 0};
-  const R reach = far + core_radius(w.a) + core_radius(w.b);
+struct Search {
+  const ConvexShapes<R>& shapes;
+  ConvexPair<R> pair;
+  R reach, size;
+  bool curved;
+  SearchLevel<R> level;
+  SearchResult<R> result;
+  FB_INLINE Search(const ConvexShapes<R>& w, R far)
+      : shapes(w),
+        pair{w.a, w.b, zero3<R>(), 0, 0},
+        reach(far + core_radius(w.a) + core_radius(w.b)),
+        size(pair_size(w)),
+        curved(is_curved(w.a) || is_curved(w.b)) {}
+  // false if the shapes are farther apart than asked for
+  FB_INLINE bool run(bool tight) {
+    level = search_level<R>(curved, tight);
+    return search(pair, reach, size, level, result) != Found::kFar;
+  }
+};
+// (CV.15)  the slot of signed distance of a search that has run.  A tight search comes second, where
+// the polish of a loose one is not accepted
+template <class R>
+FB_OUTLINE Closest<R> polished(Search<R>& s) {
   Closest<R> out;
-  SearchResult<R> s;
-  for (int tight = 0; tight < (curved ? 2 : 1); ++tight) {
-    const SearchLevel<R> level = search_level<R>(curved, tight > 0);
-    out.found = search(pair, reach, size, level, s);
-    if (out.found == Found::kFar) return out;
-    out.sure = polish(w, s, size, level, out.slot);
+  out.found = Found::kApart;
+  out.sure = polish(s.shapes, s.result, s.size, s.level, out.slot);
+  if (out.sure) return out;
+  if (s.curved) {
+    if (!s.run(true)) {
+      out.found = Found::kFar;
+      return out;
+    }
+    out.sure = polish(s.shapes, s.result, s.size, s.level, out.slot);
     if (out.sure) return out;
   }
-  nearest_record(w, s, size, out.slot);
+  nearest_record(s.shapes, s.result, s.size, out.slot);
+  return out;
+}
+// the slot of signed distance
+template <class R>
+FB_FN Closest<R> closest_contact(const ConvexShapes<R>& w, R far) {
+  Search<R> s(w, far);
+  if (s.run(false)) return polished(s);
+  Closest<R> out;
+  out.found = Found::kFar;
   return out;
 }
 

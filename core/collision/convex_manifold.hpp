@@ -12,61 +12,6 @@ struct ConvexSlots {
   int n;
 };
 
-// ---- what of a shape looks along a direction: a face, the axis of a capsule or cylinder, or nothing
-// flat
-
-enum class Flat { kNone, kAxis, kFace };
-template <class R>
-struct FlatSide {
-  Flat flat;
-  int face;
-  Vec3<R> n;
-};
-
-// the face around the vertex farthest along d that looks along d most
-template <class R>
-FB_FN FlatSide<R> hull_side(const Convex<R>& c, Vec3<R> d) {
-  FlatSide<R> best{Flat::kNone, 0, d};
-  if (hull_faces(c) == 0) return best;
-  int vertex = 0;
-  support_of(c, d, vertex);
-  const int32_t* start = vertex_faces(c) + vertex;
-  R most = R(-2);
-  for (int e = start[0]; e < start[1]; ++e) {
-    const Vec3<R> n = face_normal(c, c.hull[e]);
-    const R here = dot(n, d);
-    if (!(here > most)) continue;
-    most = here;
-    best = {Flat::kFace, c.hull[e], n};
-  }
-  return best;
-}
-template <class R>
-FB_FN FlatSide<R> flat_side(const Convex<R>& c, Vec3<R> d) {
-  if (c.type == kMesh) return hull_side(c, d);
-  if (c.type == kCapsule) return {Flat::kAxis, 0, d};
-  const Vec3<R> q = mul_transposed(c.R, d);
-  if (c.type == kCylinder) {
-    const int face = q.z > R(0) ? 1 : 0;
-    return {abs(q.z) > R(0.7) ? Flat::kFace : Flat::kAxis, face, face_normal(c, face)};
-  }
-  if (c.type != kBox) return {Flat::kNone, 0, d};
-  const R x = abs(q.x), y = abs(q.y), z = abs(q.z);
-  const int m = z > max(x, y) ? 2 : y > x ? 1 : 0;
-  const int face = 2 * m + (component(q, m) > R(0) ? 1 : 0);
-  return {Flat::kFace, face, face_normal(c, face)};
-}
-template <class R>
-FB_INLINE int side_size(const Convex<R>& c, const FlatSide<R>& s) {
-  return s.flat == Flat::kAxis ? 2 : face_size(c, s.face);
-}
-template <class R>
-FB_INLINE int side_corner(const Convex<R>& c, const FlatSide<R>& s, int j) {
-  const int n = side_size(c, s);
-  const int k = j < n ? j : j - n;
-  return s.flat == Flat::kAxis ? k : face_corner(c, s.face, k);
-}
-
 // ---- clipping with names
 
 // a corner of the cut side is a corner of the incident side over the reference plane, a crossing of an
@@ -84,6 +29,12 @@ template <class R>
 struct ClipRows {
   ClipRow<R> at[kMostRows];
   int n;
+  FB_INLINE ClipRows() : n(0) {}
+  FB_INLINE ClipRows& operator=(const ClipRows& from) {
+    n = from.n;
+    for (int k = 0; k < n; ++k) at[k] = from.at[k];
+    return *this;
+  }
 };
 
 // one side of the reference: keep what lies within `slack` beyond it
@@ -94,6 +45,13 @@ struct ClipSide {
   int k, sides;
 };
 
+// whether any row lies beyond a side
+template <class R>
+FB_INLINE bool is_cut(const ClipRows<R>& rows, const ClipSide<R>& side) {
+  for (int k = 0; k < rows.n; ++k)
+    if (dot(side.out, rows.at[k].x - side.from) > side.slack) return true;
+  return false;
+}
 // (CV.16)  one Sutherland-Hodgman cut
 template <class R>
 FB_FN void cut_rows(const ClipRows<R>& in, const ClipSide<R>& side, bool closed, ClipRows<R>& out) {
@@ -150,38 +108,42 @@ FB_FN void cut_side(const FacePair<R>& f, R slack, ClipRows<R>& rows) {
     const Vec3<R> to = corner_of(f.ref, side_corner(f.ref, f.on, k + 1));
     const Vec3<R> side = cross(to - from, f.on.n);
     const R length = norm(side);
-    if (length > R(0)) {
-      cut_rows(rows, {from, side * (R(1) / length), slack, k, m}, closed, cut);
-      rows.n = cut.n;
-      for (int i = 0; i < cut.n; ++i) rows.at[i] = cut.at[i];
+    const ClipSide<R> line{from, side * (R(1) / max(length, R(1e-30))), slack, k, m};
+    if (length > R(0) && is_cut(rows, line)) {
+      cut_rows(rows, line, closed, cut);
+      rows = cut;
     }
     from = to;
   }
 }
 
+// squared distance of row k from the line of its neighbours
 template <class R>
-FB_INLINE void drop_row(ClipRows<R>& rows, int k) {
-  for (int i = k; i + 1 < rows.n; ++i) rows.at[i] = rows.at[i + 1];
-  --rows.n;
+FB_INLINE R off_line(const ClipRows<R>& rows, int k) {
+  const Vec3<R> a = rows.at[k > 0 ? k - 1 : rows.n - 1].x;
+  const Vec3<R> line = rows.at[k + 1 < rows.n ? k + 1 : 0].x - a;
+  const Vec3<R> x = cross(line, rows.at[k].x - a);
+  return dot(x, x) / max(dot(line, line), R(1e-24));
 }
 // (CV.17)  leave out corners within `small` of the line of their neighbours, while more than four are
 // left
 template <class R>
 FB_FN void drop_straight(ClipRows<R>& rows, R small) {
+  R away[kMostRows];
+  for (int k = 0; k < rows.n && rows.n > 4; ++k) away[k] = off_line(rows, k);
   while (rows.n > 4) {
     int least = 0;
-    R nearest = R(1e30);
-    for (int k = 0; k < rows.n; ++k) {
-      const Vec3<R> a = rows.at[k > 0 ? k - 1 : rows.n - 1].x;
-      const Vec3<R> b = rows.at[k + 1 < rows.n ? k + 1 : 0].x;
-      const Vec3<R> x = cross(b - a, rows.at[k].x - a);
-      const R away = norm(x) / max(norm(b - a), R(1e-12));
-      if (!(away < nearest)) continue;
-      nearest = away;
-      least = k;
+    for (int k = 1; k < rows.n; ++k)
+      if (away[k] < away[least]) least = k;
+    if (away[least] > small * small) return;
+    --rows.n;
+    for (int k = least; k < rows.n; ++k) {
+      rows.at[k] = rows.at[k + 1];
+      away[k] = away[k + 1];
     }
-    if (nearest > small) return;
-    drop_row(rows, least);
+    const int before = least > 0 ? least - 1 : rows.n - 1, after = least < rows.n ? least : 0;
+    away[before] = off_line(rows, before);
+    away[after] = off_line(rows, after);
   }
 }
 // (CV.17)  keep the extremes along directions that are fixed in the reference face and turned against
@@ -192,10 +154,13 @@ FB_FN void keep_extremes(ClipRows<R>& rows, Vec3<R> out, Vec3<R> u) {
   const Vec3<R> w = cross(out, u), x0 = rows.at[0].x;
   bool kept[kMostRows];
   for (int k = 0; k < rows.n; ++k) kept[k] = false;
+  R c = R(0.95533648912560601964), s = R(0.29552020666133957511);
   for (int q = 0; q < kMostPoints; ++q) {
-    R s, c;
-    sincos(R(0.3 + q * 0.78539816339744830962), s, c);
     const Vec3<R> d = u * c + w * s - out * R(20);
+    // an eighth of a turn on
+    const R h = R(0.70710678118654752440), cosine = (c - s) * h;
+    s = (c + s) * h;
+    c = cosine;
     int best = 0;
     for (int k = 1; k < rows.n; ++k)
       if (dot(d, rows.at[k].x - x0) > dot(d, rows.at[best].x - x0)) best = k;
@@ -265,21 +230,25 @@ FB_FN R face_slots(const ConvexShapes<R>& w, const FacePair<R>& f, R size, Conve
   return low;
 }
 
-// (CV.18)  both ends of the stretch that two near-parallel axes share, each an end against a line
+// (CV.18)  both ends of the stretch that two near-parallel axes share, each an end of one against the
+// line of the other
 template <class R>
 FB_FN void axis_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
   out.n = 0;
-  for (int k = 0; k < 2; ++k)
-    for (int side = 0; side < 2 && out.n < 2; ++side) {
-      const Convex<R>&end = side == 0 ? w.a : w.b, &line = side == 0 ? w.b : w.a;
-      const Vec3<R> x = corner_of(end, k), y = corner_of(line, 0), u = corner_of(line, 1) - y;
-      const R t = dot(x - y, u), square = dot(u, u);
-      if (!(t >= R(0) && t <= square)) continue;
-      const Piece point{kOneCorner, {k, 0, 0}};
-      const SlotRecord r{kFreeNormal, 0, side == 0 ? point : axis_piece(),
-                         side == 0 ? axis_piece() : point};
-      push_slot(w, r, n, out);
-    }
+  const Vec3<R> u = column(w.a.R, 2), arm = w.b.p - w.a.p;
+  const R cosine = dot(u, column(w.b.R, 2)), middle = dot(u, arm), half = w.b.size.y * abs(cosine);
+  const R low = max(-w.a.size.y, middle - half), high = min(w.a.size.y, middle + half);
+  if (!(low < high)) return;
+  // ends that lie side by side are A's
+  const R same = (w.a.size.y + w.b.size.y) * R(1e-6);
+  for (int k = 0; k < 2; ++k) {
+    const R end = k == 0 ? -w.a.size.y - low : high - w.a.size.y;
+    const bool of_a = end > -same;
+    const int id = of_a || cosine > R(0) ? k : 1 - k;
+    const Piece point{kOneCorner, {id, 0, 0}};
+    push_slot(w, {kFreeNormal, 0, of_a ? point : axis_piece(), of_a ? axis_piece() : point}, n,
+              out);
+  }
 }
 
 // largest angle between a face that carries slots and the normal, and how much better B's must be
@@ -292,37 +261,52 @@ FB_INLINE R tilt_of(const FlatSide<R>& s, Vec3<R> n) {
   return norm(x);
 }
 
-// (CV.19)  the contact points of a pair nearer than far: over a face that lies across the normal and
-// whose lowest slot has the signed distance, or one
+// (CV.19)  slots over a face within `tilt` of the normal n whose lowest slot has the gap phi; false if
+// there is none
+template <class R>
+FB_FN bool carried_slots(const ConvexShapes<R>& w, Vec3<R> n, R phi, R tilt, ConvexSlots<R>& out) {
+  const FlatSide<R> fa = flat_side(w.a, n), fb = flat_side(w.b, -n);
+  if (fa.flat == Flat::kNone || fb.flat == Flat::kNone) return false;
+  const R size = min(extent_of(w.a), extent_of(w.b)) * R(2);
+  const R tilt_a = tilt_of(fa, n), tilt_b = tilt_of(fb, n);
+  const bool a_first = tilt_a - R(kCarrierBias) <= tilt_b;
+  for (int trial = 0; trial < 2; ++trial) {
+    const bool on_a = a_first == (trial == 0);
+    if (!((on_a ? tilt_a : tilt_b) < tilt)) continue;
+    const FlatSide<R>& on = on_a ? fa : fb;
+    const Convex<R>&ref = on_a ? w.a : w.b, &inc = on_a ? w.b : w.a;
+    const FacePair<R> pair{ref, inc, on, flat_side(inc, -on.n), on_a};
+    if (pair.other.flat == Flat::kNone) continue;
+    const R low = face_slots(w, pair, size, out);
+    if (abs(low - phi) < size * R(1e-3) + abs(phi) * R(0.05)) return true;
+  }
+  out.n = 0;
+  return false;
+}
+
+// (CV.19)  the contact points of a pair nearer than far: over a face that lies across the normal, at
+// both ends of two parallel axes, or one.  Well within the tilt of a face its slots need no polish
 template <class R>
 FB_OUTLINE void convex_slots(const ConvexShapes<R>& w, R far, ConvexSlots<R>& out) {
   out.n = 0;
-  const R size = min(extent_of(w.a), extent_of(w.b)) * R(2);
-  const Closest<R> near = closest_contact(w, far, pair_size(w));
-  if (near.found == Found::kFar) return;
-  const Vec3<R> n = near.slot.state.n;
-  const R phi = near.slot.phi;
-  if (phi > far) return;
-  const FlatSide<R> fa = flat_side(w.a, n), fb = flat_side(w.b, -n);
-  if (fa.flat != Flat::kNone && fb.flat != Flat::kNone) {
-    const R tilt_a = tilt_of(fa, n), tilt_b = tilt_of(fb, n);
-    const bool a_first = tilt_a - R(kCarrierBias) <= tilt_b;
-    for (int trial = 0; trial < 2; ++trial) {
-      const bool on_a = a_first == (trial == 0);
-      if (!((on_a ? tilt_a : tilt_b) < R(kCarrierTilt))) continue;
-      const FlatSide<R>& on = on_a ? fa : fb;
-      const Convex<R>&ref = on_a ? w.a : w.b, &inc = on_a ? w.b : w.a;
-      const FacePair<R> pair{ref, inc, on, flat_side(inc, -on.n), on_a};
-      if (pair.other.flat == Flat::kNone) continue;
-      const R low = face_slots(w, pair, size, out);
-      if (abs(low - phi) < size * R(1e-3) + abs(phi) * R(0.05)) return;
-    }
-    const R along = dot(column(w.a.R, 2), column(w.b.R, 2));
-    out.n = 0;
-    if (fa.flat == Flat::kAxis && fb.flat == Flat::kAxis && abs(along) > R(kParallelAxes))
-      axis_slots(w, n, out);
-    if (out.n > 0) return;
+  Search<R> s(w, far);
+  if (!s.run(false)) return;
+  const R padding = core_radius(w.a) + core_radius(w.b), tilt = R(kCarrierTilt);
+  if (carried_slots(w, s.result.n, s.result.g - padding, s.curved ? tilt * R(0.6) : tilt, out)) {
+    R low = out.at[0].phi;
+    for (int k = 1; k < out.n; ++k) low = min(low, out.at[k].phi);
+    if (low > far) out.n = 0;
+    return;
   }
+  const Closest<R> near = polished(s);
+  const Vec3<R> n = near.slot.state.n;
+  if (near.found == Found::kFar || near.slot.phi > far) return;
+  if (s.curved && carried_slots(w, n, near.slot.phi, tilt, out)) return;
+  const R along = dot(column(w.a.R, 2), column(w.b.R, 2));
+  if (abs(along) > R(kParallelAxes) && flat_side(w.a, n).flat == Flat::kAxis &&
+      flat_side(w.b, -n).flat == Flat::kAxis)
+    axis_slots(w, n, out);
+  if (out.n > 0) return;
   out.at[0] = near.slot;
   out.n = 1;
 }

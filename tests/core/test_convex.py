@@ -288,3 +288,4 @@ def test_faces_of_a_round_hull_are_its_triangles(rng: np.random.Generator) -> No
     triangles = hull_triangles(model, 0)
     faces = merged_faces(x, triangles)
     assert len(faces) == len(triangles) == 2 * 40 - 4
+    assert all(sorted(loop) == members for loop, members in faces)

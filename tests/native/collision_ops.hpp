@@ -225,8 +225,7 @@ class ShapePairs {
     std::vector<double> out;
     for (size_t w = 0; w < worlds(); ++w) {
       const auto shapes = core::convex_shapes(load_shape<T>(0, w, vert), load_shape<T>(1, w, vert));
-      const core::Closest<T> found =
-          core::closest_contact(shapes, T(kFar), core::pair_size(shapes));
+      const core::Closest<T> found = core::closest_contact(shapes, T(kFar));
       const core::Vec3<T> n = found.slot.state.n;
       for (const T x : {found.slot.phi, n.x, n.y, n.z, T(found.sure)}) out.push_back(double(x));
     }

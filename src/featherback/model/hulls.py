@@ -64,16 +64,17 @@ def hull_words(points: Array, triangles: Ints) -> Ints:
         return np.zeros(1, np.int32)
     n = len(points)
     triangles = _outward(points, triangles)
-    faces = merged_faces(points, triangles)
+    merged = merged_faces(points, triangles)
+    faces = [_thinned(points, loop) for loop, _ in merged]
     neighbours: list[set[int]] = [set() for _ in range(n)]
     for triangle in triangles:
         for i, j in zip(triangle, np.roll(triangle, -1), strict=True):
             neighbours[i].add(int(j))
             neighbours[j].add(int(i))
     around: list[list[int]] = [[] for _ in range(n)]
-    for number, face in enumerate(faces):
-        for corner in face:
-            around[corner].append(number)
+    for number, (_, members) in enumerate(merged):
+        for vertex in members:
+            around[vertex].append(number)
     lists = [*(sorted(x) for x in neighbours), *faces, *around]
     heads = (n + 1) + (len(faces) + 1) + (n + 1)
     words = [len(faces)]
@@ -86,22 +87,26 @@ def hull_words(points: Array, triangles: Ints) -> Ints:
     return np.array(words + [k for entry in lists for k in entry], np.int32)
 
 
-def merged_faces(points: Array, triangles: Ints) -> list[list[int]]:
-    """Return the faces of a hull, each a loop of vertices, counter-clockwise from outside."""
+def merged_faces(points: Array, triangles: Ints) -> list[tuple[list[int], list[int]]]:
+    """Return the faces of a hull: corners, counter-clockwise from outside, and all vertices."""
     corner = points[triangles]
     across = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
     area = np.linalg.norm(across, axis=1)
     normal = across / np.maximum(area, 1e-300)[:, None]
     owner = {(int(t[k]), int(t[(k + 1) % 3])): i for i, t in enumerate(triangles) for k in range(3)}
     free = np.ones(len(triangles), bool)
-    faces: list[list[int]] = []
+    faces: list[tuple[list[int], list[int]]] = []
     for seed in np.argsort(-area, kind="stable"):
         if not free[seed]:
             continue
         group = _flood(int(seed), triangles, normal, owner, free)
         loop = _boundary([triangles[i] for i in group])
-        loops = [loop] if loop else [[int(k) for k in triangles[i]] for i in group]
-        faces += [_thinned(points, one) for one in loops if len(one) > 2]
+        if len(loop) > 2:
+            faces.append((loop, sorted({int(k) for i in group for k in triangles[i]})))
+        else:
+            faces += [
+                ([int(k) for k in triangles[i]], [int(k) for k in triangles[i]]) for i in group
+            ]
     return faces
 
 
@@ -155,6 +160,7 @@ def _boundary(triangles: list[Ints]) -> list[int]:
 
 def _thinned(points: Array, loop: list[int]) -> list[int]:
     """Return a loop of at most MOST_CORNERS corners; those that take least area away go first."""
+    loop = list(loop)
     while len(loop) > MOST_CORNERS:
         x = points[loop]
         cut = np.cross(x - np.roll(x, 1, axis=0), np.roll(x, -1, axis=0) - x)
