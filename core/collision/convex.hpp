@@ -6,7 +6,7 @@
 namespace fb::FB_ISA {
 
 template <class T>
-FB_INLINE Vec3<T> lifted(Vec3<Real<T>> v) {
+FB_INLINE Vec3<T> lifted3(Vec3<Real<T>> v) {
   return {T(v.x), T(v.y), T(v.z)};
 }
 template <class T>
@@ -25,15 +25,18 @@ FB_OUTLINE void convex_one(const Shape<T>& a, const Shape<T>& b, T far, ContactP
     out[k] = {T(0), column(a.R, 2), a.p, false, no_feature<T>()};
   for (int k = 0; k < slots.n; ++k) {
     const ConvexSlot<R>& s = slots.at[k];
+    const Feature<T> feature = feature_of<T>(s.record, s.near);
     if constexpr (kTangent<T>) {
       const ConvexShapes<T> w = convex_shapes(a, b);
       SlotState<T> z;
-      solve_slot(w, s.record, lifted<T>(s.state.n), z);
+      Vec3<R> near;
+      record_at(feature.kind, feature.id, near);
+      solve_slot(w, s.record, lifted3<T>(near), z);
       out[k] = slot_point(w, s.record, z, a.p);
     } else {
       out[k] = slot_point(plainly, s.record, s.state, a.p);
     }
-    out[k].feature = feature_of<T>(s.record, s.state.n);
+    out[k].feature = feature;
   }
 }
 
@@ -46,9 +49,9 @@ FB_OUTLINE void convex_one_adjoint(const Shape<T>& a, const Shape<T>& b, const S
     const SlotBar<T>& given = bars.at[i];
     if (is_nothing(given.bar)) continue;
     Vec3<Real<T>> near;
-    const SlotRecord r = record_at<Real<T>>(given.feature.kind, given.feature.id, near);
+    const SlotRecord r = record_at(given.feature.kind, given.feature.id, near);
     SlotState<T> z;
-    solve_slot(w, r, lifted<T>(near), z);
+    solve_slot(w, r, lifted3<T>(near), z);
     slot_adjoint(w, r, z, given.bar, a.p, a_bar, b_bar);
   }
 }

@@ -6,10 +6,11 @@
 
 namespace fb::FB_ISA {
 
-// a slot in hand: its record and its numbers
+// a slot in hand: its record, the normal that its code says, its numbers
 template <class R>
 struct ConvexSlot {
   SlotRecord record;
+  Vec3<R> near;
   SlotState<R> state;
   R phi;
 };
@@ -230,7 +231,7 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
         const bool past_a = !(beyond_piece(w.a, r.a, xa, z.n) < small);
         const bool past_b = !(beyond_piece(w.b, r.b, xb, -z.n) < small);
         if (!past_a && !past_b) {
-          out = {r, z, z.g - ra - rb};
+          out = {r, z.n, z, z.g - ra - rb};
           return true;
         }
         const bool more_a = past_a && grow_piece(w.a, r.a, z.a, z.n);
@@ -276,6 +277,8 @@ template <class R>
 FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
                           ConvexSlot<R>& out) {
   const Piece fa = piece_of(w.a, s.simplex, true, s.n), fb = piece_of(w.b, s.simplex, false, -s.n);
+  SearchResult<R> coded = s;
+  coded.n = coded_normal<R>(normal_code(s.n, kManyBits), kManyBits);
   R best = R(1e30);
   for (int ka = 1; ka <= kOtherPart; ++ka)
     for (int kb = 1; kb <= kOtherPart; ++kb) {
@@ -283,13 +286,13 @@ FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R 
       SlotState<R> z;
       z.g = R(0);
       const int d = dimension(r.a) + dimension(r.b);
-      const bool regular = try_record(w, r, s, z);
+      const bool regular = try_record(w, r, coded, z);
       if (!regular && d > 1 && !is_curved(r.a) && !is_curved(r.b)) continue;
       const R beyond = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
       const R miss = (miss_of(w, r, z, s, size) + beyond * size) * (regular ? R(1) : R(1.01));
       if (!(miss < best)) continue;
       best = miss;
-      out = {r, z, z.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b)};
+      out = {r, coded.n, z, z.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b)};
     }
 }
 

@@ -156,7 +156,8 @@ FB_INLINE void weigh_facet(Simplex<R>& s, Vec3<R> foot) {
   for (int k = 0; k < 3; ++k) s.weight[k] = w[k] * all;
 }
 
-// (CV.5)  the polytope grows at the face nearest to the origin until it is one of the difference
+// (CV.5)  the polytope grows at the face nearest to the origin until it is one of the difference, or
+// there is no room for more
 template <class R>
 FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance) {
   Epa<R> e;
@@ -170,7 +171,7 @@ FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R 
       if (e.face[f].d < e.face[best].d) best = f;
     const EpaFace<R> face = e.face[best];
     const DifferencePoint<R> p = pair_support(pair, -face.n);
-    if (dot(face.n, p.w) - face.d <= tolerance) {
+    if (dot(face.n, p.w) - face.d <= tolerance || e.vertices == kEpaVertices) {
       out.known = true;
       out.n = -face.n;
       out.gap = -face.d;
@@ -179,7 +180,7 @@ FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R 
       weigh_facet(out.simplex, face.n * face.d);
       return out;
     }
-    if (e.vertices == kEpaVertices || !expand(e, p, visible)) return out;
+    if (!expand(e, p, visible)) return out;
   }
 }
 

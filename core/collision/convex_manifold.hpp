@@ -207,6 +207,7 @@ FB_INLINE void push_slot(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> 
                          ConvexSlots<R>& out) {
   ConvexSlot<R> s;
   s.record = r;
+  s.near = near;
   if (out.n == kMostPoints || !solve_slot(w, r, near, s.state)) return;
   s.phi = s.state.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b);
   if (is_finite(s.phi)) out.at[out.n++] = s;

@@ -39,7 +39,7 @@ struct SlotRecord {
 
 // ---- a record in the words of a feature.  kind: carrier (2 bits), pieces of A and B (3 each), face
 // or a code of the normal (24).  id: numbers of A's corners, then B's, 16 bits each, at most four.
-// Beside a curved piece there are at most three, and the code of the normal takes the rest too
+// Where there are at most three, as beside a curved piece, the code of the normal takes the rest too
 
 // a unit vector on the square of an octahedron, `bits` bits a side
 template <class R>
@@ -82,25 +82,23 @@ FB_FN Feature<T> feature_of(const SlotRecord& r, Vec3<Real<T>> n) {
   for (int k = 0; k < corner_count(r.b); ++k) ids |= uint64_t(r.b.id[k] & 0xffff) << (16 * at++);
   uint32_t rest = uint32_t(r.face);
   if (r.carrier == kFreeNormal) {
-    const bool curved = is_curved(r.a) || is_curved(r.b);
-    const uint64_t code = normal_code(n, curved ? kManyBits : kFewBits);
+    const uint64_t code = normal_code(n, at < 4 ? kManyBits : kFewBits);
     rest = uint32_t(code & 0xffffff);
-    if (curved) ids |= (code >> 24) << 48;
+    if (at < 4) ids |= (code >> 24) << 48;
   }
   const uint32_t kind = r.carrier | r.a.kind << 2 | r.b.kind << 5 | rest << 8;
   return {kind, {uint32_t(ids), uint32_t(ids >> 32)}};
 }
 // the record of a feature, and about which normal its slot has
 template <class R>
-FB_FN SlotRecord record_at(const Bits<R>& kind, const Bits<R>* id, Vec3<R>& n) {
+FB_FN SlotRecord record_at(uint32_t kind, const uint32_t* id, Vec3<R>& n) {
   SlotRecord r{kind & 3, int(kind >> 8), {kind >> 2 & 7, {0, 0, 0}}, {kind >> 5 & 7, {0, 0, 0}}};
   const uint64_t ids = uint64_t(id[0]) | uint64_t(id[1]) << 32;
   int at = 0;
   for (int k = 0; k < corner_count(r.a); ++k) r.a.id[k] = int(ids >> (16 * at++) & 0xffff);
   for (int k = 0; k < corner_count(r.b); ++k) r.b.id[k] = int(ids >> (16 * at++) & 0xffff);
-  const bool curved = is_curved(r.a) || is_curved(r.b);
-  const uint64_t code = uint64_t(kind >> 8) | (curved ? (ids >> 48) << 24 : 0);
-  n = r.carrier == kFreeNormal ? coded_normal<R>(code, curved ? kManyBits : kFewBits) : zero3<R>();
+  const uint64_t code = uint64_t(kind >> 8) | (at < 4 ? (ids >> 48) << 24 : 0);
+  n = r.carrier == kFreeNormal ? coded_normal<R>(code, at < 4 ? kManyBits : kFewBits) : zero3<R>();
   return r;
 }
 

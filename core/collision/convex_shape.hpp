@@ -48,6 +48,26 @@ FB_INLINE Shape<Real<T>> plain(const Shape<T>& a) {
   return s;
 }
 
+template <class T>
+FB_INLINE Convex<Real<T>> plain(const Convex<T>& c) {
+  const Real<T> o = 0;
+  Convex<Real<T>> out{c.type,
+                      plain(c.p),
+                      {},
+                      plain(c.size),
+                      {{{o, o, o, o, o, o, o, o, o}}, {o, o, o}, c.map.active},
+                      c.mirrored,
+                      c.vert,
+                      c.nvert,
+                      c.hull};
+  for (int e = 0; e < 9; ++e) {
+    out.R.a[e] = plain(c.R.a[e]);
+    if (c.map.active) out.map.A.a[e] = plain(c.map.A.a[e]);
+  }
+  if (c.map.active) out.map.b = plain(c.map.b);
+  return out;
+}
+
 // ---- corners.  Sphere: its centre; capsule: the ends of its axis; box: bit i of the number chooses
 // the side along axis i; mesh: vertices; cylinder: the ends of its axis, then eight marks on each rim
 

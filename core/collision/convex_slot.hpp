@@ -23,12 +23,14 @@ struct SlotState {
 inline constexpr int kMostUnknowns = 8;
 template <class T>
 struct SmallSystem {
-  T m[kMostUnknowns][kMostUnknowns], x[kMostUnknowns];
-  int n;
+  T m[kMostUnknowns][kMostUnknowns];
+  int n, pivot[kMostUnknowns];
+  bool open[kMostUnknowns];
 };
-// x becomes the solution; an unknown that the equations leave open is zero, and the answer is false
+// rows are swapped and m becomes L and U; an unknown that the equations leave open counts as zero, and
+// the answer is false
 template <class T>
-FB_OUTLINE bool solve_small(SmallSystem<T>& s) {
+FB_OUTLINE bool factor_small(SmallSystem<T>& s) {
   const int n = s.n;
   T largest = T(0);
   for (int r = 0; r < n; ++r)
@@ -44,30 +46,45 @@ FB_OUTLINE bool solve_small(SmallSystem<T>& s) {
       s.m[k][c] = s.m[pivot][c];
       s.m[pivot][c] = kept;
     }
-    const T kept = s.x[k];
-    s.x[k] = s.x[pivot];
-    s.x[pivot] = kept;
-    if (!(abs(s.m[k][k]) > least)) {
-      regular = false;
-      continue;
-    }
-    const T inverse = T(1) / s.m[k][k];
+    s.pivot[k] = pivot;
+    s.open[k] = !(abs(s.m[k][k]) > least);
+    regular = regular && !s.open[k];
+    const T inverse = T(1) / (s.open[k] ? T(1) : s.m[k][k]);
     for (int r = k + 1; r < n; ++r) {
-      const T f = s.m[r][k] * inverse;
-      for (int c = k + 1; c < n; ++c) s.m[r][c] -= f * s.m[k][c];
-      s.x[r] -= f * s.x[k];
+      const T f = s.open[k] ? T(0) : s.m[r][k] * inverse;
+      s.m[r][k] = f;
+      for (int c = k + 1; c < n && !s.open[k]; ++c) s.m[r][c] -= f * s.m[k][c];
     }
-  }
-  for (int k = n - 1; k >= 0; --k) {
-    if (!(abs(s.m[k][k]) > least)) {
-      s.x[k] = T(0);
-      continue;
-    }
-    T sum = s.x[k];
-    for (int c = k + 1; c < n; ++c) sum -= s.m[k][c] * s.x[c];
-    s.x[k] = sum / s.m[k][k];
   }
   return regular;
+}
+template <class T>
+FB_INLINE void swap_numbers(T* x, int i, int j) {
+  const T kept = x[i];
+  x[i] = x[j];
+  x[j] = kept;
+}
+// x becomes the solution
+template <class T>
+FB_FN void solve_small(const SmallSystem<T>& s, T* x) {
+  for (int k = 0; k < s.n; ++k) swap_numbers(x, k, s.pivot[k]);
+  for (int k = 0; k < s.n; ++k)
+    for (int r = k + 1; r < s.n; ++r) x[r] -= s.m[r][k] * x[k];
+  for (int k = s.n - 1; k >= 0; --k) {
+    for (int c = k + 1; c < s.n; ++c) x[k] -= s.m[k][c] * x[c];
+    x[k] = s.open[k] ? T(0) : x[k] / s.m[k][k];
+  }
+}
+// the same steps transposed, in reverse: that of the transposed system, with the same unknowns open
+template <class T>
+FB_FN void solve_small_transposed(const SmallSystem<T>& s, T* x) {
+  for (int k = 0; k < s.n; ++k) {
+    x[k] = s.open[k] ? T(0) : x[k] / s.m[k][k];
+    for (int c = k + 1; c < s.n; ++c) x[c] -= s.m[k][c] * x[k];
+  }
+  for (int k = s.n - 1; k >= 0; --k)
+    for (int r = k + 1; r < s.n; ++r) x[k] -= s.m[r][k] * x[r];
+  for (int k = s.n - 1; k >= 0; --k) swap_numbers(x, k, s.pivot[k]);
 }
 
 // ---- the conditions of a free slot
@@ -90,69 +107,76 @@ FB_INLINE T component(Vec3<T> v, int k) {
   return k == 0 ? v.x : k == 1 ? v.y : v.z;
 }
 // (CV.10)  the matrix of the conditions x_B - x_A = g n, T_A' n = 0, T_B' n = 0, n . n = 1 in the
-// unknowns (a, b, n, g), or its transpose
+// unknowns (a, b, n, g)
 template <class T>
-FB_FN void slot_matrix(const SlotEnds<T>& x, const SlotState<T>& z, bool transposed,
-                       SmallSystem<T>& s) {
+FB_FN void slot_matrix(const SlotEnds<T>& x, const SlotState<T>& z, SmallSystem<T>& s) {
   const int d = x.da + x.db;
   s.n = d + 4;
   for (int r = 0; r < s.n; ++r)
     for (int c = 0; c < s.n; ++c) s.m[r][c] = T(0);
-  const auto at = [&](int r, int c) -> T& { return transposed ? s.m[c][r] : s.m[r][c]; };
   for (int k = 0; k < 3; ++k) {
     for (int j = 0; j < d; ++j) {
       const T t = component(x.tangent(j), k);
-      at(k, j) = j < x.da ? -t : t;
-      at(3 + j, d + k) = t;
+      s.m[k][j] = j < x.da ? -t : t;
+      s.m[3 + j][d + k] = t;
     }
-    at(k, d + k) = -z.g;
-    at(k, d + 3) = -component(z.n, k);
-    at(d + 3, d + k) = component(z.n, k);
+    s.m[k][d + k] = -z.g;
+    s.m[k][d + 3] = -component(z.n, k);
+    s.m[d + 3][d + k] = component(z.n, k);
   }
-  for (int j = 0; j < d; ++j) at(3 + j, j) = j < x.da ? x.a.bend : x.b.bend;
+  for (int j = 0; j < d; ++j) s.m[3 + j][j] = j < x.da ? x.a.bend : x.b.bend;
+}
+// how far a state is from the conditions
+template <class T>
+FB_INLINE void slot_misses(const SlotEnds<T>& x, const SlotState<T>& z, T* miss) {
+  const Vec3<T> arm = x.b.x - x.a.x - z.n * z.g;
+  for (int k = 0; k < 3; ++k) miss[k] = component(arm, k);
+  for (int j = 0; j < x.da + x.db; ++j) miss[3 + j] = dot(x.tangent(j), z.n);
+  miss[x.da + x.db + 3] = (dot(z.n, z.n) - T(1)) * Real<T>(0.5);
+}
+// a state some steps of its unknowns on
+template <class T>
+FB_INLINE SlotState<T> stepped(const SlotRecord& r, const SlotState<T>& z, const T* step) {
+  const int da = dimension(r.a), d = da + dimension(r.b);
+  return {stepped(r.a, z.a, step), stepped(r.b, z.b, step + da),
+          z.n + Vec3<T>{step[d], step[d + 1], step[d + 2]}, z.g + step[d + 3]};
 }
 
 // one Newton step; how far n and g moved, or a negative number where the conditions leave a choice
-template <class T>
-FB_FN T newton_step(const ConvexShapes<T>& w, const SlotRecord& r, SlotState<T>& z) {
-  const SlotEnds<T> x = slot_ends(w, r, z);
+template <class R>
+FB_FN R newton_step(const ConvexShapes<R>& w, const SlotRecord& r, SlotState<R>& z) {
+  const SlotEnds<R> x = slot_ends(w, r, z);
   const int d = x.da + x.db;
-  SmallSystem<T> s;
-  slot_matrix(x, z, false, s);
-  const Vec3<T> miss = x.b.x - x.a.x - z.n * z.g;
-  for (int k = 0; k < 3; ++k) s.x[k] = -component(miss, k);
-  for (int j = 0; j < d; ++j) s.x[3 + j] = -dot(x.tangent(j), z.n);
-  s.x[d + 3] = (T(1) - dot(z.n, z.n)) * Real<T>(0.5);
-  const bool regular = solve_small(s);
+  SmallSystem<R> s;
+  R step[kMostUnknowns];
+  slot_matrix(x, z, s);
+  slot_misses(x, z, step);
+  const bool regular = factor_small(s);
+  solve_small(s, step);
   // a turn of at most half a radian
-  T turn = T(0);
-  for (int k = 0; k < 3; ++k) turn = max(turn, abs(s.x[d + k]));
-  const T share = turn > T(Real<T>(0.5)) ? T(Real<T>(0.5)) / turn : T(1);
-  for (int k = 0; k < s.n; ++k) s.x[k] = s.x[k] * share;
-  z.a = stepped(r.a, z.a, s.x);
-  z.b = stepped(r.b, z.b, s.x + x.da);
-  const Vec3<T> n = z.n + Vec3<T>{s.x[d], s.x[d + 1], s.x[d + 2]};
-  z.n = n * (T(1) / norm(n));
-  z.g += s.x[d + 3];
-  return regular ? max(turn, abs(s.x[d + 3])) : T(-1);
+  R turn = R(0);
+  for (int k = 0; k < 3; ++k) turn = max(turn, abs(step[d + k]));
+  const R share = turn > R(0.5) ? R(0.5) / turn : R(1);
+  for (int k = 0; k < s.n; ++k) step[k] *= -share;
+  z = stepped(r, z, step);
+  z.n = z.n * (R(1) / norm(z.n));
+  return regular ? max(turn, abs(step[d + 3])) : R(-1);
 }
 
 // (CV.10)  Newton's method from the normal z.n; where it finds no end the start stands, and the answer
-// is false.  A tangent is exact one step after its value is
-template <class T>
-FB_FN bool solve_curved(const ConvexShapes<T>& w, const SlotRecord& r, int steps, SlotState<T>& z) {
+// is false
+template <class R>
+FB_FN bool solve_curved(const ConvexShapes<R>& w, const SlotRecord& r, int steps, SlotState<R>& z) {
   z.a = place_at(w.a, r.a, z.n);
   z.b = place_at(w.b, r.b, -z.n);
   z.g = dot(z.n, point_of(w.b, r.b, z.b, z.n).x - point_of(w.a, r.a, z.a, z.n).x);
-  const SlotState<T> start = z;
-  const Real<T> small(kIsDouble<T> ? (kTangent<T> ? 1e-13 : 1e-9) : (kTangent<T> ? 1e-6 : 3e-5));
-  for (int k = 0; k < steps; ++k) {
-    const T moved = newton_step(w, r, z);
-    if (!(moved >= T(0))) break;
-    if (moved <= T(small)) return true;
-  }
-  z = start;
-  return false;
+  const SlotState<R> start = z;
+  R moved = R(1);
+  for (int k = 0; k < steps && moved > R(kIsDouble<R> ? 1e-9 : 3e-5); ++k)
+    moved = newton_step(w, r, z);
+  const bool found = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
+  if (!found) z = start;
+  return found;
 }
 
 // ---- slots of corners only
@@ -238,20 +262,51 @@ FB_INLINE CarrierPlane<T> carrier_plane(const Convex<T>& c, int face) {
   return p;
 }
 
+// a free slot; near: about which normal it has
+template <class R>
+FB_FN bool solve_free(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> near,
+                      SlotState<R>& z) {
+  if (!is_curved(r.a) && !is_curved(r.b)) return solve_corners(w, r, near, z);
+  z.n = near;
+  return solve_curved(w, r, 8, z);
+}
+template <class R>
+FB_INLINE PiecePlace<Dual<R>> lifted(const PiecePlace<R>& at) {
+  return {{Dual<R>(at.a[0]), Dual<R>(at.a[1])},
+          {Dual<R>(at.m.x), Dual<R>(at.m.y), Dual<R>(at.m.z)}};
+}
+// (CV.10)  with tangents: dz = -J^-1 dF at the value's solution
+template <class R>
+FB_FN bool solve_free(const ConvexShapes<Dual<R>>& w, const SlotRecord& r, Vec3<Dual<R>> near,
+                      SlotState<Dual<R>>& z) {
+  using D = Dual<R>;
+  const ConvexShapes<R> values{plain(w.a), plain(w.b)};
+  SlotState<R> at;
+  const bool found = solve_free(values, r, plain(near), at);
+  z = {lifted(at.a), lifted(at.b), {D(at.n.x), D(at.n.y), D(at.n.z)}, D(at.g)};
+  SmallSystem<R> s;
+  D miss[kMostUnknowns], step[kMostUnknowns];
+  R turn[kMostUnknowns];
+  slot_misses(slot_ends(w, r, z), z, miss);
+  slot_matrix(slot_ends(values, r, at), at, s);
+  factor_small(s);
+  for (int k = 0; k < s.n; ++k) turn[k] = -miss[k].d;
+  solve_small(s, turn);
+  for (int k = 0; k < s.n; ++k) step[k] = {R(0), turn[k]};
+  z = stepped(r, z, step);
+  return found;
+}
+
 // the slot of a record; near: about which normal it has.  False where it is not determined
 template <class T>
 FB_FN bool solve_slot(const ConvexShapes<T>& w, const SlotRecord& r, Vec3<T> near,
                       SlotState<T>& z) {
-  if (r.carrier != kFreeNormal) {
-    const bool on_a = r.carrier == kFaceOfA;
-    const Vec3<T> out = carrier_plane(on_a ? w.a : w.b, r.face).n;
-    z.n = on_a ? out : -out;
-    z.g = T(0);
-    return solve_along(w, r, z);
-  }
-  if (!is_curved(r.a) && !is_curved(r.b)) return solve_corners(w, r, near, z);
-  z.n = near;
-  return solve_curved(w, r, 8, z);
+  if (r.carrier == kFreeNormal) return solve_free(w, r, near, z);
+  const bool on_a = r.carrier == kFaceOfA;
+  const Vec3<T> out = carrier_plane(on_a ? w.a : w.b, r.face).n;
+  z.n = on_a ? out : -out;
+  z.g = T(0);
+  return solve_along(w, r, z);
 }
 
 // (CV.9)  phi = g - r_A - r_B, p between the surfaces; origin: of the coordinates
@@ -272,15 +327,17 @@ FB_FN void free_slot_adjoint(const SlotEnds<T>& x, const SlotState<T>& z, Vec3<T
                              Vec3<T> n_bar, T phi_bar, SlotEnds<T>& out) {
   const int d = x.da + x.db;
   SmallSystem<T> s;
-  slot_matrix(x, z, true, s);
-  for (int j = 0; j < d; ++j) s.x[j] = dot(x.tangent(j), half);
-  for (int k = 0; k < 3; ++k) s.x[d + k] = component(n_bar, k);
-  s.x[d + 3] = phi_bar;
-  solve_small(s);
-  const Vec3<T> l{s.x[0], s.x[1], s.x[2]};
+  T bar[kMostUnknowns];
+  slot_matrix(x, z, s);
+  for (int j = 0; j < d; ++j) bar[j] = dot(x.tangent(j), half);
+  for (int k = 0; k < 3; ++k) bar[d + k] = component(n_bar, k);
+  bar[d + 3] = phi_bar;
+  factor_small(s);
+  solve_small_transposed(s, bar);
+  const Vec3<T> l{bar[0], bar[1], bar[2]};
   out.a.x = half + l;
   out.b.x = half - l;
-  for (int j = 0; j < d; ++j) (j < x.da ? out.a.t[j] : out.b.t[j - x.da]) = z.n * (-s.x[3 + j]);
+  for (int j = 0; j < d; ++j) (j < x.da ? out.a.t[j] : out.b.t[j - x.da]) = z.n * (-bar[3 + j]);
 }
 
 // (CV.14)  a carried slot: the same for (a, b, g), and the normal's bar goes to the face

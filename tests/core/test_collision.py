@@ -129,8 +129,21 @@ def lowest(touch: Array) -> Array:
     return np.where(touch[..., 7] > 0, touch[..., 0], np.inf).min(axis=-1)
 
 
+def hull_planes(vert: Array, stretch: tuple[float, ...]) -> list[tuple[Array, float]]:
+    """Outward normal and offset of every face of a stretched hull."""
+    points, words = mesh_points(vert, np.array(stretch)), words_of(vert)
+    starts = words[2 + len(points) : 3 + len(points) + words[0]]
+    planes = []
+    for first, last in itertools.pairwise(starts):
+        x = points[words[first:last]]
+        n = np.cross(x[len(x) // 3] - x[0], x[2 * len(x) // 3] - x[0])
+        n = n / np.linalg.norm(n)
+        planes.append((n, float(n @ x[0])))
+    return planes
+
+
 def signed_distance(name: str, s: Array, x: Array, vert: Array) -> float:
-    """Signed distance of a point from a shape's surface; a hull counts by its vertices."""
+    """Signed distance of a point from a shape's surface, zero on it; of a hull that of its planes."""
     local = s[3:12].reshape(3, 3).T @ (x - s[:3])
     size = s[12:]
     if name == "plane":
@@ -149,7 +162,7 @@ def signed_distance(name: str, s: Array, x: Array, vert: Array) -> float:
         return max(radial, axial)
     if name == "ellipsoid":
         return float(np.linalg.norm(local / size)) - 1
-    return float(np.linalg.norm(mesh_points(vert, size) - local, axis=1).min())
+    return max(n @ local - d for n, d in hull_planes(vert, tuple(size)))
 
 
 def support(name: str, s: Array, n: Array) -> Array:
@@ -252,9 +265,13 @@ def test_touch_points_lie_on_both_surfaces(kind: str, rng: np.random.Generator) 
             signed_distance(one, a[w], p - n * phi / 2, vert),
             signed_distance(two, b[w], p + n * phi / 2, vert),
         ]
-        assert max(gaps) < 1e-9
+        # a cylinder that lies on a face has its axis there, padded along the face's normal
+        padded = 0.05 * 0.3 if "cylinder" in kind and kind in CONVEX else 0.0
+        assert max(gaps) < 1e-9 + padded
         # inside a box the bias towards faces may choose a normal a little off the capsule's own
-        slack = 1e-2 if kind == "capsule-box" and phi < -a[w, 12] else 1e-9
+        slack = 1e-2 if kind == "capsule-box" and phi < -a[w, 12] else 1e-9 + padded
+        # slots over a face are as deep as the shapes to a tolerance
+        slack += 2e-3 * 0.6 + 0.06 * abs(phi) if touch[w, :, 7].sum() > 1 and kind in CONVEX else 0
         assert min(gaps) > -slack or phi > lowest(touch[w])
 
 
@@ -399,7 +416,7 @@ def test_lowest_gap_has_no_jump(kind: str, rng: np.random.Generator) -> None:
         )
         phi = lowest(touch)
         # bias towards faces: five per cent of the depth, one of the smallest half extent
-        biased = kind in ("capsule-box", "box-box")
+        biased = kind in ("capsule-box", "box-box", *CONVEX)
         slack = 0.06 * np.abs(phi[1:]) + 0.011 * 0.3 if biased else 1e-9
         assert np.all(np.abs(np.diff(phi)) <= speed / 400 + slack)
 

@@ -265,6 +265,8 @@ def test_adjoint_in_float_is_close(kind: str, rng: np.random.Generator) -> None:
     bar = rng.normal(size=(300, 7)).astype(np.float32).astype(float)
     for slot in slots_of(kind):
         on = collide(kind, *pair, vert)[:, slot, 7] > 0
+        if on.sum() < 10:
+            continue
         exact = adjoint(kind, slot, pair, bar, vert=vert)[on]
         error = adjoint(kind, slot, pair, bar, vert=vert, single=True)[on] - exact
         assert np.median(np.abs(error).max(axis=1) / np.abs(exact).max(axis=1)) <= 2e-6
@@ -275,7 +277,7 @@ def test_adjoint_is_finite_for_degenerate_shapes(kind: str) -> None:
     """Give finite bars in every slot for coincident, parallel, flat and zero-length shapes."""
     sizes = [[0.1, 0.2, 0.3], [0.1, 0.0, 0.1], [0.1, 0.1, 0.1], [0.1, 0.1, 0.0]]
     shifts = [[0.0, 0, 0], [0.1, 0, 0], [0, 0.2, 0], [0, 0, 0.3], [0.1, 0.1, 0.1], [0, 0, 1e-16]]
-    vert = np.zeros((3, 3)) if kind.endswith("mesh") else NO_MESH
+    vert = framed(np.zeros((3, 3))) if kind.endswith("mesh") else NO_MESH
     cases = list(itertools.product(RIGHT_TURNS, RIGHT_TURNS, sizes, shifts))
     a = np.array([shape([0.0, 0, 0], R, size) for R, _, size, _ in cases])
     b = np.array([shape(shift, Q, size) for _, Q, size, shift in cases])
