@@ -143,7 +143,7 @@ def hull_planes(vert: Array, stretch: tuple[float, ...]) -> list[tuple[Array, fl
 
 
 def signed_distance(name: str, s: Array, x: Array, vert: Array) -> float:
-    """Signed distance of a point from a shape's surface, zero on it; of a hull that of its planes."""
+    """Signed distance of a point from a shape, zero on its surface; a hull counts by its planes."""
     local = s[3:12].reshape(3, 3).T @ (x - s[:3])
     size = s[12:]
     if name == "plane":
