@@ -115,15 +115,16 @@ FB_FN Nearest<R> nearest_in_tetrahedron(const Vec3<R>* w) {
   return best;
 }
 
+// the first n points of a simplex
 template <class R>
-FB_INLINE Nearest<R> nearest_in_simplex(const Simplex<R>& s) {
+FB_INLINE Nearest<R> nearest_in_simplex(const Simplex<R>& s, int n) {
   const R o = R(0);
   Vec3<R> w[4];
-  for (int k = 0; k < s.n; ++k) w[k] = s.at[k].w;
-  if (s.n == 4) return nearest_in_tetrahedron(w);
-  if (s.n == 3) return nearest_on_triangle(w, 0, 1, 2);
+  for (int k = 0; k < n; ++k) w[k] = s.at[k].w;
+  if (n == 4) return nearest_in_tetrahedron(w);
+  if (n == 3) return nearest_on_triangle(w, 0, 1, 2);
   Nearest<R> best{dot(w[0], w[0]), {R(1), o, o, o}};
-  if (s.n == 2) best.square = nearest_on_segment(w[0], w[1], best.weight[0], best.weight[1]);
+  if (n == 2) best.square = nearest_on_segment(w[0], w[1], best.weight[0], best.weight[1]);
   return best;
 }
 
@@ -149,23 +150,15 @@ FB_INLINE bool holds_point(const Simplex<R>& s, const DifferencePoint<R>& p) {
   return false;
 }
 
-// keep the points that carry the nearest one
+// keep those of n points that carry the nearest one
 template <class R>
-FB_INLINE Simplex<R> reduced(const Simplex<R>& s, const Nearest<R>& near) {
-  Simplex<R> out;
-  out.n = 0;
-  for (int k = 0; k < s.n; ++k) {
+FB_INLINE void keep_carriers(Simplex<R>& s, int n, const Nearest<R>& near) {
+  s.n = 0;
+  for (int k = 0; k < n; ++k) {
     if (!(near.weight[k] > R(0))) continue;
-    out.at[out.n] = s.at[k];
-    out.weight[out.n++] = near.weight[k];
+    if (s.n != k) s.at[s.n] = s.at[k];
+    s.weight[s.n++] = near.weight[k];
   }
-  return out;
-}
-template <class R>
-FB_INLINE Vec3<R> weighted(const Simplex<R>& s) {
-  Vec3<R> v = zero3<R>();
-  for (int k = 0; k < s.n; ++k) v += s.at[k].w * s.weight[k];
-  return v;
 }
 
 // what ends a search: the bound on the distance between the cores, the relative and the absolute
@@ -189,23 +182,35 @@ FB_OUTLINE GjkResult<R> gjk(ConvexPair<R>& pair, Vec3<R> v, const GjkLimits<R>& 
     const DifferencePoint<R> p = pair_support(pair, v);
     const R vv = dot(v, v), vw = dot(v, p.w), length = sqrt(vv);
     low = max(low, vw / length);
-    if (low > limit.far) return {Found::kFar, v, s};
+    if (low > limit.far) {
+      out.found = Found::kFar;
+      return out;
+    }
     const bool done = vv - vw <= limit.tolerance * vv ||
                       (length > limit.thin && length - vw / length <= limit.slack);
     if (s.n > 0 && (done || holds_point(s, p))) break;
 
-    Simplex<R> next = s;
-    next.at[next.n++] = p;
-    const Nearest<R> near = nearest_in_simplex(next);
-    const Simplex<R> kept = reduced(next, near);
-    const Vec3<R> nv = weighted(kept);
-    const R square = dot(nv, nv);
-    const bool touches = kept.n == 4 || square <= zero * zero;
+    s.at[s.n] = p;
+    const int n = s.n + 1;
+    const Nearest<R> near = nearest_in_simplex(s, n);
+    Vec3<R> next = zero3<R>();
+    bool inside = n == 4;
+    for (int k = 0; k < n; ++k) {
+      next += s.at[k].w * near.weight[k];
+      inside = inside && near.weight[k] > R(0);
+    }
+    const R square = dot(next, next);
+    const bool touches = inside || square <= zero * zero;
     // a distance that is certain overrules a flat simplex
-    if (touches && low <= sure * limit.size) return {Found::kOverlap, v, next};
+    if (touches && low <= sure * limit.size) {
+      s.n = n;
+      out.found = Found::kOverlap;
+      out.v = v;
+      return out;
+    }
     if (touches || (s.n > 0 && !(square < vv))) break;
-    v = nv;
-    s = kept;
+    v = next;
+    keep_carriers(s, n, near);
   }
   const bool thin = dot(v, v) < limit.thin * limit.thin && low <= sure * limit.size;
   out.found = thin ? Found::kOverlap : Found::kApart;
