@@ -6,6 +6,8 @@
 namespace fb::FB_ISA {
 
 // what of a shape looks along a direction: a face, the axis of a capsule or cylinder, or nothing flat
+// largest sine of the angle at which a cylinder lies on its side
+inline constexpr double kLyingTilt = 0.05;
 enum class Flat { kNone, kAxis, kFace };
 template <class R>
 struct FlatSide {
@@ -38,8 +40,13 @@ FB_FN FlatSide<R> flat_side(const Convex<R>& c, Vec3<R> d) {
   if (c.type == kCapsule) return {Flat::kAxis, 0, d};
   const Vec3<R> q = mul_transposed(c.R, d);
   if (c.type == kCylinder) {
+    // a rim in between is not flat
     const int face = q.z > R(0) ? 1 : 0;
-    return {abs(q.z) > R(0.7) ? Flat::kFace : Flat::kAxis, face, face_normal(c, face)};
+    const R along = abs(q.z);
+    return {along > R(0.7)          ? Flat::kFace
+            : along < R(kLyingTilt) ? Flat::kAxis
+                                    : Flat::kNone,
+            face, face_normal(c, face)};
   }
   if (c.type != kBox) return {Flat::kNone, 0, d};
   const R x = abs(q.x), y = abs(q.y), z = abs(q.z);
