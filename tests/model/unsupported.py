@@ -262,13 +262,6 @@ UNSUPPORTED = [
         "hard",
     ),
     Unsupported(
-        ("body/geom type",),
-        mjcf(world='<geom name="w" type="cylinder" size="1 1"/>'),
-        '<string>:4: <geom name="g">',
-        'sphere "g" against cylinder "w"',
-        "pairs",
-    ),
-    Unsupported(
         ("body/geom hfield", "asset/hfield"),
         mjcf(
             before='<asset><hfield name="h" nrow="2" ncol="2" size="1 1 1 1"/></asset>',

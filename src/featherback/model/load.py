@@ -201,7 +201,8 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
     unsupported.check_tendons(model, locator, findings)
     keep_actuator = unsupported.acting_actuators(model, dead, locator, findings)
     keep_equality = unsupported.acting_equalities(model, locator, findings)
-    found = unsupported.supported_pairs(model, pairs.candidate_pairs(model), locator, findings)
+    found = pairs.candidate_pairs(model)
+    unsupported.check_frictions(model, found, locator, findings)
     return Parsed(
         mujoco=model,
         pairs=found.frozen(),

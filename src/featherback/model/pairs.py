@@ -1,4 +1,4 @@
-"""Which pairs of geoms may touch: MuJoCo's filter, and the pairs this library has shapes for."""
+"""Which pairs of geoms may touch: MuJoCo's filter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback._core import pair_table, shape_types
+from featherback._core import shape_types
 from featherback._typing import Array, Bools, Ints
 
 if TYPE_CHECKING:
@@ -59,21 +59,6 @@ class Pairs:
         for array in (self.geom1, self.geom2, self.condim, self.friction, self.explicit):
             array.flags.writeable = False
         return self
-
-
-def is_supported(type1: Ints, type2: Ints) -> Bools:
-    """Return which pairs of geom types have a collision routine; type1 <= type2."""
-    supported = np.zeros(type1.shape, bool)
-    for _, _, a, b, _ in pair_table():
-        supported |= (type1 == a) & (type2 == b)
-    return supported
-
-
-def type_name(number: int) -> str:
-    """Return MuJoCo's word for a geom type, whether or not there is a shape for it."""
-    import mujoco
-
-    return mujoco.mjtGeom(number).name.removeprefix("mjGEOM_").lower()
 
 
 def candidate_pairs(model: mujoco.MjModel) -> Pairs:

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featherback._typing import Bools
-from featherback.model import pairs as pairing
 from featherback.model import settings
 from featherback.model.compiler import Locator
 from featherback.model.pairs import Pairs
 from featherback.model.report import Findings
-from featherback.model.xmltree import clip
 
 if TYPE_CHECKING:
     import mujoco
-
-MAX_PAIR_NOTICES = 2000
-"""How many unsupported pairs are named one by one; the rest are counted."""
 
 
 @dataclass(frozen=True)
@@ -309,56 +304,15 @@ def check_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -
             getattr(model, name)[:] = 0
 
 
-def supported_pairs(
+def check_frictions(
     model: mujoco.MjModel, found: Pairs, locator: Locator, findings: Findings
-) -> Pairs:
-    """Return the pairs of shapes that have a collision routine.
-
-    The other pairs are not supported; condim 4 and 6 and friction that differs in two directions
-    are not by the hard contact law.
-    """
-    types = model.geom_type
-    good = pairing.is_supported(types[found.geom1], types[found.geom2])
-    bad = found.select(~good)
-    for first, second in zip(bad.geom1[:MAX_PAIR_NOTICES], bad.geom2, strict=False):
-        _add_pair(model, int(first), int(second), locator, findings)
-    rest = len(bad) - MAX_PAIR_NOTICES
-    if rest > 0:
-        findings.add_unsupported(
-            locator.shown,
-            f"{rest} more pairs of shapes have no collision routine yet",
-            "pairs",
-            drop=f"{rest} more pairs of shapes are left out: they pass through each other.",
-        )
-    kept = found.select(good)
-    _check_condim(model, kept, locator, findings)
-    _check_anisotropy(model, kept, locator, findings)
-    return kept
-
-
-def geom_label(model: mujoco.MjModel, number: int) -> str:
-    """Return how a geom is called in a message: its name, or its number and body."""
-    name = model.geom(number).name
-    if name:
-        return f'"{clip(name)}"'
-    body = model.body(int(model.geom_bodyid[number])).name
-    return f'geom {number} of body "{clip(body)}"'
-
-
-def _add_pair(
-    model: mujoco.MjModel, first: int, second: int, locator: Locator, findings: Findings
 ) -> None:
-    """Add one pair of geoms, by name, that has no collision routine."""
-    names = [
-        f"{pairing.type_name(int(model.geom_type[number]))} {geom_label(model, number)}"
-        for number in (first, second)
-    ]
-    findings.add_unsupported(
-        locator.at("geom", first),
-        f"{names[0]} against {names[1]} has no collision routine yet",
-        "pairs",
-        drop=f"{names[0]} and {names[1]} pass through each other.",
-    )
+    """Find what of the pairs' frictions the hard contact law does not have.
+
+    These are condim 4 and 6 and friction that differs in two directions.
+    """
+    _check_condim(model, found, locator, findings)
+    _check_anisotropy(model, found, locator, findings)
 
 
 def _check_condim(model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings) -> None:
