@@ -42,9 +42,9 @@ FB_INLINE SearchLevel<R> search_level(bool curved, bool tight) {
   if (!curved)
     return {R(wide ? 1.4e-14 : 7.6e-6), R(0), R(wide ? 1e-12 : 1e-4), R(wide ? 1e-12 : 1e-6),
             R(wide ? 1e-7 : 1e-4)};
-  if (!tight) return {R(1e-4), R(1e-8), R(wide ? 1e-6 : 1e-4), R(1e-5), R(1e-3)};
+  if (!tight) return {R(1e-4), R(1e-8), R(wide ? 1e-6 : 1e-4), R(1e-5), R(wide ? 1e-4 : 3e-4)};
   return {R(wide ? 1e-10 : 1e-5), R(wide ? 1e-13 : 1e-8), R(wide ? 1e-7 : 1e-4),
-          R(wide ? 1e-7 : 2e-6), R(1e-4)};
+          R(wide ? 1e-7 : 2e-6), R(wide ? 1e-5 : 1e-4)};
 }
 
 // (CV.4)-(CV.6)  the distance or the least overlap of the cores
@@ -245,13 +245,17 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
   return false;
 }
 
-// how far the numbers of a slot are from those of the search
+// how far a slot is from the search's numbers and from being optimal
 template <class R>
-FB_INLINE R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z,
-                    const SearchResult<R>& s, R size) {
+FB_FN R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z,
+                const SearchResult<R>& s, R size) {
   const R padding =
       piece_radius(w.a, r.a) + piece_radius(w.b, r.b) - core_radius(w.a) - core_radius(w.b);
-  return abs(z.g - padding - s.g) + (R(1) - dot(z.n, s.n)) * size;
+  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
+  const R past =
+      max(beyond_piece(w.a, r.a, xa, z.n), R(0)) + max(beyond_piece(w.b, r.b, xb, -z.n), R(0));
+  const R ends = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
+  return abs(z.g - padding - s.g) + past + (R(1) - dot(z.n, s.n) + ends) * size;
 }
 // some of the corners of a piece; instead of it the face that looks along d; of a cylinder also the
 // rim instead of a flat piece and the reverse
@@ -288,8 +292,7 @@ FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R 
       const int d = dimension(r.a) + dimension(r.b);
       const bool regular = try_record(w, r, coded, z);
       if (!regular && d > 1 && !is_curved(r.a) && !is_curved(r.b)) continue;
-      const R beyond = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
-      const R miss = (miss_of(w, r, z, s, size) + beyond * size) * (regular ? R(1) : R(1.01));
+      const R miss = miss_of(w, r, z, s, size) * (regular ? R(1) : R(1.01));
       if (!(miss < best)) continue;
       best = miss;
       out = {r, coded.n, z, z.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b)};
