@@ -90,6 +90,9 @@ std::vector<std::tuple<std::string, int, int, int, int>> pair_table() {
 #undef FB_X
 }
 
+// the word for laws under which something acts, which must be one of them
+#define FB_LAW(law) ((void)ActsUnder::law, #law)
+
 // ---- parameters
 
 struct ParameterRow {
@@ -98,6 +101,7 @@ struct ParameterRow {
   std::string unit, rule;
   double least;  // a value below it has no meaning
   std::optional<std::string> no_gradient;
+  std::string law;  // both, hard or mujoco
 };
 
 double least_value(ParameterRule rule) {
@@ -113,14 +117,15 @@ std::vector<ParameterRow> parameter_table() {
   };
   const auto size = [](std::string rows) { return rows.starts_with("s.") ? rows.substr(2) : rows; };
   return {
-#define FB_X(name, rows, columns, unit, rule, where, no_gradient) \
-  ParameterRow{#name,                                             \
-               size(#rows),                                       \
-               columns,                                           \
-               unit,                                              \
-               #rule,                                             \
-               least_value(ParameterRule::rule),                  \
-               text(no_gradient)},
+#define FB_X(name, rows, columns, unit, rule, where, no_gradient, law) \
+  ParameterRow{#name,                                                  \
+               size(#rows),                                            \
+               columns,                                                \
+               unit,                                                   \
+               #rule,                                                  \
+               least_value(ParameterRule::rule),                       \
+               text(no_gradient),                                      \
+               FB_LAW(law)},
       FB_PARAMETERS(FB_X)
 #undef FB_X
   };
@@ -185,7 +190,7 @@ void read(E& x, const Value& value, const Names& words) {
 }
 
 struct OptionRow {
-  std::string name, doc;
+  std::string name, law, doc;  // law: both, hard or mujoco
   Value value, value_float32;
   Allowed allowed;
 };
@@ -200,11 +205,11 @@ Value default_of(T value, const Allowed& allowed) {
 
 const std::vector<OptionRow>& option_table() {
   static const std::vector<OptionRow> rows = {
-#define FB_X(name, type, value, allowed, doc)                         \
+#define FB_X(name, type, value, allowed, law, doc)                    \
   [] {                                                                \
     const Allowed a = allowed;                                        \
     const auto of = [&]<class R>(R) { return default_of(value, a); }; \
-    return OptionRow{#name, doc, of(1.0), of(1.0f), a};               \
+    return OptionRow{#name, FB_LAW(law), doc, of(1.0), of(1.0f), a};  \
   }(),
       FB_OPTIONS(FB_X)
 #undef FB_X
@@ -269,8 +274,8 @@ void bind_options(nb::module_& m) {
 #define FB_X(name, ...) , nb::arg(#name) = spelled(EngineOptions{}.name, at_##name)
           FB_OPTIONS(FB_X));
 #undef FB_X
-#define FB_X(name, type, value, allowed, doc) \
-  options.def_prop_ro(                        \
+#define FB_X(name, type, value, allowed, law, doc) \
+  options.def_prop_ro(                             \
       #name, [](const EngineOptions& o) { return spelled(o.name, at_##name); }, doc ".");
   FB_OPTIONS(FB_X)
 #undef FB_X
@@ -341,7 +346,9 @@ void bind_rows(nb::module_& m) {
       .def_ro("unit", &ParameterRow::unit)
       .def_ro("rule", &ParameterRow::rule)
       .def_ro("least", &ParameterRow::least, "A value below it has no meaning.")
-      .def_ro("no_gradient", &ParameterRow::no_gradient, "Why there is no gradient, or None.");
+      .def_ro("no_gradient", &ParameterRow::no_gradient, "Why there is no gradient, or None.")
+      .def_ro("law", &ParameterRow::law,
+              "The contact law under which it acts: both, hard or mujoco.");
   nb::class_<OutputRow>(m, "OutputRow", "An output of a state.")
       .def_ro("name", &OutputRow::name)
       .def_ro("inputs", &OutputRow::inputs, "Names of its inputs, q first.")
@@ -354,6 +361,7 @@ void bind_rows(nb::module_& m) {
           "sizes"_a, "Its shape in one world of a model.");
   nb::class_<OptionRow>(m, "OptionRow", "A numerical option of a Simulator.")
       .def_ro("name", &OptionRow::name)
+      .def_ro("law", &OptionRow::law, "The contact law under which it acts: both, hard or mujoco.")
       .def_ro("doc", &OptionRow::doc)
       .def_prop_ro(
           "kind", [](const OptionRow& r) { return r.allowed.kind; },

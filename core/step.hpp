@@ -176,18 +176,7 @@ FB_FN void motion_adjoint(const Model<T, P>& m, const StepPoint<T>& x, T h, T& h
   w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
   w.link[0].a = gravity_acceleration<T>(m);
   for (int l = 1; l < s.nlink; ++l) {
-    LinkWork<T>& k = w.link[l];
-    LinkBar<T>& b = w.bar[l];
-    const int parent = s.link_parent[l], first = s.link_dof[l];
-    b.w = w.bar[parent].w;
-    b.y = w.bar[parent].y;
-    k.a = w.link[parent].a + k.c;
-    for (int d = first; d < first + s.link_ndof[l]; ++d) {
-      const Motion<T> S = w.dof[d].S;
-      b.w = mul_add(S, w.w_rate[d], b.w);
-      b.y = mul_add(S, x.v1[d], b.y);
-      k.a = mul_add(S, w.a_eff[d], k.a);
-    }
+    open_link_fields(s, l, w.w_rate, x.v1, w.a_eff, w);
     link_force_adjoint(m, l, -h, w);
     if (joint_turns(s.link_type[l])) spin_forces_adjoint(m, l, -h, h_bar, w);
   }

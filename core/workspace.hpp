@@ -31,6 +31,12 @@ struct DofWork {
   Force<T> U;
   T Dinv;
 };
+// a geom as the broad phase sees it
+template <class T>
+struct GeomWork {
+  Vec3<T> centre;  // about its tree's origin
+  T speed;         // none of its points is faster in the free motion
+};
 
 // cotangents of one link's fields.  w: twist of the joint rates paired with the equation of motion;
 // y: twist of the new velocity
@@ -114,6 +120,7 @@ template <class T>
 struct Work {
   LinkWork<T>* link;
   DofWork<T>* dof;
+  GeomWork<T>* geom;
   Vec3<T>* origin;         // of each tree, in the world
   Motion<T>* twist;        // scratch, one per link
   Motion<T>* twist2;       // scratch, one per link
@@ -308,6 +315,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
     w.max_tree = s.tree_ndof[t] > w.max_tree ? s.tree_ndof[t] : w.max_tree;
   w.link = c.take<LinkWork<T>>(s.nlink);
   w.dof = c.take<DofWork<T>>(s.nv);
+  w.geom = c.take<GeomWork<T>>(s.ngeom);
   w.origin = c.take<Vec3<T>>(s.ntree + 1);
   w.twist = c.take<Motion<T>>(s.nlink);
   w.twist2 = c.take<Motion<T>>(s.nlink);

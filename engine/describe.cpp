@@ -22,7 +22,8 @@ std::string describe_worlds(const uint32_t* status, const int32_t* step, const d
       if (bit != kUnconverged || !residual) return;
       char number[32];
       std::snprintf(number, sizeof number, "%.1e", residual[w]);
-      text << " Its largest residual is " << number << " m/s.";
+      text << " Its largest residual is " << number
+           << " (m/s; a share of the accelerations under MuJoCo's law).";
     };
 #define FB_X(constant, name, bit, sentence) tell(constant, #name ": " sentence);
     FB_STATUSES(FB_X)

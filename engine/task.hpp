@@ -110,11 +110,11 @@ struct OutputVjpTask : WorldsTask {
 struct ContactsTask : WorldsTask {
   Source x, u;
   void*
-      numbers;  // (worlds, max_contacts, kContactSize): gap, point (3), normal (3), force on B (3)
+      numbers;  // (worlds, max_contacts, kContactSize): gap, point, normal, force and torque on B
   int32_t *pair, *count;
   uint8_t* overflow;
 };
-inline constexpr int kContactSize = 10;
+inline constexpr int kContactSize = 13;
 
 // Jacobians of a step: A (worlds, n, n), B (worlds, n, nu), n = 2 nv + na
 struct LinearizeTask : WorldsTask {

@@ -111,6 +111,13 @@ FB_FN void step_block(WorldBlock<S, P>& b) {
   b.w.solution.sweeps = sweeps;
 }
 
+// lanes of the step that was just run which have no gradient: contacts were left out, or were not
+// solved and no sweeps are there to be reversed
+template <class S, class P>
+FB_FN Mask<S> without_gradient(const WorldBlock<S, P>& b) {
+  const Mask<S> unsolved = b.w.solution.unconverged;
+  return b.w.overflow | (b.m.s.soft ? unsolved : b.w.large & unsolved);
+}
 // what a backward step tells besides its bars
 template <class S>
 struct BackwardNotes {
@@ -159,7 +166,7 @@ FB_FN BackwardNotes<S> step_again(WorldBlock<S, P>& b, Mask<S> alive) {
   }
   n.residual = b.w.solution.residual;
   n.unrolled = b.w.solution.unrolled;
-  n.missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
+  n.missing = without_gradient(b);
   return n;
 }
 // one step of the backward pass: recompute the step, then its adjoint

@@ -91,7 +91,8 @@ def write_scene(path: Path, sim: fb.Simulator, q: ArrayLike, v: ArrayLike, u: Ar
     structure = sim.model.structure
     limits = {name: getattr(sim.options, name) for name in ("max_contacts", "max_sweeps")}
     parts = [_block(numbers, np.int32) for numbers in structure.packed(**limits)]
-    theta = np.concatenate([a.reshape(-1) for a in sim.params.values()])
+    every = {**structure.params, **sim.params}
+    theta = np.concatenate([np.asarray(a, np.float64).reshape(-1) for a in every.values()])
     parts += [_block(theta, np.float64), _block(structure.vert, np.float64)]
     options = [(row, getattr(sim.options, row.name)) for row in option_table()]
     numbers = [row.choices.index(x) if row.choices else x for row, x in options]

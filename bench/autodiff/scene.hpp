@@ -38,7 +38,7 @@ struct Scene {
 #undef FB_X
     s.soft = options.contact == kSoftContact;
     for (Numbers* x : {&q, &v, &u}) *x = read<double>(file, path);
-    steps = int(u.size()) / s.nu;
+    steps = int(u.size()) / (s.nu > 0 ? s.nu : 1);
     std::fclose(file);
     derived.resize(core::derived_size(s));
     core::Theta<const double> view;

@@ -42,7 +42,7 @@ FB_INLINE SearchLevel<R> search_level(bool curved, bool tight) {
   if (!curved)
     return {R(wide ? 1.4e-14 : 7.6e-6), R(0), R(wide ? 1e-12 : 1e-4), R(wide ? 1e-12 : 1e-6),
             R(wide ? 1e-7 : 1e-4)};
-  if (!tight) return {R(1e-4), R(1e-8), R(wide ? 1e-6 : 1e-4), R(1e-5), R(wide ? 1e-4 : 3e-4)};
+  if (!tight) return {R(1e-4), R(1e-8), R(wide ? 1e-6 : 1e-4), R(1e-5), R(wide ? 1e-4 : 1e-3)};
   return {R(wide ? 1e-10 : 1e-5), R(wide ? 1e-13 : 1e-8), R(wide ? 1e-7 : 1e-4),
           R(wide ? 1e-7 : 2e-6), R(wide ? 1e-5 : 1e-4)};
 }

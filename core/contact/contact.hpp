@@ -34,35 +34,43 @@ FB_INLINE T geom_speed(Motion<T> v, Vec3<T> c, P radius) {
   return abs(l.x) + abs(l.y) + abs(l.z) + (abs(v.ang.x) + abs(v.ang.y) + abs(v.ang.z)) * radius;
 }
 
+// centres and speeds of all geoms, about each link's own origin
+template <class T, class P>
+FB_FN void bound_geoms(const Model<T, P>& m, Work<T>& w) {
+  for (int g = 0; g < m.s.ngeom; ++g) {
+    GeomWork<T>& x = w.geom[g];
+    x.centre = geom_centre(m, g, w);
+    x.speed = geom_speed(w.link[m.s.geom_link[g]].v_free, x.centre, m.derived.geom_radius[g]);
+  }
+}
 // whether a pair can touch within the step, and the gap up to which it matters there
 template <class T>
 struct Nearness {
   Mask<T> near;
   T far;
 };
-// (T.1)  can this pair touch within the step?  Centres relative to each link's own origin; `shift`
-// brings A's to B's
+// (T.1)  can this pair touch within the step?  `shift` brings A's origin to B's
 template <class T, class P>
 FB_INLINE Nearness<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
-                                  const Work<T>& w, Vec3<T> cA, Vec3<T> cB, Vec3<T> shift) {
+                                  const Work<T>& w, Vec3<T> shift) {
   const Layout& s = m.s;
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
-  const LinkWork<T>&A = w.link[s.geom_link[ga]], &B = w.link[s.geom_link[gb]];
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
-  T speed = geom_speed(B.v_free, cB, rb);
-  const Vec3<T> d = cB - cA - shift;
+  const Vec3<T> cB = w.geom[gb].centre, d = cB - w.geom[ga].centre - shift;
+  T speed = w.geom[gb].speed;
   if (s.geom_type[ga] == kPlane) {
     const P* G = m.derived.geom_R + 9 * ga;
     Vec3<T> n{T(G[2]), T(G[5]), T(G[8])};
     // a moving plane is as fast as its point nearest to B
     if (s.geom_link[ga] > 0) {
+      const LinkWork<T>& A = w.link[s.geom_link[ga]];
       n = mul(A.R, n);
       speed += geom_speed(A.v_free, cB - shift, rb);
     }
     const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
     return {dot(n, d) - T(rb) < far, far};
   }
-  if (s.geom_link[ga] > 0) speed += geom_speed(A.v_free, cA, ra);
+  if (s.geom_link[ga] > 0) speed += w.geom[ga].speed;
   const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
   const T apart = far + T(ra) + T(rb);
   return {dot(d, d) < apart * apart, far};
@@ -141,11 +149,11 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   const Layout& s = m.s;
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
-  const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
-  const Nearness<T> can = broad_phase(m, o, pair, w, cA, cB, OA - OB);
+  const Nearness<T> can = broad_phase(m, o, pair, w, OA - OB);
   const Mask<T> near = alive & can.near;
   if (!any(near)) return;
+  const Vec3<T> cA = w.geom[ga].centre, cB = w.geom[gb].centre;
   ContactPoint<T> point[kMaxSlots];
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
           place_shape(m, gb, w, cB + (OB - Oref)), can.far, point);
@@ -492,6 +500,7 @@ struct ContactRows {
                             Mask<T> alive, Work<T>& w) {
     int contacts = 0;
     w.hit.ncoming = 0;
+    bound_geoms(m, w);
     for (int pair = 0; pair < m.s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
   }
 

@@ -292,6 +292,23 @@ FB_INLINE Force<T> inertia_pose_bar(const LinkWork<T>& k, Motion<T> w, Force<T> 
   return -(cross(w, w_bar) + cross(k.v, v_bar) + cross(k.a, a_bar));
 }
 
+// twists of link l for the paired rates w and for y, and its acceleration at a, from those of its parent
+template <class T>
+FB_INLINE void open_link_fields(const Layout& s, int l, const T* rate_w, const T* y, const T* a,
+                                Work<T>& w) {
+  LinkWork<T>& k = w.link[l];
+  LinkBar<T>& b = w.bar[l];
+  const int parent = s.link_parent[l], first = s.link_dof[l];
+  b.w = w.bar[parent].w;
+  b.y = w.bar[parent].y;
+  k.a = w.link[parent].a + k.c;
+  for (int d = first; d < first + s.link_ndof[l]; ++d) {
+    const Motion<T> S = w.dof[d].S;
+    b.w = mul_add(S, rate_w[d], b.w);
+    b.y = mul_add(S, y[d], b.y);
+    k.a = mul_add(S, a[d], k.a);
+  }
+}
 // own bars of one link from scale * <w, RNEA>: sets w_bar, v_bar, a_bar, pose; y_bar becomes zero
 template <class T, class P>
 FB_INLINE void link_force_adjoint(const Model<T, P>& m, int l, T scale, Work<T>& w) {

@@ -60,6 +60,16 @@ FB_FN void link_pose_adjoint(const Model<T, P>& m, int l, const T* q, Work<T>& w
   });
 }
 
+// add to the six numbers of an inertia's cotangent that pairs as a . I b
+template <class T>
+FB_INLINE void add_inertia_pair(Vec3<T> a, Vec3<T> b, T* out) {
+  out[0] += a.x * b.x;
+  out[1] += a.y * b.y;
+  out[2] += a.z * b.z;
+  out[3] += a.x * b.y + a.y * b.x;
+  out[4] += a.x * b.z + a.z * b.x;
+  out[5] += a.y * b.z + a.z * b.y;
+}
 // (K.5)  rigid inertia of link l in world axes about the tree's origin
 template <class T, class P>
 FB_INLINE void link_inertia(const Model<T, P>& m, int l, Work<T>& w) {

@@ -101,16 +101,9 @@ FB_FN void spin_forces_adjoint(const Model<T, P>& m, int l, T scale, T& h_bar, W
   if (!w.derived_bar) return;
   // I = R link_I R': the pairs, seen from the link
   T* out = w.derived_bar->link_I + 6 * l;
-  for (int i = 0; i < 4; ++i) {
-    const Vec3<T> a = mul_transposed(w.link[l].R, bar.left[i]),
-                  c = mul_transposed(w.link[l].R, bar.right[i]);
-    out[0] += a.x * c.x;
-    out[1] += a.y * c.y;
-    out[2] += a.z * c.z;
-    out[3] += a.x * c.y + a.y * c.x;
-    out[4] += a.x * c.z + a.z * c.x;
-    out[5] += a.y * c.z + a.z * c.y;
-  }
+  for (int i = 0; i < 4; ++i)
+    add_inertia_pair(mul_transposed(w.link[l].R, bar.left[i]),
+                     mul_transposed(w.link[l].R, bar.right[i]), out);
 }
 // (G.5)  for columns: the torque joins the link's force, its slope in w the velocity products
 template <class T, class P>

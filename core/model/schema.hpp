@@ -111,6 +111,9 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
   X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
 
+// contact laws under which a parameter or an option acts
+enum class ActsUnder : int { both, hard, mujoco };
+
 // rules for the values of a parameter (engine/check_params.cpp): name, a value below
 // which none has a meaning, how a refusal ends
 inline constexpr double kNoLeast = -__builtin_huge_val();
@@ -137,68 +140,72 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
 // contact_compliance, body_inertia_products): name, rows, numbers in a row, unit, rule, the rows i
-// of a Layout s in which the rule is in force, why there is no gradient
+// of a Layout s in which the rule is in force, why there is no gradient, the law under which it acts
 #define FB_PARAMETERS(X)                                                                           \
-  X(dt, 1, 1, "s", positive, true, kHasGradient)                                                   \
-  X(gravity, 3, 1, "m/s²", any, true, kHasGradient)                                                \
-  X(body_pos, s.nbody, 3, "m", any, true, kHasGradient)                                            \
-  X(body_quat, s.nbody, 4, "no unit", quaternion, true, kHasGradient)                              \
-  X(body_mass, s.nbody, 1, "kg", not_negative, true, kHasGradient)                                 \
-  X(body_ipos, s.nbody, 3, "m", any, true, kHasGradient)                                           \
-  X(body_iquat, s.nbody, 4, "no unit", quaternion, true, kHasGradient)                             \
-  X(body_inertia, s.nbody, 3, "kg·m²", moments, true, kHasGradient)                                \
-  X(body_inertia_products, s.nbody, 3, "kg·m²", products, true, kHasGradient)                      \
-  X(body_invweight0, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyCompliance)                  \
-  X(dof_invweight0, s.nv, 1, "1/kg or 1/(kg·m²)", any, true, kOnlyCompliance)                      \
-  X(xfrc_applied, s.nbody, 6, "N or N·m", any, true, kHasGradient)                                 \
-  X(qpos0, s.nq, 1, "m or rad", any, true, kHasGradient)                                           \
-  X(qpos_spring, s.nq, 1, "m or rad", any, true, kHasGradient)                                     \
-  X(jnt_pos, s.njnt, 3, "m", any, true, kHasGradient)                                              \
+  X(dt, 1, 1, "s", positive, true, kHasGradient, both)                                             \
+  X(gravity, 3, 1, "m/s²", any, true, kHasGradient, both)                                          \
+  X(body_pos, s.nbody, 3, "m", any, true, kHasGradient, both)                                      \
+  X(body_quat, s.nbody, 4, "no unit", quaternion, true, kHasGradient, both)                        \
+  X(body_mass, s.nbody, 1, "kg", not_negative, true, kHasGradient, both)                           \
+  X(body_ipos, s.nbody, 3, "m", any, true, kHasGradient, both)                                     \
+  X(body_iquat, s.nbody, 4, "no unit", quaternion, true, kHasGradient, both)                       \
+  X(body_inertia, s.nbody, 3, "kg·m²", moments, true, kHasGradient, both)                          \
+  X(body_inertia_products, s.nbody, 3, "kg·m²", products, true, kHasGradient, both)                \
+  X(body_invweight0, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyCompliance, hard)            \
+  X(dof_invweight0, s.nv, 1, "1/kg or 1/(kg·m²)", any, true, kOnlyCompliance, both)                \
+  X(xfrc_applied, s.nbody, 6, "N or N·m", any, true, kHasGradient, both)                           \
+  X(qpos0, s.nq, 1, "m or rad", any, true, kHasGradient, both)                                     \
+  X(qpos_spring, s.nq, 1, "m or rad", any, true, kHasGradient, both)                               \
+  X(jnt_pos, s.njnt, 3, "m", any, true, kHasGradient, both)                                        \
   X(jnt_axis, s.njnt, 3, "no unit", axis, s.jnt_type[i] == kSlide || s.jnt_type[i] == kHinge,      \
-    kHasGradient)                                                                                  \
-  X(jnt_range, s.njnt, 2, "m or rad", range, listed(i, s.limit_jnt, s.nlimit), kHasGradient)       \
-  X(jnt_stiffness, s.njnt, 1, "N·m/rad or N/m", not_negative, true, kHasGradient)                  \
-  X(jnt_actfrcrange, s.njnt, 2, "N·m or N", range, s.jnt_forcelimited[i] > 0, kHasGradient)        \
-  X(dof_damping, s.nv, 1, "N·m·s/rad or N·s/m", not_negative, true, kHasGradient)                  \
-  X(dof_armature, s.nv, 1, "kg·m² or kg", not_negative, true, kHasGradient)                        \
-  X(dof_frictionloss, s.nv, 1, "N·m or N", friction_loss, listed(i, s.friction_dof, s.nfriction),  \
-    kHasGradient)                                                                                  \
-  X(geom_pos, s.ngeom, 3, "m", any, true, kHasGradient)                                            \
-  X(geom_quat, s.ngeom, 4, "no unit", quaternion, true, kHasGradient)                              \
-  X(geom_size, s.ngeom, 3, "m", not_negative, true, kHasGradient)                                  \
-  X(geom_friction, s.ngeom, 3, "no unit", not_negative, true, kHasGradient)                        \
-  X(geom_restitution, s.ngeom, 1, "no unit", fraction, true, kHasGradient)                         \
-  X(contact_compliance, s.ngeom, 1, "m/N", not_negative, true, kHasGradient)                       \
-  X(pair_friction, s.npair, 1, "no unit", not_negative, true, kHasGradient)                        \
-  X(mesh_scale, s.nmesh, 3, "no unit", nonzero, true, kHasGradient)                                \
-  X(site_pos, s.nsite, 3, "m", any, true, kOnlySites)                                              \
-  X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites)                                \
-  X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient)                              \
-  X(body_invweight0_mujoco, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyStiffness)            \
-  X(geom_margin, s.ngeom, 1, "m", any, true, kHasGradient)                                         \
-  X(geom_solmix, s.ngeom, 1, "no unit", not_negative, true, kOnlyMixes)                            \
-  X(geom_solref, s.ngeom, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)            \
-  X(geom_solimp, s.ngeom, 5, "no unit, m", any, true, kHasGradient)                                \
-  X(pair_friction_rest, s.nexplicit, 4, "no unit or m", not_negative, true, kHasGradient)                     \
-  X(pair_margin, s.nexplicit, 1, "m", any, true, kHasGradient)                                     \
-  X(pair_solref, s.nexplicit, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)        \
+    kHasGradient, both)                                                                            \
+  X(jnt_range, s.njnt, 2, "m or rad", range, listed(i, s.limit_jnt, s.nlimit), kHasGradient, both) \
+  X(jnt_stiffness, s.njnt, 1, "N·m/rad or N/m", not_negative, true, kHasGradient, both)            \
+  X(jnt_actfrcrange, s.njnt, 2, "N·m or N", range, s.jnt_forcelimited[i] > 0, kHasGradient, both)  \
+  X(dof_damping, s.nv, 1, "N·m·s/rad or N·s/m", not_negative, true, kHasGradient, both)            \
+  X(dof_armature, s.nv, 1, "kg·m² or kg", not_negative, true, kHasGradient, both)                  \
+  X(dof_frictionloss, s.nv, 1, "N·m or N", friction_loss, listed(i, s.friction_dof,                \
+    s.nfriction), kHasGradient, both)                                                              \
+  X(geom_pos, s.ngeom, 3, "m", any, true, kHasGradient, both)                                      \
+  X(geom_quat, s.ngeom, 4, "no unit", quaternion, true, kHasGradient, both)                        \
+  X(geom_size, s.ngeom, 3, "m", not_negative, true, kHasGradient, both)                            \
+  X(geom_friction, s.ngeom, 3, "no unit", not_negative, true, kHasGradient, both)                  \
+  X(geom_restitution, s.ngeom, 1, "no unit", fraction, true, kHasGradient, hard)                   \
+  X(contact_compliance, s.ngeom, 1, "m/N", not_negative, true, kHasGradient, hard)                 \
+  X(pair_friction, s.npair, 1, "no unit", not_negative, true, kHasGradient, both)                  \
+  X(mesh_scale, s.nmesh, 3, "no unit", nonzero, true, kHasGradient, both)                          \
+  X(site_pos, s.nsite, 3, "m", any, true, kOnlySites, both)                                        \
+  X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites, both)                          \
+  X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient, both)                        \
+  X(body_invweight0_mujoco, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyStiffness, mujoco)    \
+  X(geom_margin, s.ngeom, 1, "m", any, true, kHasGradient, mujoco)                                 \
+  X(geom_solmix, s.ngeom, 1, "no unit", not_negative, true, kOnlyMixes, mujoco)                    \
+  X(geom_solref, s.ngeom, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient, mujoco)    \
+  X(geom_solimp, s.ngeom, 5, "no unit, m", any, true, kHasGradient, mujoco)                        \
+  X(pair_friction_rest, s.nexplicit, 4, "no unit or m", not_negative, true, kHasGradient, mujoco)  \
+  X(pair_margin, s.nexplicit, 1, "m", any, true, kHasGradient, mujoco)                             \
+  X(pair_solref, s.nexplicit, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient,        \
+    mujoco)                                                                                        \
   X(pair_solreffriction, s.nexplicit, 2, "s and no unit, or 1/s² and 1/s", any, true,              \
-    kHasGradient)                                                                                  \
-  X(pair_solimp, s.nexplicit, 5, "no unit, m", any, true, kHasGradient)                            \
-  X(jnt_margin, s.njnt, 1, "m or rad", any, true, kHasGradient)                                    \
-  X(jnt_solref, s.njnt, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)              \
-  X(jnt_solimp, s.njnt, 5, "no unit, m or rad", any, true, kHasGradient)                           \
-  X(dof_solref, s.nv, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)                \
-  X(dof_solimp, s.nv, 5, "no unit, m or rad", any, true, kHasGradient)                             \
-  X(eq_solref, s.neq, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient)                \
-  X(eq_solimp, s.neq, 5, "no unit, m or rad", any, true, kHasGradient)                             \
-  X(actuator_gainprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
-  X(actuator_biasprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient)                   \
-  X(actuator_gear, s.nu, 6, "m or no unit", any, true, kHasGradient)                               \
-  X(actuator_ctrlrange, s.nu, 2, "of the control", range, s.act_ctrllimited[i] > 0, kHasGradient)  \
-  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient)      \
-  X(actuator_dynprm, s.nu, 1, "s", any, true, kHasGradient)                                        \
-  X(actuator_actrange, s.nu, 2, "of the activation", range, s.act_limited[i] > 0, kHasGradient)
+    kHasGradient, mujoco)                                                                          \
+  X(pair_solimp, s.nexplicit, 5, "no unit, m", any, true, kHasGradient, mujoco)                    \
+  X(jnt_margin, s.njnt, 1, "m or rad", any, true, kHasGradient, mujoco)                            \
+  X(jnt_solref, s.njnt, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient, mujoco)      \
+  X(jnt_solimp, s.njnt, 5, "no unit, m or rad", any, true, kHasGradient, mujoco)                   \
+  X(dof_solref, s.nv, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient, mujoco)        \
+  X(dof_solimp, s.nv, 5, "no unit, m or rad", any, true, kHasGradient, mujoco)                     \
+  X(eq_solref, s.neq, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient, mujoco)        \
+  X(eq_solimp, s.neq, 5, "no unit, m or rad", any, true, kHasGradient, mujoco)                     \
+  X(actuator_gainprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient, both)             \
+  X(actuator_biasprm, s.nu, 3, "of the actuator's law", any, true, kHasGradient, both)             \
+  X(actuator_gear, s.nu, 6, "m or no unit", any, true, kHasGradient, both)                         \
+  X(actuator_ctrlrange, s.nu, 2, "of the control", range, s.act_ctrllimited[i] > 0,                \
+    kHasGradient, both)                                                                            \
+  X(actuator_forcerange, s.nu, 2, "N·m or N", range, s.act_forcelimited[i] > 0, kHasGradient,      \
+    both)                                                                                          \
+  X(actuator_dynprm, s.nu, 1, "s", any, true, kHasGradient, both)                                  \
+  X(actuator_actrange, s.nu, 2, "of the activation", range, s.act_limited[i] > 0, kHasGradient,    \
+    both)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)
@@ -240,46 +247,46 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
 
 // a default that depends on the number type R
 #define FB_BY_PRECISION(wide, narrow) (sizeof(R) == 8 ? wide : narrow)
-// name, type, default, allowed values (functions of bindings/schema.cpp), what it is.  What is
-// fixed() cannot be chosen
+// name, type, default, allowed values (functions of bindings/schema.cpp), the law under which it
+// acts, what it is.  What is fixed() cannot be chosen
 #define FB_OPTIONS(X)                                                                              \
-  X(contact, ContactLawType, kHardContact, FB_WORDS(FB_CONTACTS),                                  \
+  X(contact, ContactLawType, kHardContact, FB_WORDS(FB_CONTACTS), both,                            \
     "'hard' (the law of this library) or 'mujoco' (MuJoCo's soft law, with the file's settings)")  \
-  X(cone, ConeType, kPyramidalCone, FB_WORDS(FB_CONES),                                            \
+  X(cone, ConeType, kPyramidalCone, FB_WORDS(FB_CONES), mujoco,                                    \
     "friction cone under MuJoCo's law: 'pyramidal' or 'elliptic'; by default that of the file")    \
-  X(impratio, real, 1.0, above(0),                                                                 \
+  X(impratio, real, 1.0, above(0), mujoco,                                                         \
     "ratio of friction to normal impedance under MuJoCo's law; by default that of the file")       \
-  X(integrator, IntegratorType, kEulerIntegrator, FB_WORDS(FB_INTEGRATORS),                        \
+  X(integrator, IntegratorType, kEulerIntegrator, FB_WORDS(FB_INTEGRATORS), mujoco,                \
     "integrator under MuJoCo's law: 'euler', 'rk4' or 'implicitfast'; by default that of the file")       \
-  X(refsafe, whole, 1, whole(0, 1),                                                                \
+  X(refsafe, whole, 1, whole(0, 1), mujoco,                                                        \
     "1: time constants of solref are at least two steps under MuJoCo's law; by default as in "     \
     "the file")                                                                                    \
-  X(eulerdamp, whole, 1, whole(0, 1),                                                              \
+  X(eulerdamp, whole, 1, whole(0, 1), mujoco,                                                      \
     "1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in the file")  \
-  X(margin, real, 0.005, at_least(0),                                                              \
+  X(margin, real, 0.005, at_least(0), hard,                                                        \
     "contact and limit rows are built below this gap [m or rad]")                                  \
-  X(v_recover, real, 0.5, above(0),                                                                \
+  X(v_recover, real, 0.5, above(0), hard,                                                          \
     "largest speed of recovery from penetration [m/s]")                                            \
-  X(v_rest, real, 0.05, at_least(0),                                                               \
+  X(v_rest, real, 0.05, at_least(0), hard,                                                         \
     "approach speed below which restitution is zero [m/s]")                                        \
-  X(tolerance, real, FB_BY_PRECISION(1e-10, 1e-4), above(0),                                       \
+  X(tolerance, real, FB_BY_PRECISION(1e-10, 1e-4), above(0), hard,                                 \
     "residual of the contact solve, relative to the largest row velocity")                         \
-  X(max_sweeps, whole, 200, whole(1, 1000000),                                                     \
+  X(max_sweeps, whole, 200, whole(1, 1000000), hard,                                               \
     "cap on Gauss-Seidel sweeps in one step")                                                      \
-  X(max_contacts, whole, 100, whole(0, 10000),                                                     \
+  X(max_contacts, whole, 100, whole(0, 10000), both,                                               \
     "contacts one world can hold, by default at most what the model's pairs can give")             \
-  X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS),                          \
+  X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS), hard,                    \
     "'cone' (the true cone) or 'box' (each tangent by itself)")                                    \
-  X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS),                                       \
+  X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS), hard,                                 \
     "'newton' (sweeps, then Newton steps on the active set), 'pgs' (sweeps only) or 'interior' "    \
     "(an interior point method, world by world)")                                                  \
-  X(smoothing, real, 0.0, zero_or_between(1e-8, 1),                                                \
+  X(smoothing, real, 0.0, zero_or_between(1e-8, 1), hard,                                          \
     "velocity within which the laws of contacts, limits and dry friction are smooth [m/s or "      \
     "rad/s]: 0 is the exact law, more has derivatives of every order and takes solver 'interior'") \
-  X(gradient, GradientMode, kGradientAuto, FB_WORDS(FB_GRADIENTS),                                 \
+  X(gradient, GradientMode, kGradientAuto, FB_WORDS(FB_GRADIENTS), hard,                           \
     "'auto' (implicit where the solve finished, unrolled elsewhere), 'implicit' (the solution is " \
     "differentiated) or 'unrolled' (the sweeps are; solver 'pgs' only)")                           \
-  X(regularization, real, FB_BY_PRECISION(1e-6, 1e-4), fixed(),                                    \
+  X(regularization, real, FB_BY_PRECISION(1e-6, 1e-4), fixed(), hard,                              \
     "default compliance, as a share of the bodies' inverse weights")
 
 template <class R>
@@ -300,8 +307,9 @@ struct Options {
     "more contacts than max_contacts were found and the last ones were left out; pass a larger "   \
     "max_contacts to the Simulator.")                                                              \
   X(kUnconverged, UNCONVERGED, 4u,                                                                 \
-    "the contact solve did not finish: the step's impulses miss its law by more than 1e-6 of the " \
-    "row velocities. Take a smaller dt, or look at mass ratios, overlaps and friction there.")     \
+    "the contact solve did not finish: what it found misses the contact law by more than 1e-6 of " \
+    "the velocities of its rows. Take a smaller dt, or look at mass ratios, overlaps and friction "\
+    "there.")                                                                                      \
   X(kNoGradient, NO_GRADIENT, 8u,                                                                  \
     "this step has no gradient: contacts were left out of it (pass a larger max_contacts to the "  \
     "Simulator), or its contacts were not solved.")

@@ -167,18 +167,7 @@ FB_FN void soft_motion_adjoint(const Model<T, P>& m, Work<T>& w) {
       zero_force<T>();
   w.link[0].a = gravity_acceleration<T>(m);
   for (int l = 1; l < s.nlink; ++l) {
-    LinkWork<T>& k = w.link[l];
-    LinkBar<T>& b = w.bar[l];
-    const int parent = s.link_parent[l], first = s.link_dof[l];
-    b.w = w.bar[parent].w;
-    b.y = w.bar[parent].y;
-    k.a = w.link[parent].a + k.c;
-    for (int d = first; d < first + s.link_ndof[l]; ++d) {
-      const Motion<T> S = w.dof[d].S;
-      b.w = mul_add(S, w.w_rate[d], b.w);
-      b.y = mul_add(S, w.soft.a[d], b.y);
-      k.a = mul_add(S, w.soft.a[d], k.a);
-    }
+    open_link_fields(s, l, w.w_rate, w.soft.a, w.soft.a, w);
     link_force_adjoint(m, l, T(-1), w);
   }
   if (m.applied) applied_wrenches_adjoint(m, T(1), w);

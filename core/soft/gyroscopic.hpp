@@ -70,15 +70,7 @@ FB_FN void gyro_adjoint(const Model<T, P>& m, int l, const GyroPair<T>& g, const
   // (n x w) . I x - (x x n) . I w
   const Vec3<T> left[2] = {cross(g.n, g.w), -xn}, right[2] = {g.x, g.w};
   T* out = w.derived_bar->link_I + 6 * l;
-  for (int i = 0; i < 2; ++i) {
-    const Vec3<T> a = left[i] * scale, b = right[i];
-    out[0] += a.x * b.x;
-    out[1] += a.y * b.y;
-    out[2] += a.z * b.z;
-    out[3] += a.x * b.y + a.y * b.x;
-    out[4] += a.x * b.z + a.z * b.x;
-    out[5] += a.y * b.z + a.z * b.y;
-  }
+  for (int i = 0; i < 2; ++i) add_inertia_pair(left[i] * scale, right[i], out);
 }
 
 // B = M + h D + h G of a single body's six dofs, factored without pivots

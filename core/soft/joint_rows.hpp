@@ -36,7 +36,9 @@ FB_FN void collect_soft_limit(const Model<T, P>& m, int j, int side, const T* q,
     const Vec3<T> e = log_quat(normalised(q + qa));
     const T angle = norm(e);
     phi = T(max(range[0], range[1])) - angle;
+    // without a rotation the axis is x
     axis = e * (T(1) / select(angle > T(0), angle, T(1)));
+    axis.x = select(angle > T(0), axis.x, T(1));
   } else {
     phi = (q[qa] - T(range[side > 0])) * Real<T>(-side);
   }
@@ -115,7 +117,8 @@ FB_FN void soft_limit_adjoint(const Model<T, P>& m, bool safe, int index, const 
     const Vec3<T> rates = lift3<T>(bars.W + da) * bars.f[0] + lift3<T>(w.soft.a + da) * y_bar +
                           lift3<T>(at.v + da) * vel_bar;
     const Vec3<T> e3 = log_quat(normalised(at.q + m.s.jnt_qadr[j]));
-    const T angle = norm(e3), inverse = T(1) / select(angle > T(0), angle, T(1));
+    const T angle = norm(e3), one = T(1);
+    const T inverse = select(angle > T(0), one / select(angle > T(0), angle, one), T(0));
     const Vec3<T> e_bar = (x.n * dot(x.n, rates) - rates) * inverse - x.n * phi_bar;
     add3(select(x.active, log_adjoint(e3, e_bar, -1), zero3<T>()), state.q_tan + da);
     upper = T(range[1]) >= T(range[0]);

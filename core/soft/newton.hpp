@@ -200,6 +200,14 @@ FB_FN T inverse_norm(const SoftWork<T>& f, const T* x) {
   }
   return sum;
 }
+// x' M x
+template <class T>
+FB_FN T motion_norm(const SoftWork<T>& f, const T* x) {
+  T sum = T(0);
+  multiply(f.M, x, f.half);
+  for (int i = 0; i < f.M.p.n; ++i) sum = mul_add(x[i], f.half[i], sum);
+  return sum;
+}
 // (S.28)  the Newton step at a: grad = -dF/da in f.grad, step = H^-1 grad; returns grad' step
 template <class T>
 FB_FN T newton_step(SoftWork<T>& f, bool first) {
@@ -258,9 +266,14 @@ FB_FN SoftOutcome<T> soft_newton(SoftWork<T>& f, Mask<T> alive) {
     const Mask<T> falls = now < best;
     stalled = select(live, select(falls, zero, stalled + T(1)), stalled);
     best = select(live & falls, now, best);
-    // where it stalls, the forces of stiff rows may be all that rounding leaves
+    // where it stalls, the forces of stiff rows may be all that rounding leaves, or the accelerations
+    // stand still while forces that cancel are rounded
     const Mask<T> slow = live & (stalled >= T(3));
-    if (any(slow)) now = relative(select(slow, max(scale, inverse_norm(f, f.pushed)), scale));
+    if (any(slow)) {
+      now = relative(select(slow, max(scale, inverse_norm(f, f.pushed)), scale));
+      now = select(slow, min(now, sqrt(motion_norm(f, f.step) / select(scale > zero, scale, T(1)))),
+                   now);
+    }
     rel = select(live, now, rel);
     const Mask<T> done =
         (now <= T(kSoftTolerance<Real<T>>)) | ((stalled >= T(3)) & (now <= T(kSoftFloor<Real<T>>)));

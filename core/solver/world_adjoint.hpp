@@ -112,8 +112,7 @@ FB_FN void own_tangents(const WorldRows<S>& p, const WorldScratch<S>& s, const R
   for (int i = 0; i < k.rows; ++i) own[i] = S(0);
   for (int i = 0; i < alone; ++i) {
     if (world_free(p, s.best, s.w, r + i, Real<S>(1))) continue;
-    const S x = s.best[r + i] - s.w[r + i] / p.D[r + i];
-    own[i] = S((x > p.lo[r + i] ? p.hi : p.lo)[r + i].d);
+    own[i] = S((s.best[r + i] > p.lo[r + i] ? p.hi : p.lo)[r + i].d);
   }
   if (!k.cone || !world_free(p, s.best, s.w, r, Real<S>(1))) return;
   const WorldTangents<S> t = world_tangents(p, k, s.best, s.w, Real<S>(1));
@@ -121,11 +120,10 @@ FB_FN void own_tangents(const WorldRows<S>& p, const WorldScratch<S>& s, const R
   if (t.slide1) own[1] = S(primal(t.e1)) * turn;
   if (t.slide2) own[2] = S(primal(t.e2)) * turn;
 }
-// (V.9)  the tangent of the solution s.best: t + G G' C t = -(dw + G G' own), dlam = own + C t, where dw
+// (V.9)  the tangent of the solution s.best, which has none yet: t + G G' C t = -(dw + G G' own), dlam = own + C t, where dw
 // is the change of the velocities at fixed impulses
 template <class S>
 FB_FN void world_tangent(WorldRows<S>& p, WorldScratch<S>& s) {
-  for (int r = 0; r < p.nrow; ++r) s.best[r] = S(primal(s.best[r]));
   factor_solution(p, s);
   for (int b = 0; b < p.nblock; ++b) own_tangents(p, s, p.block[b], s.own + p.block[b].row);
   sum_rows(p, s.own, s.y);

@@ -4,7 +4,8 @@
 
 namespace fb::FB_ISA {
 
-// those of lane k in the step that was just run: (gap, point, normal, force on B) in the world
+// those of lane k in the step that was just run: (gap, point, normal, force on B, torque on B
+// about the point) in the world
 template <class T, class P>
 FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long world, int k) {
   using R = Real<T>;
@@ -25,11 +26,14 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long
     } else {
       tangents(c.n, t1, t2);
     }
-    Vec3<T> f = c.n * b.w.solution.lam[group.row];
-    if (group.rows >= 3)
-      f += t1 * b.w.solution.lam[group.row + 1] + t2 * b.w.solution.lam[group.row + 2];
+    const T* lam = b.w.solution.lam + group.row;
+    Vec3<T> f = c.n * lam[0], twist = zero3<T>();
+    if (group.rows >= 3) f += t1 * lam[1] + t2 * lam[2];
+    if (group.rows >= 4) twist = c.n * lam[3];
+    if (group.rows == 6) twist += t1 * lam[4] + t2 * lam[5];
     const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(group.linkA, group.linkB));
-    const T y[kContactSize] = {c.phi, p.x, p.y, p.z, c.n.x, c.n.y, c.n.z, f.x, f.y, f.z};
+    const T y[kContactSize] = {c.phi, p.x, p.y, p.z,     c.n.x,   c.n.y,  c.n.z,
+                               f.x,   f.y, f.z, twist.x, twist.y, twist.z};
     for (int e = 0; e < kContactSize; ++e)
       numbers[count * kContactSize + e] = lane(y[e], k) / (e < 7 ? R(1) : h) + R(0);
     pair[count++] = group.source;

@@ -74,7 +74,7 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
                            LinearWork<T>& f, int from, int to) {
   const Layout& s = b.m.s;
   const StepPoint<T> at = step_point(s, b.x, b.u, velocity_of(s, b.x1));
-  const Mask<T> missing = b.w.overflow | (b.w.large & b.w.solution.unconverged);
+  const Mask<T> missing = without_gradient(b);
   StepPart<T>& first = b.w.hit.part[0];
   // lanes that were not hit need the rows of the whole step
   if (b.w.hit.count > 0) step_velocity(b.m, b.o, b.x, b.u, first.on, first.v1, b.w);

@@ -45,7 +45,7 @@ FB_FN void linearize_world(const LinearizeTask& t, char* workspace) {
   load(block, t.x, state_size(s), b.x);
   if (s.nu > 0) load(block, t.u, s.nu, b.u);
   step(b.m, b.o, b.x, b.u, Mask<T>(true), b.x1, b.w);
-  const Mask<T> missing = b.w.overflow;
+  const Mask<T> missing = without_gradient(b);
   Mask<T> finite = all_finite(b.x1, state_size(s));
   T* line = b.t;
   for (int first = 0; first < n; first += kLanes<T>) {

@@ -16,8 +16,7 @@ FB_FN void run_jvp(const JvpTask& t, long index, char* workspace) {
     step_block(b);
     const Mask<D> finite = all_finite(b.x1, nx);
     note_status<D>(block, t.status, k, kNonFinite, !finite);
-    note_status<D>(block, t.status, k, kNoGradient,
-                   (b.w.overflow | (b.w.large & b.w.solution.unconverged)) & finite);
+    note_status<D>(block, t.status, k, kNoGradient, without_gradient(b) & finite);
     store(block, Target{nullptr, 0}, row_of<R>(t.x_dot, t.dot.x, k + 1), nx, b.x1);
   }
 }

@@ -12,7 +12,7 @@ def isa() -> str:
 def available_isas() -> list[str]:
     """Instruction sets this processor and build offer."""
 
-CONTACT_NUMBERS: int = 10
+CONTACT_NUMBERS: int = 13
 
 TRACE_NUMBERS: int = 5
 
@@ -62,6 +62,10 @@ class ParameterRow:
     def no_gradient(self) -> str | None:
         """Why there is no gradient, or None."""
 
+    @property
+    def law(self) -> str:
+        """The contact law under which it acts: both, hard or mujoco."""
+
 class OutputRow:
     """An output of a state."""
 
@@ -84,6 +88,10 @@ class OptionRow:
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def law(self) -> str:
+        """The contact law under which it acts: both, hard or mujoco."""
 
     @property
     def doc(self) -> str: ...
@@ -244,7 +252,7 @@ class Status(enum.IntFlag):
 
     UNCONVERGED = 4
     """
-    UNCONVERGED: the contact solve did not finish: the step's impulses miss its law by more than 1e-6 of the row velocities. Take a smaller dt, or look at mass ratios, overlaps and friction there.
+    UNCONVERGED: the contact solve did not finish: what it found misses the contact law by more than 1e-6 of the velocities of its rows. Take a smaller dt, or look at mass ratios, overlaps and friction there.
     """
 
     NO_GRADIENT = 8

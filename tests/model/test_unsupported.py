@@ -161,12 +161,13 @@ def test_one_law_refuses_what_the_other_has() -> None:
     """Name all that a law does not have, with the other law as a way out, unless it is dropped."""
     text = mjcf(
         before='<option noslip_iterations="2"><flag sleep="enable"/></option>',
-        world='<geom name="w" type="plane" size="1 1 1" condim="4"/>',
-        after='<contact><pair name="p" geom1="w" geom2="g" friction="0.5" condim="6"/></contact>',
+        world='<geom name="w" type="plane" size="1 1 1" condim="4" margin="0.1" gap="-0.05"/>',
+        after='<contact><pair name="p" geom1="w" geom2="g" friction="0.5" condim="6" gap="-0.01"/>'
+        "</contact>",
     )
     model = fb.load(text)
-    assert [n.kind for n in model.notices].count("law") == 4
-    for law, other, count in (("hard", "mujoco", 2), ("mujoco", "hard", 2)):
+    assert [n.kind for n in model.notices].count("law") == 7
+    for law, other, count in (("hard", "mujoco", 2), ("mujoco", "hard", 4)):
         with pytest.raises(fb.ModelError) as caught:
             fb.Simulator(model, contact=law)
         said = str(caught.value)
@@ -175,6 +176,7 @@ def test_one_law_refuses_what_the_other_has() -> None:
     assert model.mujoco.opt.noslip_iterations == 2 and model.mujoco.opt.enableflags
     dropped = fb.load(text, on_unsupported="drop")
     assert dropped.mujoco.opt.noslip_iterations == dropped.mujoco.opt.enableflags == 0
+    assert dropped.mujoco.geom_gap.min() == dropped.mujoco.pair_gap.min() == 0
     for law in ("hard", "mujoco"):
         sim = fb.Simulator(dropped, contact=law)
         assert sim.step(dropped.q0, dropped.v0, return_status=True)[2] == 0

@@ -22,6 +22,14 @@ WHEEL = """<mujoco><worldbody><geom type="plane" size="5 5 1"/>
 CHILD = """<mujoco><option timestep="0.01" gravity="0 0 0"/><worldbody>
 <body><freejoint/><geom type="box" size="0.1 0.2 0.3" mass="1"/>
 <body pos="0.3 0 0"><geom size="0.05" mass="0.2"/></body></body></worldbody></mujoco>"""
+JAM = """<mujoco><option timestep="0.01"/><worldbody>
+<geom type="plane" size="1 1 0.1"/><geom type="box" pos="0 0.3 0.3" size="0.3 0.1 0.3"/>
+<body pos="0 0 0.05"><joint axis="0 1 0"/><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>
+<geom type="box" size="0.1 0.03 0.06"/></body>
+<body pos="0.15 0 0.05"><joint axis="0 0 1"/><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>
+<geom type="box" size="0.1 0.25 0.06"/></body></worldbody></mujoco>"""
+BALL = """<mujoco><worldbody><body><joint type="ball" range="0 {end}" margin="0.2"/>
+<geom type="box" size="0.1 0.2 0.3" pos="0.1 0.2 0.1"/></body></worldbody></mujoco>"""
 
 
 def options(cone: str, **others: Any) -> dict[str, Any]:
@@ -101,3 +109,22 @@ def test_equal_frictions_share_their_tangent(law: Literal["hard", "mujoco"]) -> 
         forward = float(np.sum(bar * roll.jvp(dparams={"geom_friction": along})[1]))
         assert abs(found[geom, 0]) > 0
         assert forward == pytest.approx(float(found[geom, 0]), rel=1e-9)
+
+
+def test_jams_of_rows_without_weight() -> None:
+    """Forces of 1e17 N cancel: their rounding is no failure, and what is one has no gradient."""
+    sim = fb.Simulator(fb.load(JAM), contact="mujoco")
+    rng = np.random.default_rng(0)
+    roll = sim.rollout(0.3 * rng.normal(size=(256, 2)), rng.normal(size=(256, 2)), steps=50)
+    bad = np.flatnonzero(roll.status)
+    assert 0 < len(bad) <= 5
+    with pytest.raises(fb.WorldError, match="NO_GRADIENT") as error:
+        roll.vjp(np.ones_like(roll.q))
+    np.testing.assert_array_equal(error.value.world, bad)
+
+
+@pytest.mark.parametrize("end", [0.0, 0.1])
+def test_limit_of_a_ball_without_rotation(end: float) -> None:
+    """Where a ball is not turned its limit has MuJoCo's axis."""
+    model = fb.load(BALL.format(end=end))
+    assert step_error(model, np.array([1.0, 2.0, 3.0]), options("elliptic"), "float64") <= 1e-12

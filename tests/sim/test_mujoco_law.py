@@ -61,10 +61,12 @@ def test_forces_of_contacts_are_mujocos(cone: Any) -> None:
     for number, contact in enumerate(data.contact):
         force = np.zeros(6)
         mujoco.mj_contactForce(reference, data, number, force)
-        wanted[int(contact.geom[1])] = contact.frame.reshape(3, 3).T @ force[:3]
+        wanted[int(contact.geom[1])] = force.reshape(2, 3) @ contact.frame.reshape(3, 3)
     for k in range(2):
         exact = wanted[int(found.geom2[k])]
-        assert np.abs(found.force[k] - exact).max() < 1e-9 * np.abs(exact).max()
+        assert np.abs(found.force[k] - exact[0]).max() < 1e-9 * np.abs(exact[0]).max()
+        assert np.abs(found.torque[k] - exact[1]).max() < 1e-9 * np.abs(exact[0]).max()
+    assert np.abs(found.torque).max() > 0
 
 
 def test_other_parameters_are_those_of_another_file() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_other_processes_give_the_same_bits(method: str) -> None:
     """Send a simulator and a rollout to a process that was not forked from this one."""
     sim = robot()
     roll = rolled(sim)
-    with multiprocessing.get_context(method).Pool(1) as pool:
-        q, u_bar = pool.map(gradient_elsewhere, [(sim, roll)])[0]
+    with ProcessPoolExecutor(1, multiprocessing.get_context(method)) as pool:
+        q, u_bar = pool.submit(gradient_elsewhere, (sim, roll)).result(timeout=300)
     assert np.array_equal(q, roll.q)
     assert np.array_equal(u_bar, roll.vjp(np.ones_like(roll.q)).u)

@@ -6,6 +6,7 @@ import json
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -64,20 +65,29 @@ def test_limits(errors: dict[str, float], drop: str, expected: bool) -> None:
 )
 def test_steps_that_are_not_solved_fail(flag: str, expected: bool) -> None:
     """Refuse a robot with an unconverged step, and count it in the summary."""
-    run = corpus_steps.Run("default", steps=10)
+    run = corpus_steps.Run("hard", "default", steps=10)
     run.flagged[flag] = 1
     row = corpus.Row(ENTRY, strict="", drop="", runs=[run])
     assert corpus.accepted([row]) is expected
-    line = corpus_steps.stepped([row.runs], 0)
-    assert line.startswith("steps: 1 robots, 1 starts, 10 steps, ")
+    line = corpus_steps.stepped([row.runs], "hard")
+    assert line.startswith("hard: 1 robots, 1 starts, 10 steps, ")
     assert f"1 {flag}" in line
     assert f"{int(not expected)} robots not solved" in line
+
+
+def test_gradients_that_are_wrong_fail() -> None:
+    """Refuse a robot with a gradient that differences do not confirm."""
+    run = corpus_steps.Run("mujoco", "default", steps=10, lines=3, gradient=0.1, wrong="draw 1, q")
+    row = corpus.Row(ENTRY, strict="", drop="", runs=[run])
+    assert not corpus.accepted([row])
+    assert "1 starts wrong" in corpus_steps.stepped([row.runs], "mujoco")
+    assert "WRONG: draw 1, q" in str(run)
 
 
 def test_steps_of_a_worker_become_runs() -> None:
     """Keep the steps of the poses that were finished, and say why there are no more."""
     row = corpus.Row(ENTRY)
-    run = corpus_steps.Run("home", steps=7, residual=1e-9)
+    run = corpus_steps.Run("hard", "home", steps=7, residual=1e-9)
     lines = [
         json.dumps({"stage": "drop", "sentence": "", "nv": 3, "pairs": 5}),
         json.dumps({"stage": "compared", "sentence": "", "errors": {}}),
@@ -94,21 +104,27 @@ BALL = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 0.1
 </keyframe></mujoco>"""
 
 
-def test_a_ball_is_stepped_from_both_poses(tmp_path: Path) -> None:
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+def test_a_ball_is_stepped_from_both_poses(law: Literal["hard", "mujoco"], tmp_path: Path) -> None:
     """Step from the default pose and the keyframe; the ball that lies has a row, both fall."""
     model = fb.load(BALL, name="ball")
-    runs = list(corpus_steps.take_steps(model, fb.Simulator(model), (50, 60.0)))
-    assert [(run.pose, run.steps, run.over) for run in runs] == [
-        ("default", 50, False),
-        ("up", 50, False),
+    sim = fb.Simulator(model, contact=law)
+    runs = list(corpus_steps.take_steps(model, sim, (50, 60.0)))
+    assert [(run.law, run.pose, run.steps, run.over) for run in runs] == [
+        (law, "default", 50, False),
+        (law, "up", 50, False),
     ]
+    assert all(run.lines > 0 and run.gradient < 1e-7 and not run.wrong for run in runs)
     assert all(run.solved and run.residual < 1e-9 and not run.where for run in runs)
     assert [run.rows > 0 for run in runs] == [True, False]
     assert all(run.us > 0.0 and run.peer_us > 0.0 for run in runs)
     corpus_steps.write_report(tmp_path / "table.csv", [(("p", "ball.xml", 6, 1), runs)])
     head, *lines = (tmp_path / "table.csv").read_text().splitlines()
     assert len(lines) == 2
-    assert lines[1].split(",")[: head.split(",").index("over")] == "p,ball.xml,6,1,up,50".split(",")
+    assert lines[1].split(",")[: head.split(",").index("over")] == [
+        *"p,ball.xml,6,1".split(","),
+        *f"{law},up,50".split(","),
+    ]
 
 
 def test_time_that_is_over_is_told() -> None:

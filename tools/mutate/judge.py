@@ -18,9 +18,9 @@ from tools.mutate.build import ROOT
 from tools.mutate.sites import Site
 
 WORKER = "tools.mutate.worker"
-# seconds a worker may be silent before its mutant counts as one that hangs: many, since a busy
-# machine is no hang and tests that compute for ever are ended by the worker itself
-PATIENCE = 3600.0
+# seconds a worker may neither print nor compute before its mutant counts as one that hangs; tests
+# that compute for ever are ended by the worker itself
+PATIENCE = 300.0
 QUICK = 1.0  # seconds of a test that all mutants are tried on before slower ones are run
 
 
@@ -175,6 +175,15 @@ class Tally:
         return found
 
 
+def computed(process: int) -> int:
+    """Return how long a process has computed, in ticks; 0 where it is over."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
 class Seat:
     """The place of one worker, over the deaths of its processes."""
 
@@ -187,7 +196,7 @@ class Seat:
         self.log.unlink(missing_ok=True)
         self.process = worker("judge", place, board, index)
         self.heard = time.monotonic()
-        self.sign = 0
+        self.sign = (0, 0)
 
     def poll(self, tally: Tally, ended: bool) -> bool:
         """Start a process that died or is silent anew; tell whether all its turns are over.
@@ -196,7 +205,7 @@ class Seat:
             tally: what is known of the mutants.
             ended: whether the process had ended before the last lines were read.
         """
-        sign = self.log.stat().st_mtime_ns
+        sign = self.log.stat().st_mtime_ns, computed(self.process.pid)
         if sign != self.sign:
             self.sign, self.heard = sign, time.monotonic()
         silent = time.monotonic() - self.heard > PATIENCE

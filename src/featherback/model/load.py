@@ -197,6 +197,7 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
     settings.apply_flags(model)
     settings.site_equalities_to_bodies(model)
     unsupported.check_fields(model, locator, findings)
+    unsupported.check_gaps(model, locator, findings)
     unsupported.check_options(model, locator.option, findings)
     unsupported.check_tendons(model, locator, findings)
     keep_actuator = unsupported.acting_actuators(model, dead, locator, findings)

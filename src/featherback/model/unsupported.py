@@ -121,6 +121,20 @@ def check_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) ->
         values[:] = 0
 
 
+def check_gaps(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
+    """Find negative gaps, by which MuJoCo looks for contacts nearer than their margin."""
+    for kind in ("geom", "pair"):
+        gaps = getattr(model, f"{kind}_gap")
+        for number in np.flatnonzero(gaps < 0).tolist():
+            findings.add_unsupported(
+                locator.at(kind, number),
+                f"gap is {gaps[number]:.6g} m, less than zero",
+                "mujoco-law",
+                drop="a negative gap is taken as zero.",
+                law="mujoco",
+            )
+
+
 def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None:
     """Find a fluid, the contact override, and what MuJoCo's contact law is without here."""
     import mujoco
@@ -197,6 +211,8 @@ def drop_law(model: mujoco.MjModel) -> None:
     import mujoco
 
     model.opt.noslip_iterations = 0
+    for gaps in (model.geom_gap, model.pair_gap):
+        np.maximum(gaps, 0, out=gaps)
     for name in _LAW_FLAGS:
         model.opt.enableflags &= ~int(getattr(mujoco.mjtEnableBit, f"mjENBL_{name}", 0))
 

@@ -113,7 +113,7 @@ class GradientReport:
 
     def __str__(self) -> str:
         """Return a short table."""
-        verdict = "ok" if self.ok else "NOT OK"
+        verdict = "ok" if self.ok else "NOT OK" if self.lines else "nothing could be compared"
         rows = [
             f'gradients of "{self.model}", {self.draws} draws of {self.steps} steps: {verdict}',
             f"  lines compared   {self.lines}",

@@ -28,6 +28,8 @@ class Contacts:
         point: real[..., max_contacts, 3], contact point in the world [m].
         normal: real[..., max_contacts, 3], unit normal from A to B.
         force: real[..., max_contacts, 3], force on B in the world [N], the impulse over dt.
+        torque: real[..., max_contacts, 3], torque on B about the point in the world [N·m]: that of
+            torsional and rolling friction, zero under the hard law.
         overflow: bool[...], whether more contacts than max_contacts were found; the last ones
             were left out.
     """
@@ -39,6 +41,7 @@ class Contacts:
     point: Real
     normal: Real
     force: Real
+    torque: Real
     overflow: NDArray[np.bool_]
 
 
@@ -61,7 +64,8 @@ def find_contacts(bridge: Bridge, point: Point) -> Contacts:
         gap=numbers[one][..., 0],
         point=numbers[one][..., 1:4],
         normal=numbers[one][..., 4:7],
-        force=numbers[one][..., 7:],
+        force=numbers[one][..., 7:10],
+        torque=numbers[one][..., 10:],
         overflow=np.asarray(overflow[one] != 0),
     )
 

@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from featherback._core import Options, option_table, parameter_names
+from featherback._core import Options, option_table, parameter_table
 from featherback.errors import ModelError, ParameterError
 from featherback.model import Model
 from featherback.model.report import law_message, other_law
 
-# the options of one law; all others act under both
-OPTIONS: dict[str, frozenset[str]] = {
-    "hard": frozenset(
-        "margin v_recover v_rest tolerance max_sweeps friction solver smoothing gradient "
-        "regularization".split()
-    ),
-    "mujoco": frozenset("cone impratio integrator refsafe eulerdamp".split()),
-}
-
-_HARD = frozenset("geom_restitution contact_compliance body_invweight0".split())
-_MUJOCO = ("_solref", "_solimp", "_solreffriction", "_solmix", "_margin", "_mujoco")
-# the parameters of one law
-PARAMETERS: dict[str, frozenset[str]] = {
-    "hard": _HARD,
-    "mujoco": frozenset(
-        name for name in parameter_names() if name.endswith(_MUJOCO) or name == "pair_friction_rest"
-    ),
-}
+# the options and the parameters of one law; all others act under both
+LAWS = ("hard", "mujoco")
+OPTIONS = {law: frozenset(o.name for o in option_table() if o.law == law) for law in LAWS}
+PARAMETERS = {law: frozenset(p.name for p in parameter_table() if p.law == law) for law in LAWS}
 
 
 def acting(names: Iterable[str], law: str) -> list[str]:
