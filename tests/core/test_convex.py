@@ -174,12 +174,12 @@ def prism(sides: int, radius: float, half: float) -> Array:
 
 
 LYING = turn([1, 0, 0], np.pi / 2)
-SLAB, DISC, LOG = [0.3, 0.3, 0.1], [0.1, 0.1, 0.0], [0.1, 0.3, 0.0]
+SLAB, DISC, LOG, MESH = [0.3, 0.3, 0.1], [0.1, 0.1, 0.0], [0.1, 0.3, 0.0], [0.0, 0.0, 0.0]
 SCENES = {
     # name: kind, sizes of the lower and the upper shape, both rotations, height, mesh, slots
-    "cube on box": ("box-mesh", SLAB, [0, 0, 0], np.eye(3), 0.2, cube(0.1), 4),
-    "cube on cube": ("mesh-mesh", [0, 0, 0], [0, 0, 0], np.eye(3), 0.2, cube(0.1), 4),
-    "prism on box": ("box-mesh", SLAB, [0, 0, 0], np.eye(3), 0.15, prism(40, 0.1, 0.05), 8),
+    "cube on box": ("box-mesh", SLAB, MESH, np.eye(3), 0.2, cube(0.1), 4),
+    "cube on cube": ("mesh-mesh", MESH, MESH, np.eye(3), 0.2, cube(0.1), 4),
+    "prism on box": ("box-mesh", SLAB, MESH, np.eye(3), 0.15, prism(40, 0.1, 0.05), 8),
     "cylinder stands": ("cylinder-cylinder", DISC, DISC, np.eye(3), 0.2, NO_MESH, 8),
     "cylinder lies beside": ("cylinder-cylinder", LOG, LOG, LYING, 0.2, NO_MESH, 2),
     "capsule lies beside": ("capsule-cylinder", LOG, LOG, LYING, 0.2, NO_MESH, 2),

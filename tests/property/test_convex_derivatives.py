@@ -93,7 +93,7 @@ def test_second_derivatives_match_differences_of_the_first(pair: str) -> None:
     def gradient(along: float) -> Vector:
         roll = sim.rollout(q + along * dq, v + along * dv, steps=1)
         grad = roll.vjp(v_bar=v_bar)
-        return np.concatenate([grad.q, grad.v])
+        return np.concatenate([grad.q, grad.v]).astype(np.float64)
 
     product = sim.rollout(q, v, steps=1).hessian_vector_product(
         v_bar=v_bar, direction=(dq, dv, None)
