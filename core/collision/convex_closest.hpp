@@ -291,10 +291,12 @@ FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R 
       z.g = R(0);
       const int d = dimension(r.a) + dimension(r.b);
       const bool regular = try_record(w, r, coded, z);
-      if (!regular && d > 1 && !is_curved(r.a) && !is_curved(r.b)) continue;
+      // the first one stands where no number is finite
+      const bool first = ka == 1 && kb == 1;
+      if (!first && !regular && d > 1 && !is_curved(r.a) && !is_curved(r.b)) continue;
       const R miss = miss_of(w, r, z, s, size) * (regular ? R(1) : R(1.01));
-      if (!(miss < best)) continue;
-      best = miss;
+      if (!(miss < best) && !first) continue;
+      best = miss < R(1e30) ? miss : R(1e30);
       out = {r, coded.n, z, z.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b)};
     }
 }

@@ -52,8 +52,9 @@ FB_INLINE uint64_t normal_code(Vec3<R> n, int bits) {
     u = fold;
   }
   const R top = R((1u << bits) - 1u);
+  // a NaN counts as zero
   const auto whole = [&](R x) {
-    return uint64_t(clamp((x + R(1)) * R(0.5) * top + R(0.5), R(0), top));
+    return uint64_t(min(max((x + R(1)) * R(0.5) * top + R(0.5), R(0)), top));
   };
   return whole(u) | whole(v) << bits;
 }
