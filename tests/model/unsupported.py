@@ -274,7 +274,7 @@ UNSUPPORTED = [
         "hfield",
     ),
     Unsupported(
-        (),
+        ("body/geom type",),
         mjcf('<geom name="s" type="sdf" mesh="m"/>', before=MESH.format("")),
         '<string>:5: <geom name="s">',
         "signed distance fields",
