@@ -9,7 +9,9 @@ MARK = "bench/mujoco_law.py"
 
 
 def _cell(times: dict[str, float], name: str, peer: str) -> str:
-    """Return a time and how many times the peer's is longer."""
+    """Return a time and how many times the peer's is longer; nothing if it was not measured."""
+    if name not in times:
+        return ""
     return f"{figure(times[name])} ({figure(times[peer] / times[name])}x)"
 
 
@@ -40,8 +42,9 @@ def _steps(row: dict[str, Any]) -> list[str]:
     size = f"{row['worlds']} x {row['batch_steps']}"
     return [
         *(row["scene"], figure(t["file"]), figure(t["equal"]), _cell(t, "step", "equal")),
+        _cell(t, "warm", "equal"),
         *(size, figure(t["batch_peer"])),
-        *(_cell(t, "batch", "batch_peer"), _cell(t, "batch32", "batch_peer")),
+        *(_cell(t, name, "batch_peer") for name in ("batch", "batch_warm", "batch32")),
     ]
 
 
@@ -83,8 +86,10 @@ def tables(saved: dict[str, Any]) -> str:
     out += table(
         head + " its error | worlds not solved: one, float64, float32 |", list(map(_problem, rows))
     )
-    head = "| step [us] | MuJoCo, file | MuJoCo, equal | one world | batch | MuJoCo, batch |"
-    out += table(head + " float64 | float32 |", list(map(_steps, rows)))
+    head = "| step [us] | MuJoCo, file | MuJoCo, equal | one world | warm | batch |"
+    out += table(
+        head + " MuJoCo, batch | float64 | float64, warm | float32 |", list(map(_steps, rows))
+    )
     head = "| gradient per step [us] | transitionFD | centred | rollout and vjp | in the batch |"
     out += table(head + " linearize | in a batch |", list(map(_gradients, rows)))
     if saved.get("mjx"):

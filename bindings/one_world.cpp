@@ -83,22 +83,26 @@ struct Numbers {
 
 // arrays of one world; does not fit: the caller takes the careful way, which says what is wrong
 struct OneWorld {
-  Numbers q, v, act, u;
+  Numbers q, v, act, warm, u;
 
   bool fits(const Layout& s, nb::handle q, nb::handle v, nb::handle act, nb::handle u) {
     return this->q.take(q, s.nq) && this->v.take(v, s.nv) && this->act.take_or_zero(act, s.na) &&
            this->u.take_or_zero(u, s.nu);
   }
-  // (q, v, act, u) into x; false where they are not valid
+  // accelerations are carried where the simulator has them
+  bool fits_warm(const Layout& s, nb::handle warm) {
+    return warm.is_none() || (s.nwarm > 0 && this->warm.take(warm, s.nwarm));
+  }
+  // (q, v, act, warm, u) into x; false where they are not valid
   bool copy(const Engine& e, char* x) const {
     return e.real_bytes() == 8 ? copy_as<double>(e.layout(), x) : copy_as<float>(e.layout(), x);
   }
-  // a step hands on what is not finite in q or v; limits may hide it in act and u
+  // a step hands on what is not finite in q or v; limits may hide it in act and u, a solve in warm
   template <class R>
   bool copy_as(const Layout& s, char* at) const {
     R *x = reinterpret_cast<R*>(at), *rest = v.copy(s.nv, q.copy(s.nq, x));
-    u.copy(s.nu, act.copy(s.na, rest));
-    return all_finite(rest, s.na + s.nu) && quaternions_point(s, x);
+    u.copy(s.nu, warm.copy(s.nwarm, act.copy(s.na, rest)));
+    return all_finite(rest, s.na + s.nwarm + s.nu) && quaternions_point(s, x);
   }
 };
 
@@ -130,11 +134,11 @@ uint32_t run_one(Engine& e, Task& t) {
 }
 
 nb::object step_one(const EngineCall& call, nb::handle q, nb::handle v, nb::handle act,
-                    nb::handle u, bool return_status) {
+                    nb::handle u, nb::handle warm, bool return_status) {
   Engine& e = *call.engine;
   const Layout& s = e.layout();
   OneWorld given;
-  if (!given.fits(s, q, v, act, u)) return nb::none();
+  if (!given.fits(s, q, v, act, u) || !given.fits_warm(s, warm)) return nb::none();
   const Engine::Use use(e);
   auto t = e.task<RolloutTask>(1);
   const Shared out(e, e.state_size() + s.nu);
@@ -147,10 +151,14 @@ nb::object step_one(const EngineCall& call, nb::handle q, nb::handle v, nb::hand
   const uint32_t status = run_one(e, t);
   if (status & kNonFinite) return nb::none();
   const nb::object q1 = out.array(0, {size_t(s.nq)}), v1 = out.array(s.nq, {size_t(s.nv)});
-  if (s.na == 0 && !return_status) return nb::make_tuple(q1, v1);
-  if (s.na == 0) return nb::make_tuple(q1, v1, status);
-  const nb::object act1 = out.array(s.nq + s.nv, {size_t(s.na)});
-  return return_status ? nb::make_tuple(q1, v1, act1, status) : nb::make_tuple(q1, v1, act1);
+  if (s.na == 0 && warm.is_none() && !return_status) return nb::make_tuple(q1, v1);
+  nb::list parts;
+  parts.append(q1);
+  parts.append(v1);
+  if (s.na > 0) parts.append(out.array(s.nq + s.nv, {size_t(s.na)}));
+  if (!warm.is_none()) parts.append(out.array(s.nq + s.nv + s.na, {size_t(s.nwarm)}));
+  if (return_status) parts.append(status);
+  return nb::tuple(parts);
 }
 
 nb::object linearize_one(const EngineCall& call, nb::handle q, nb::handle v, nb::handle act,
@@ -176,7 +184,8 @@ nb::object linearize_one(const EngineCall& call, nb::handle q, nb::handle v, nb:
 
 void bind_one_world(nb::class_<Engine>& c) {
   const auto none = [](const char* name) { return nb::arg(name).none(); };
-  c.def("step_one", step_one, none("q"), none("v"), none("act"), none("u"), "return_status"_a)
+  c.def("step_one", step_one, none("q"), none("v"), none("act"), none("u"), none("warm"),
+        "return_status"_a)
       .def("linearize_one", linearize_one, none("q"), none("v"), none("act"), none("u"));
 }
 

@@ -108,7 +108,8 @@ struct Caller {
     if (at == a.element_count()) return;
     const Layout& s = pool.layout();
     const int i = int(at % pool.state_size());
-    const char* part = i < s.nq ? "q" : i < s.nq + s.nv ? "v" : "act";
+    const int rest = i - s.nq - s.nv;
+    const char* part = i < s.nq ? "q" : rest < 0 ? "v" : rest < s.na ? "act" : "warm";
     throw Refusal{where + (": " + before) + part + after +
                   " holds a NaN or infinity; give finite numbers" + hint + "."};
   }

@@ -1,11 +1,12 @@
-// A state x = (q, v, act) lies in one array: configuration (ambient), velocity, actuator activation.
-// Its tangents and cotangents are laid out alike.
+// A state x = (q, v, act, warm) lies in one array: configuration (ambient), velocity, actuator
+// activation, and where the layout has it the accelerations of the last solve. Its tangents and
+// cotangents are laid out alike.
 #pragma once
 #include "core/model/layout.hpp"
 
 namespace fb::FB_ISA {
 
-FB_INLINE int state_size(const Layout& s) { return s.nq + s.nv + s.na; }
+FB_INLINE int state_size(const Layout& s) { return s.nq + s.nv + s.na + s.nwarm; }
 template <class T>
 FB_INLINE T* velocity_of(const Layout& s, T* x) {
   return x + s.nq;
@@ -13,6 +14,10 @@ FB_INLINE T* velocity_of(const Layout& s, T* x) {
 template <class T>
 FB_INLINE T* activation_of(const Layout& s, T* x) {
   return x + s.nq + s.nv;
+}
+template <class T>
+FB_INLINE T* warm_of(const Layout& s, T* x) {
+  return x + s.nq + s.nv + s.na;
 }
 
 // where a step starts, and the velocity it gave

@@ -11,7 +11,7 @@ namespace fb::FB_ISA {
 
 // (S.33)  stages x_0 = x, x_i = x (+) h A_i (r, a)_(i-1); x+ = x (+) h sum B_i (r, a)_i, where r is the
 // velocity, but for rotations that of the rotation vector u = h A_i r_(i-1) by which the stage is
-// turned: r = w + u x w / 2 + k u x (u x w).
+// turned: r = w + u x w / 2 + k u x (u x w).  A solve starts where that of the stage before ended.
 // Share of stage i in the rates of stage k, or in those of the end of the step
 FB_FN double stage_share(int k, int i) {
   if (k == kSoftStages) return i == 0 || i + 1 == kSoftStages ? 1.0 / 6 : 1.0 / 3;
@@ -52,6 +52,11 @@ FB_INLINE void for_turns(const Layout& s, F&& visit) {
     if (joint_turns(s.link_type[l])) visit(s.link_dof[l] + s.link_ndof[l] - 3);
 }
 
+// the accelerations of the solve go with the state, so that the next one may start there
+template <class T>
+FB_FN void carry_start(const Layout& s, const SoftWork<T>& f, T* x_next) {
+  for (int d = 0; d < s.nwarm; ++d) warm_of(s, x_next)[d] = without_tangent(f.a[d]);
+}
 // rates of stage k, or of the end of the step: shares of those before it
 template <class T>
 FB_FN void stage_rates(const Layout& s, const SoftWork<T>& f, int k, T* r, T* a) {
@@ -65,13 +70,75 @@ FB_FN void stage_rates(const Layout& s, const SoftWork<T>& f, int k, T* r, T* a)
     }
   }
 }
+// cotangents on the way back through the stages
+template <class T>
+struct StageBars {
+  T *rate, *acc, *drive;  // of all stages
+  T *x, *r, *a;           // of one stage: its state, and the rates by which it was reached
+  T h;
+};
+// visit the actuators that have an activation, and its place
+template <class F>
+FB_INLINE void for_activations(const Layout& s, F&& visit) {
+  for (int a = 0; a < s.nu; ++a)
+    if (s.act_adr[a] >= 0) visit(a, s.act_adr[a]);
+}
+// (S.39)  activation at stage k, act + h rate with the rate of the drives before it, or at the end of
+// the step, where filters are exact and limits hold
+FB_INLINE int stage_dynamics(int dyn, int k) {
+  return dyn == kFilterExact && k < kSoftStages ? int(kFilter) : dyn;
+}
+template <class T, class P>
+FB_INLINE Activation<T> stage_activation(const Model<T, P>& m, int a, int k, T act,
+                                         const SoftWork<T>& f) {
+  const Layout& s = m.s;
+  Activation<T> y;
+  y.ctrl = y.drive = T(0);
+  for (int i = 0; i < kSoftStages; ++i) {
+    const Real<T> share(stage_share(k, i));
+    if (share == Real<T>(0)) continue;
+    y.drive = mul_add(f.stage_drive[i * s.na + s.act_adr[a]], T(share), y.drive);
+  }
+  if (k == kSoftStages) {
+    drive_activation(m, a, act, y);
+    return y;
+  }
+  const int dyn = stage_dynamics(s.act_dyn[a], k);
+  y.raw = y.next =
+      dyn == kHeldActivation ? act : mul_add(y.drive, T(activation_gain(m, a, dyn)), act);
+  return y;
+}
+// given those of the activations at stage k, or at the end, add to act_bar and to the drives before
+template <class T, class P>
+FB_FN void stage_activation_adjoint(const Model<T, P>& m, int k, const T* act, const T* out_bar,
+                                    T* act_bar, const StageBars<T>& bars, Work<T>& w) {
+  const Layout& s = m.s;
+  for_activations(s, [&](int a, int at) {
+    const Activation<T> y = stage_activation(m, a, k, act[at], w.soft);
+    const int dyn = stage_dynamics(s.act_dyn[a], k);
+    const T raw_bar = activation_limit_adjoint(a, y, out_bar[at], w);
+    act_bar[at] += raw_bar;
+    if (dyn == kHeldActivation) return;
+    const T drive_bar = raw_bar * activation_gain(m, a, dyn);
+    for (int i = 0; i < kSoftStages; ++i)
+      bars.drive[i * s.na + at] += drive_bar * T(Real<T>(stage_share(k, i)));
+    if (w.theta_bar) activation_gain_adjoint(m, a, dyn, raw_bar * y.drive, w);
+  });
+}
 // x (+) h (r, a)
 template <class T, class P>
-FB_FN void soft_stage(const Model<T, P>& m, const T* x, const T* r, const T* a, T* out) {
+FB_FN void soft_stage(const Model<T, P>& m, int k, const T* x, T* out, SoftWork<T>& f) {
   const Layout& s = m.s;
+  T *r = f.stage_bar, *acc = r + s.nv;
+  stage_rates(s, f, k, r, acc);
   for (int d = 0; d < s.nv; ++d)
-    velocity_of(s, out)[d] = mul_add(a[d], T(m.theta.dt[0]), velocity_of(s, x)[d]);
+    velocity_of(s, out)[d] = mul_add(acc[d], T(m.theta.dt[0]), velocity_of(s, x)[d]);
   integrate(s, x, r, m.theta.dt[0], out);
+  const T* act = activation_of(s, x);
+  for_activations(s, [&](int a, int at) {
+    activation_of(s, out)[at] = stage_activation(m, a, k, act[at], f).next;
+  });
+  carry_start(s, f, out);
 }
 // accelerations of stage k; its rate, given that by which it was reached
 template <class T, class P>
@@ -88,6 +155,10 @@ FB_FN void run_stage(const Model<T, P>& m, const Options<Real<T>>& o, int k, con
     });
   soft_accelerations(m, o, x, u, alive, w);
   for (int d = 0; d < s.nv; ++d) acc[d] = f.acc[d];
+  const T* act = activation_of(s, x);
+  for_activations(s, [&](int a, int at) {
+    f.stage_drive[k * s.na + at] = activation_drive(m, a, control(m, a, u), act[at]);
+  });
   f.at_stage = k;
 }
 // all stages, and x+; what is told of the solves is that of the worst stage
@@ -96,34 +167,24 @@ FB_FN void runge_kutta(const Model<T, P>& m, const Options<Real<T>>& o, const T*
                        Mask<T> alive, T* x_next, Work<T>& w) {
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
-  T *r = f.stage_bar, *a = r + s.nv;
   Mask<T> unconverged(false), overflow(false);
   T residual = T(0), sweeps = T(0);
   for (int i = 0; i < state_size(s); ++i) f.stage[i] = x[i];
   for (int k = 0; k < kSoftStages; ++k) {
-    stage_rates(s, f, k, r, a);
-    if (k > 0) soft_stage(m, x, r, a, f.stage + k * state_size(s));
-    run_stage(m, o, k, r, u, alive, w);
+    if (k > 0) soft_stage(m, k, x, f.stage + k * state_size(s), f);
+    run_stage(m, o, k, f.stage_bar, u, alive, w);
     unconverged = unconverged | w.solution.unconverged;
     overflow = overflow | w.overflow;
     residual = max(residual, w.solution.residual);
     sweeps = max(sweeps, w.solution.sweeps);
   }
-  stage_rates(s, f, kSoftStages, r, a);
-  soft_stage(m, x, r, a, x_next);
+  soft_stage(m, kSoftStages, x, x_next, f);
   w.solution.unconverged = unconverged;
   w.overflow = overflow;
   w.solution.residual = residual;
   w.solution.sweeps = sweeps;
 }
 
-// cotangents on the way back through the stages
-template <class T>
-struct StageBars {
-  T *rate, *acc;  // of all stages
-  T *x, *r, *a;   // of one stage: its state, and the rates by which it was reached
-  T h;
-};
 // given out_bar of x (+) h (r, a), add to x_bar and to the rates of the stages before k; bars.r may
 // hold what the stage's turn adds
 template <class T, class P>
@@ -146,6 +207,19 @@ FB_FN void stage_adjoint(const Model<T, P>& m, int k, const T* x, const T* out_b
       bars.acc[i * s.nv + d] += bars.a[d] * share;
     }
   }
+  stage_activation_adjoint(m, k, activation_of(s, x), activation_of(s, out_bar),
+                           activation_of(s, x_bar), bars, w);
+}
+// the drives of stage k: to the activations in bars.x and to the controls
+template <class T, class P>
+FB_FN void stage_drive_adjoint(const Model<T, P>& m, int k, const T* u, T* u_bar,
+                               const StageBars<T>& bars, Work<T>& w) {
+  const Layout& s = m.s;
+  const ActuationBars<T> inputs{nullptr, nullptr, activation_of(s, bars.x), u_bar};
+  for_activations(s, [&](int a, int at) {
+    if (s.act_dyn[a] == kHeldActivation) return;
+    activation_drive_adjoint(m, a, u, control(m, a, u), bars.drive[k * s.na + at], inputs, w);
+  });
 }
 // the rate of stage k: to the velocity in bars.x and to the rates by which it was reached in bars.r
 template <class T, class P>
@@ -177,14 +251,17 @@ FB_FN void runge_kutta_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   SoftWork<T>& f = w.soft;
   const int nx = state_size(s), n = kSoftStages * s.nv;
   T* at = f.stage_bar;
-  StageBars<T> bars{at, at + n, at + 2 * n, at + 2 * n + nx, at + 2 * n + nx + s.nv, T(0)};
-  for (int i = 0; i < 2 * n; ++i) at[i] = T(0);
+  const int shared = 2 * n + kSoftStages * s.na;
+  T* const one = at + shared;
+  StageBars<T> bars{at, at + n, at + 2 * n, one, one + nx, one + nx + s.nv, T(0)};
+  for (int i = 0; i < shared; ++i) at[i] = T(0);
   for (int d = 0; d < s.nv; ++d) bars.r[d] = T(0);
   stage_adjoint(m, kSoftStages, x.q, bar.x1, bar.x, bars, w);
   for (int k = kSoftStages - 1; k >= 0; --k) {
     const T* stage = f.stage + k * nx;
     for (int i = 0; i < nx; ++i) bars.x[i] = T(0);
     stage_rate_adjoint(m, k, bars, w);
+    stage_drive_adjoint(m, k, x.u, bar.u, bars, w);
     if (f.at_stage != k) {
       soft_accelerations(m, o, stage, x.u, Mask<T>(true), w);
       f.at_stage = k;
@@ -213,6 +290,7 @@ FB_FN void soft_step(const Model<T, P>& m, const Options<Real<T>>& o, const T* x
     v1[d] = mul_add(w.soft.acc[d], T(m.theta.dt[0]), velocity_of(s, x)[d]);
   integrate(s, x, v1, m.theta.dt[0], x_next);
   if (s.na > 0) advance_activation(m, step_point<T>(s, x, u, nullptr), activation_of(s, x_next));
+  carry_start(s, w.soft, x_next);
 }
 // the adjoint of a step that was just run in w
 template <class T, class P>

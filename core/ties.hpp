@@ -5,9 +5,18 @@
 
 namespace fb::FB_ISA {
 
+// an activation after the step that was just run in w, before its limits
+template <class T, class P>
+FB_FN T raw_activation(const Model<T, P>& m, const Options<Real<T>>& o, int a,
+                       const StepPoint<T>& x, const Work<T>& w) {
+  if (m.s.soft && o.integrator == kRungeKutta)
+    return stage_activation(m, a, kSoftStages, x.act[m.s.act_adr[a]], w.soft).raw;
+  return next_activation(m, a, x).raw;
+}
 // controls, activations and forces exactly at their limits
 template <class T, class P>
-FB_FN T actuator_ties(const Model<T, P>& m, const StepPoint<T>& x) {
+FB_FN T actuator_ties(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
+                      const Work<T>& w) {
   T count = T(0);
   for (int a = 0; a < m.s.nu; ++a) {
     if (m.s.act_jnt[a] < 0) continue;
@@ -15,7 +24,7 @@ FB_FN T actuator_ties(const Model<T, P>& m, const StepPoint<T>& x) {
     if (m.s.act_ctrllimited[a]) count += one_where<T>((x.u[a] == T(cr[0])) | (x.u[a] == T(cr[1])));
     if (m.s.act_adr[a] >= 0 && m.s.act_limited[a]) {
       const P* ar = m.theta.actuator_actrange + 2 * a;
-      const T raw = next_activation(m, a, x).raw;
+      const T raw = raw_activation(m, o, a, x, w);
       count += one_where<T>((raw == T(ar[0])) | (raw == T(ar[1])));
     }
     if (!m.s.act_forcelimited[a]) continue;
@@ -27,9 +36,9 @@ FB_FN T actuator_ties(const Model<T, P>& m, const StepPoint<T>& x) {
 
 // of the step that was just run in w
 template <class T, class P>
-FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>&, const StepPoint<T>& x,
+FB_FN T step_ties(const Model<T, P>& m, const Options<Real<T>>& o, const StepPoint<T>& x,
                   Work<T>& w) {
-  T count = actuator_ties(m, x);
+  T count = actuator_ties(m, o, x, w);
   if (m.s.soft) return count + soft_ties(w);
   if (w.problem.nrow > 0) count += row_ties(w);
   return count;

@@ -66,6 +66,7 @@ Engine::Engine(const ModelArrays& model, const EngineOptions& options, const std
   layout_ = host::bind_layout(sizes, constants->tables.data());
   layout_.dense_only = options.solver == kPgsSolver;
   layout_.soft = options.contact == kSoftContact;
+  layout_.nwarm = layout_.soft && options.warmstart ? layout_.nv : 0;
   const KernelSet* set = find_kernels(isa);
   if (!set) throw std::invalid_argument("no kernels for instruction set " + isa);
   const bool wide = model.real_bytes == 8;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/state.hpp"
 #include "engine/dispatch.hpp"
 #include "engine/pool.hpp"
 
@@ -50,7 +51,7 @@ class Engine {
   int real_bytes() const { return one_->real_bytes; }
   int theta_size() const { return host::theta_size(layout_); }
   int derived_size() const { return host::derived_size(layout_); }
-  int state_size() const { return layout_.nq + layout_.nv + layout_.na; }
+  int state_size() const { return host::state_size(layout_); }
   // of one thread, whatever the job
   size_t workspace_bytes() const;
 

@@ -1,6 +1,6 @@
 // What a job is given: plain data, one struct a job. Arrays are the caller's, C-contiguous, in one
 // memory space with the tables of the layout; `real` numbers behind void pointers; strides count
-// numbers. x is a state (q, v, act), rows of worlds lie one after the other.
+// numbers. x is a state (q, v, act, warm), rows of worlds lie one after the other.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -109,8 +109,7 @@ struct OutputVjpTask : WorldsTask {
 // contacts that a step sees, at most max_contacts a world
 struct ContactsTask : WorldsTask {
   Source x, u;
-  void*
-      numbers;  // (worlds, max_contacts, kContactSize): gap, point, normal, force and torque on B
+  void* numbers;  // (worlds, max_contacts, kContactSize): gap, point, normal, force and torque on B
   int32_t *pair, *count;
   uint8_t* overflow;
 };

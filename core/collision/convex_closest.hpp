@@ -42,7 +42,7 @@ FB_INLINE SearchLevel<R> search_level(bool curved, bool tight) {
   if (!curved)
     return {R(wide ? 1.4e-14 : 7.6e-6), R(0), R(wide ? 1e-12 : 1e-4), R(wide ? 1e-12 : 1e-6),
             R(wide ? 1e-7 : 1e-4)};
-  if (!tight) return {R(1e-4), R(1e-8), R(wide ? 1e-6 : 1e-4), R(1e-5), R(wide ? 1e-4 : 1e-3)};
+  if (!tight) return {R(1e-4), R(1e-8), R(wide ? 1e-6 : 1e-4), R(1e-5), R(1e-4)};
   return {R(wide ? 1e-10 : 1e-5), R(wide ? 1e-13 : 1e-8), R(wide ? 1e-7 : 1e-4),
           R(wide ? 1e-7 : 2e-6), R(wide ? 1e-5 : 1e-4)};
 }
@@ -63,8 +63,13 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
     return Found::kApart;
   }
   Depth<R> d = epa(pair, r.simplex, size, level.epa * size);
-  if (!d.known)
-    d = depth_by_shifts(pair, size, {R(1e30), limit.tolerance, limit.slack, limit.thin, size});
+  const GjkLimits<R> endless{R(1e30), limit.tolerance, limit.slack, limit.thin, size};
+  if (!d.known) d = depth_by_shifts(pair, size, endless);
+  if (d.known && d.full) {
+    // the polytope was near: its direction is the start
+    const Depth<R> next = depth_from(pair, d.n, size, endless);
+    if (next.known) d = next;
+  }
   if (!d.known) {
     // no extent at all: they part along A's axis
     d.n = column(pair.a.R, 2);
@@ -190,12 +195,58 @@ FB_INLINE R beyond_ends(const Piece& f, const PiecePlace<R>& at) {
   if (f.kind != kTwoCorners) return R(0);
   return max(max(-at.a[0], at.a[0] - R(1)), R(0));
 }
-// where the lines of two edges meet beyond an end of one, that end alone; false if they do not
+// how far x lies beyond the loop of a face, and the edge that it lies farthest beyond
 template <class R>
-FB_INLINE bool cut_to_end(Piece& f, const PiecePlace<R>& at) {
-  if (!(beyond_ends(f, at) > R(1e-6))) return false;
-  if (at.a[0] > R(0.5)) f.id[0] = f.id[1];
-  f.kind = kOneCorner;
+FB_FN R beyond_loop(const Convex<R>& c, int face, Vec3<R> x, int* edge) {
+  const Vec3<R> n = face_normal(c, face);
+  const int m = face_size(c, face);
+  int last = face_corner(c, face, m - 1);
+  Vec3<R> from = corner_of(c, last);
+  R most = R(-1e30);
+  for (int k = 0; k < m; ++k) {
+    const int id = face_corner(c, face, k);
+    const Vec3<R> to = corner_of(c, id), out = cross(to - from, n);
+    const R here = dot(out, x - from) / max(norm(out), R(1e-30));
+    if (here > most) {
+      most = here;
+      edge[0] = last;
+      edge[1] = id;
+    }
+    last = id;
+    from = to;
+  }
+  return most;
+}
+// where the point x of a flat piece lies more than `small` off the shape, the border that it lies
+// beyond takes its place: of an edge an end, of a face an edge, of a cylinder's side or cap a rim.
+// False if it does not
+template <class R>
+FB_FN bool cut_to_border(const Convex<R>& c, Piece& f, const PiecePlace<R>& at, Vec3<R> x,
+                         Vec3<R> d, R small) {
+  if (is_curved(f) || f.kind == kOneCorner) return false;
+  if (f.kind == kTwoCorners) {
+    const Vec3<R> t = corner_of(c, f.id[1]) - corner_of(c, f.id[0]);
+    if (!(beyond_ends(f, at) * norm(t) > small)) return false;
+    const bool second = at.a[0] > R(0.5);
+    if (c.type == kCylinder)
+      f = {uint32_t(second ? kUpperRim : kLowerRim), {0, 0, 0}};
+    else
+      f = {kOneCorner, {f.id[second ? 1 : 0], 0, 0}};
+    return true;
+  }
+  if (c.type == kCylinder) {
+    const Vec3<R> y = mul_transposed(c.R, x - c.p);
+    if (!(sqrt(y.x * y.x + y.y * y.y) > c.size.x + small)) return false;
+    f = rim_piece(c, d);
+    return true;
+  }
+  // within the three corners, or within the loop of their face
+  const R b = at.a[0], e = at.a[1], least = R(-1e-9);
+  if (b > least && e > least && R(1) - b - e > least) return false;
+  const FlatSide<R> side = flat_side(c, d);
+  int edge[2];
+  if (side.flat != Flat::kFace || !(beyond_loop(c, side.face, x, edge) > small)) return false;
+  f = corners_piece(edge, 2);
   return true;
 }
 
@@ -210,6 +261,10 @@ FB_FN bool try_record(const ConvexShapes<R>& w, const SlotRecord& r, const Searc
   return dimension(r.a) + dimension(r.b) <= 2 && solve_corners(w, r, s.n, z);
 }
 
+// how far from optimal a slot may be, in sizes of the pair
+template <class R>
+inline constexpr R kSmallMiss = R(kIsDouble<R> ? 1e-9 : 2e-6);
+
 // (CV.15)  Newton on the pieces of the search; accepted if optimal and at the search's root.  Pieces
 // grow where a shape reaches beyond them, and shrink where they leave a choice
 template <class R>
@@ -217,19 +272,21 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
                   const SearchLevel<R>& level, ConvexSlot<R>& out) {
   SlotRecord r{kFreeNormal, 0, piece_of(w.a, s.simplex, true, s.n),
                piece_of(w.b, s.simplex, false, -s.n)};
-  const R small = size * R(kIsDouble<R> ? 1e-9 : 2e-6);
+  const R small = size * kSmallMiss<R>;
   for (int trial = 0; trial < 8; ++trial) {
     SlotState<R> z;
     if (try_record(w, r, s, z)) {
-      if (cut_to_end(r.a, z.a) || cut_to_end(r.b, z.b)) continue;
       // the radius of the core is not part of the search's distance, that of a cylinder's axis is
       const R ra = piece_radius(w.a, r.a), rb = piece_radius(w.b, r.b);
       const R padding = ra + rb - core_radius(w.a) - core_radius(w.b);
       const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
+      if (cut_to_border(w.a, r.a, z.a, xa, z.n, small) ||
+          cut_to_border(w.b, r.b, z.b, xb, -z.n, small))
+        continue;
       const bool near = abs(z.g - padding - s.g) < level.near * size && dot(z.n, s.n) > R(0.99);
       if (near) {
-        const bool past_a = !(beyond_piece(w.a, r.a, xa, z.n) < small);
-        const bool past_b = !(beyond_piece(w.b, r.b, xb, -z.n) < small);
+        const bool past_a = !(abs(beyond_piece(w.a, r.a, xa, z.n)) < small);
+        const bool past_b = !(abs(beyond_piece(w.b, r.b, xb, -z.n)) < small);
         if (!past_a && !past_b) {
           out = {r, z.n, z, z.g - ra - rb};
           return true;
@@ -245,25 +302,31 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
   return false;
 }
 
-// how far a slot is from the search's numbers and from being optimal
+// how far the shapes reach beyond the points of a slot, or the points lie beyond the shapes
+template <class R>
+FB_INLINE R past_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
+  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
+  return abs(beyond_piece(w.a, r.a, xa, z.n)) + abs(beyond_piece(w.b, r.b, xb, -z.n));
+}
+// how far a slot is from being optimal.  The separation of the shapes along any normal is at most
+// their signed distance, so the largest is the best
 template <class R>
 FB_FN R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z,
                 const SearchResult<R>& s, R size) {
   const R padding =
       piece_radius(w.a, r.a) + piece_radius(w.b, r.b) - core_radius(w.a) - core_radius(w.b);
-  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
-  const R past =
-      max(beyond_piece(w.a, r.a, xa, z.n), R(0)) + max(beyond_piece(w.b, r.b, xb, -z.n), R(0));
   const R ends = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
-  return abs(z.g - padding - s.g) + past + (R(1) - dot(z.n, s.n) + ends) * size;
+  return s.g - (z.g - padding) + R(2) * past_of(w, r, z) + (R(1) - dot(z.n, s.n) + ends) * size;
 }
 // some of the corners of a piece; instead of it the face that looks along d; of a cylinder also the
-// rim instead of a flat piece and the reverse
-inline constexpr int kFacePart = 8, kOtherPart = 9;
+// lower and upper rim instead of a flat piece and the reverse
+inline constexpr int kFacePart = 8, kLowerPart = 9, kUpperPart = 10;
 template <class R>
 FB_FN Piece part_of(const Convex<R>& c, const Piece& f, int part, Vec3<R> d) {
-  if (part == kOtherPart && c.type == kCylinder)
-    return is_curved(f) ? flat_piece(c, d) : rim_piece(c, d);
+  if (part >= kLowerPart && c.type == kCylinder) {
+    const Piece rim{uint32_t(part == kLowerPart ? kLowerRim : kUpperRim), {0, 0, 0}};
+    return is_curved(f) && rim.kind == f.kind ? flat_piece(c, d) : rim;
+  }
   const FlatSide<R> side = part == kFacePart ? flat_side(c, d) : FlatSide<R>{Flat::kNone, 0, d};
   if (side.flat == Flat::kFace) {
     int plane[3];
@@ -276,16 +339,16 @@ FB_FN Piece part_of(const Convex<R>& c, const Piece& f, int part, Vec3<R> d) {
   return n > 0 ? corners_piece(id, n) : f;
 }
 // where no record is accepted: of all that the search's corners allow the one nearest to its numbers.
-// One whose normal has no direction of its own takes the search's
+// One whose normal has no direction of its own takes the search's.  Whether it is optimal
 template <class R>
-FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
+FB_FN bool nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R size, R near,
                           ConvexSlot<R>& out) {
   const Piece fa = piece_of(w.a, s.simplex, true, s.n), fb = piece_of(w.b, s.simplex, false, -s.n);
   SearchResult<R> coded = s;
   coded.n = coded_normal<R>(normal_code(s.n, kManyBits), kManyBits);
   R best = R(1e30);
-  for (int ka = 1; ka <= kOtherPart; ++ka)
-    for (int kb = 1; kb <= kOtherPart; ++kb) {
+  for (int ka = 1; ka <= kUpperPart; ++ka)
+    for (int kb = 1; kb <= kUpperPart; ++kb) {
       const SlotRecord r{kFreeNormal, 0, part_of(w.a, fa, ka, s.n), part_of(w.b, fb, kb, -s.n)};
       SlotState<R> z;
       z.g = R(0);
@@ -294,11 +357,12 @@ FB_FN void nearest_record(const ConvexShapes<R>& w, const SearchResult<R>& s, R 
       // the first one stands where no number is finite
       const bool first = ka == 1 && kb == 1;
       if (!first && !regular && d > 1 && !is_curved(r.a) && !is_curved(r.b)) continue;
-      const R miss = miss_of(w, r, z, s, size) * (regular ? R(1) : R(1.01));
+      const R miss = miss_of(w, r, z, s, size) + (regular ? R(0) : size * kSmallMiss<R>);
       if (!(miss < best) && !first) continue;
       best = miss < R(1e30) ? miss : R(1e30);
       out = {r, coded.n, z, z.g - piece_radius(w.a, r.a) - piece_radius(w.b, r.b)};
     }
+  return best < near * size && past_of(w, out.record, out.state) < size * kSmallMiss<R>;
 }
 
 // the largest extent of two shapes
@@ -343,7 +407,7 @@ FB_OUTLINE Closest<R> polished(Search<R>& s) {
     out.sure = polish(s.shapes, s.result, s.size, s.level, out.slot);
     if (out.sure) return out;
   }
-  nearest_record(s.shapes, s.result, s.size, out.slot);
+  out.sure = nearest_record(s.shapes, s.result, s.size, s.level.near, out.slot);
   return out;
 }
 // the slot of signed distance

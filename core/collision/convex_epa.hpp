@@ -31,10 +31,11 @@ struct Epa {
   int vertices, faces;
 };
 
-// n: unit vector from A to B along which they overlap least, by -gap; the points that carry it
+// n: unit vector from A to B along which they overlap least, by -gap; the points that carry it; full:
+// there was no room to find it as exactly as asked for
 template <class R>
 struct Depth {
-  bool known;
+  bool known, full;
   Vec3<R> n;
   R gap;
   Simplex<R> simplex;
@@ -162,7 +163,7 @@ template <class R>
 FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance) {
   Epa<R> e;
   Depth<R> out;
-  out.known = false;
+  out.known = out.full = false;
   if (!first_tetrahedron(pair, found, size, e)) return out;
   const R visible = size * R(kIsDouble<R> ? 1e-15 : 5e-7);
   while (true) {
@@ -171,8 +172,10 @@ FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R 
       if (e.face[f].d < e.face[best].d) best = f;
     const EpaFace<R> face = e.face[best];
     const DifferencePoint<R> p = pair_support(pair, -face.n);
-    if (dot(face.n, p.w) - face.d <= tolerance || e.vertices == kEpaVertices) {
+    const bool done = dot(face.n, p.w) - face.d <= tolerance;
+    if (done || e.vertices == kEpaVertices) {
       out.known = true;
+      out.full = !done;
       out.n = -face.n;
       out.gap = -face.d;
       out.simplex.n = 3;
@@ -195,7 +198,7 @@ FB_INLINE R overlap_along(ConvexPair<R>& pair, Vec3<R> n) {
 template <class R>
 FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimits<R>& limit) {
   Depth<R> out;
-  out.known = false;
+  out.known = out.full = false;
   out.n = n;
   out.gap = -overlap_along(pair, n);
   const R little = size * R(1e-2);
@@ -224,7 +227,7 @@ FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimit
 template <class R>
 FB_OUTLINE Depth<R> depth_by_shifts(ConvexPair<R>& pair, R size, const GjkLimits<R>& limit) {
   Depth<R> best;
-  best.known = false;
+  best.known = best.full = false;
   for (int k = 0; k < 4; ++k) {
     Vec3<R> n = k == 0 ? pair.b.p - pair.a.p : column(pair.a.R, k - 1);
     const R length = norm(n);

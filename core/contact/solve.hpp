@@ -86,7 +86,7 @@ template <class S>
 FB_FN WorldOutcome after_path(WorldRows<S>& p, WorldScratch<S>& s, const PathScratch<S>& x,
                               WorldOutcome out) {
   WorldOutcome other{false, false, out.factorisations, 1, 0};
-  other.solved = newton_from_sweeps(p, s, other);
+  other.solved = newton_from_sweeps(p, s, kNewtonCircle, 1e300, other);
   if (other.solved) return other;
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
   world_done(p, s, out.residual);
@@ -116,9 +116,11 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
   ActiveSetSolution<T>& x = w.solution;
   bool solved = true;
   double worst = 0;
+  // where there is one island, the lanes' own Newton steps have failed on it
+  const bool begin = large || has_islands(s, w, k, o.islands);
   for_world_islands(s, w, k, o, [&] {
     if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
-    const WorldOutcome out = solve_island(w, large || w.problem.nisland > 1);
+    const WorldOutcome out = solve_island(w, begin);
     solved = solved && out.solved;
     worst = out.residual > worst || !(out.residual == out.residual) ? out.residual : worst;
     for (int i = 0; i < o.rows.nrow; ++i) {

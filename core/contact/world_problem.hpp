@@ -31,6 +31,19 @@ FB_FN void find_islands(const Layout& s, const Work<T>& w, int k, const WorldIsl
     o.root[a > b ? a : b] = a > b ? b : a;
   }
 }
+// whether the groups that are active in lane k form more than one
+template <class T>
+FB_FN bool has_islands(const Layout& s, const Work<T>& w, int k, const WorldIslands& o) {
+  find_islands(s, w, k, o);
+  int root = -1;
+  for (int i = 0; i < w.ngroup; ++i) {
+    if (!mask_lane(w.geometry[i].active, k)) continue;
+    const int t = o.find(tree_of(w.group[i]));
+    if (root >= 0 && t != root) return true;
+    root = t;
+  }
+  return false;
+}
 // breadth first from the island's root over what the groups join; returns how many trees there are
 template <class T>
 FB_FN int place_trees(const Work<T>& w, int k, int root, const WorldIslands& o) {

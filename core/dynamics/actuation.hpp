@@ -108,55 +108,75 @@ FB_INLINE P time_constant(const Model<T, P>& m, int a) {
   return max(m.theta.actuator_dynprm[a], P(Real<P>(kLeastTimeConstant)));
 }
 template <class T, class P>
-FB_INLINE P activation_gain(const Model<T, P>& m, int a) {
+FB_INLINE P activation_gain(const Model<T, P>& m, int a, int dyn) {
   const P h = m.theta.dt[0], ratio = h / time_constant(m, a);
-  const int dyn = m.s.act_dyn[a];
   return dyn == kIntegrator ? h : dyn == kFilter ? ratio : one_minus_exp(ratio);
+}
+// given its cotangent, add to those of h and of the time constant
+template <class T, class P>
+FB_INLINE void activation_gain_adjoint(const Model<T, P>& m, int a, int dyn, T gain_bar,
+                                       Work<T>& w) {
+  if (dyn == kIntegrator) {
+    w.theta_bar->dt[0] += gain_bar;
+    return;
+  }
+  // a function of h / tau whose slope is 1 or exp(-h / tau)
+  const P tau = time_constant(m, a), h = m.theta.dt[0], gain = activation_gain(m, a, dyn);
+  const T ratio_bar = (dyn == kFilter ? gain_bar : gain_bar * (P(1) - gain)) / T(tau);
+  w.theta_bar->dt[0] += ratio_bar;
+  w.theta_bar->actuator_dynprm[a] -=
+      select(T(m.theta.actuator_dynprm[a]) == T(tau), ratio_bar * (h / tau), T(0));
+}
+template <class T, class P>
+FB_INLINE T activation_drive(const Model<T, P>& m, int a, T ctrl, T act) {
+  return m.s.act_dyn[a] == kIntegrator ? ctrl : ctrl - act;
+}
+// given drive_bar, add to act_bar and to that of the control
+template <class T, class P>
+FB_INLINE void activation_drive_adjoint(const Model<T, P>& m, int a, const T* u, T ctrl,
+                                        T drive_bar, const ActuationBars<T>& bars, Work<T>& w) {
+  if (m.s.act_dyn[a] != kIntegrator) bars.act[m.s.act_adr[a]] -= drive_bar;
+  control_adjoint(m, a, u, ctrl, drive_bar, bars, w);
+}
+// from act by y.drive
+template <class T, class P>
+FB_INLINE void drive_activation(const Model<T, P>& m, int a, T act, Activation<T>& y) {
+  const int dyn = m.s.act_dyn[a];
+  const P* range = m.theta.actuator_actrange + 2 * a;
+  y.raw = dyn == kHeldActivation ? act : act + y.drive * activation_gain(m, a, dyn);
+  y.next = m.s.act_limited[a] ? clamp(y.raw, T(range[0]), T(range[1])) : y.raw;
 }
 template <class T, class P>
 FB_INLINE Activation<T> next_activation(const Model<T, P>& m, int a, const StepPoint<T>& x) {
-  const Layout& s = m.s;
-  const P* range = m.theta.actuator_actrange + 2 * a;
-  const T act = x.act[s.act_adr[a]];
+  const T act = x.act[m.s.act_adr[a]];
   Activation<T> y;
   y.ctrl = control(m, a, x.u);
-  y.drive = s.act_dyn[a] == kIntegrator ? y.ctrl : y.ctrl - act;
-  y.raw = s.act_dyn[a] == kHeldActivation ? act : act + y.drive * activation_gain(m, a);
-  y.next = s.act_limited[a] ? clamp(y.raw, T(range[0]), T(range[1])) : y.raw;
+  y.drive = activation_drive(m, a, y.ctrl, act);
+  drive_activation(m, a, act, y);
   return y;
+}
+// given next_bar, return raw_bar; nothing passes a limit but to the limit
+template <class T>
+FB_INLINE T activation_limit_adjoint(int a, const Activation<T>& y, T next_bar, Work<T>& w) {
+  const T zero = T(0);
+  if (w.theta_bar) {
+    w.theta_bar->actuator_actrange[2 * a] += select(y.raw < y.next, next_bar, zero);
+    w.theta_bar->actuator_actrange[2 * a + 1] += select(y.raw > y.next, next_bar, zero);
+  }
+  return select(y.raw == y.next, next_bar, zero);
 }
 // (A.9)  given next_bar, add to act_bar, u_bar and the parameters; nothing passes a limit but to
 // the limit
 template <class T, class P>
 FB_FN void next_activation_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, T next_bar,
                                    const ActuationBars<T>& bars, Work<T>& w) {
-  const Layout& s = m.s;
   const Activation<T> y = next_activation(m, a, x);
-  const int dyn = s.act_dyn[a];
-  const T zero = T(0), raw_bar = select(y.raw == y.next, next_bar, zero);
-  T& act_bar = bars.act[s.act_adr[a]];
-  act_bar += raw_bar;
-  if (w.theta_bar) {
-    w.theta_bar->actuator_actrange[2 * a] += select(y.raw < y.next, next_bar, zero);
-    w.theta_bar->actuator_actrange[2 * a + 1] += select(y.raw > y.next, next_bar, zero);
-  }
+  const int dyn = m.s.act_dyn[a];
+  const T raw_bar = activation_limit_adjoint(a, y, next_bar, w);
+  bars.act[m.s.act_adr[a]] += raw_bar;
   if (dyn == kHeldActivation) return;
-  const P gain = activation_gain(m, a);
-  const T drive_bar = raw_bar * gain;
-  if (dyn != kIntegrator) act_bar -= drive_bar;
-  control_adjoint(m, a, x.u, y.ctrl, drive_bar, bars, w);
-  if (!w.theta_bar) return;
-  // gain: h, or a function of h / tau whose slope is 1 or exp(-h / tau)
-  const T gain_bar = raw_bar * y.drive;
-  if (dyn == kIntegrator) {
-    w.theta_bar->dt[0] += gain_bar;
-    return;
-  }
-  const P tau = time_constant(m, a), h = m.theta.dt[0];
-  const T ratio_bar = (dyn == kFilter ? gain_bar : gain_bar * (P(1) - gain)) / T(tau);
-  w.theta_bar->dt[0] += ratio_bar;
-  w.theta_bar->actuator_dynprm[a] -=
-      select(T(m.theta.actuator_dynprm[a]) == T(tau), ratio_bar * (h / tau), zero);
+  activation_drive_adjoint(m, a, x.u, y.ctrl, raw_bar * activation_gain(m, a, dyn), bars, w);
+  if (w.theta_bar) activation_gain_adjoint(m, a, dyn, raw_bar * y.drive, w);
 }
 // all activations after the step
 template <class T, class P>

@@ -20,6 +20,7 @@ struct Layout : Sizes {
 #undef FB_X
   bool dense_only;  // all rows of a world in one dense problem, however many: solver "pgs"
   bool soft;        // MuJoCo's contact law
+  int nwarm;        // accelerations that a state carries to start a solve at: nv or none
 };
 
 #define FB_X(...) +1
@@ -57,6 +58,7 @@ FB_INLINE Layout bind_layout(const Sizes& sizes, const int32_t* tables) {
   FB_TABLES(FB_X)
 #undef FB_X
   s.dense_only = s.soft = false;
+  s.nwarm = 0;
   return s;
 }
 

@@ -263,6 +263,9 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
     "the file")                                                                                    \
   X(eulerdamp, whole, 1, whole(0, 1), mujoco,                                                      \
     "1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in the file")  \
+  X(warmstart, whole, 0, whole(0, 1), mujoco,                                                      \
+    "1: a state carries the accelerations of the last solve under MuJoCo's law, and the next may "  \
+    "start there; default 0")                                                                      \
   X(margin, real, 0.005, at_least(0), hard,                                                        \
     "contact and limit rows are built below this gap [m or rad]")                                  \
   X(v_recover, real, 0.5, above(0), hard,                                                          \

@@ -39,6 +39,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.smooth[d]);
     solve(f.A, f.a);
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.a[d]);
+    for (int d = 0; d < s.nwarm; ++d) f.warm[d] = without_tangent(warm_of(s, x)[d]);
     find_minimum(alive, w);
     // all forces together are M a: sums over stiff rows would cancel
     multiply(f.M, f.a, f.Ma);

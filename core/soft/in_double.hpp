@@ -23,6 +23,7 @@ FB_FN void open_lane(const SoftWork<T>& f, int k, SoftWork<S>& to) {
   copy(f.M.value, f.M.p.start[n], to.M.value);
   copy(f.M.diagonal, n, to.M.diagonal);
   copy(f.smooth, n, to.smooth);
+  copy(f.warm, f.nwarm, to.warm);
   for (int g = 0; g < f.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
     SoftGroup<S>& o = to.group[g];

@@ -153,8 +153,47 @@ FB_FN void open_rows_at(SoftWork<T>& f) {
     for (int i = 0; i < f.group[g].block.rows; ++i) f.y[f.group[g].row + i] += f.group[g].y0[i];
 }
 
+// (S.38)  the carried accelerations, where they cost less than the start that was chosen; f.z and
+// f.Mstep serve as scratch
+template <class T>
+FB_FN void start_warm(SoftWork<T>& f, T least) {
+  const int n = f.M.p.n;
+  const T half = T(Real<T>(0.5));
+  soft_rows_times(f, f.warm, f.z);
+  multiply(f.M, f.warm, f.Mstep);
+  T cost = T(0);
+  for (int d = 0; d < n; ++d) cost = mul_add(f.Mstep[d] * half - f.smooth[d], f.warm[d], cost);
+  for (int g = 0; g < f.ngroup; ++g) {
+    const SoftGroup<T>& e = f.group[g];
+    with_rows(e.block.rows, [&](auto rows) {
+      for (int i = 0; i < rows.n; ++i) f.z[e.row + i] += e.y0[i];
+      cost += soft_cost<rows.n>(e.block, f.z + e.row);
+    });
+  }
+  const Mask<T> warm = cost < least;
+  if (!any(warm)) return;
+  for (int d = 0; d < n; ++d) {
+    f.a[d] = select(warm, f.warm[d], f.a[d]);
+    f.Ma[d] = select(warm, f.Mstep[d], f.Ma[d]);
+  }
+  for (int r = 0; r < f.nrow; ++r) f.y[r] = select(warm, f.z[r], f.y[r]);
+}
+// at rest, y = y0, in some lanes
+template <class T>
+FB_FN void start_at_rest(SoftWork<T>& f, Mask<T> rest) {
+  for (int d = 0; d < f.M.p.n; ++d) {
+    f.a[d] = select(rest, T(0), f.a[d]);
+    f.Ma[d] = select(rest, T(0), f.Ma[d]);
+  }
+  for (int g = 0; g < f.ngroup; ++g)
+    for (int i = 0; i < f.group[g].block.rows; ++i) {
+      T& y = f.y[f.group[g].row + i];
+      y = select(rest, f.group[g].y0[i], y);
+    }
+}
 // (S.37)  where to start: at the motion without rows in f.a, or at rest where that costs less, as it
-// does where a robot stands or sticks.  a, Ma and y there; returns the size of smooth accelerations
+// does where a robot stands or sticks, or where the last solve ended.  a, Ma and y there; returns the
+// size of smooth accelerations
 template <class T>
 FB_FN T choose_start(SoftWork<T>& f) {
   const int n = f.M.p.n;
@@ -174,16 +213,8 @@ FB_FN T choose_start(SoftWork<T>& f) {
     });
   }
   const Mask<T> rest = resting < moving;
-  if (!any(rest)) return size;
-  for (int d = 0; d < n; ++d) {
-    f.a[d] = select(rest, T(0), f.a[d]);
-    f.Ma[d] = select(rest, T(0), f.Ma[d]);
-  }
-  for (int g = 0; g < f.ngroup; ++g)
-    for (int i = 0; i < f.group[g].block.rows; ++i) {
-      T& y = f.y[f.group[g].row + i];
-      y = select(rest, f.group[g].y0[i], y);
-    }
+  if (any(rest)) start_at_rest(f, rest);
+  if (f.nwarm > 0) start_warm(f, select(rest, resting, moving));
   return size;
 }
 // x' H^-1 x with the factors

@@ -36,12 +36,14 @@ struct SoftWork {
   T *y_bar, *f_bar;
   // accelerations: of the constrained motion, and as integrated; generalised forces
   T *a, *acc, *smooth, *pushed;
+  T* warm;  // where a solve may start, nwarm numbers or none
+  int nwarm;
   T *step, *grad, *Ma, *Mstep, *mu, *half;
   Sym6<T>* composite;
   Vec3<T>* centre;  // of each geom, in the world
-  // of the integrator of fourth order: states, rates and accelerations of its
+  // of the integrator of fourth order: states, rates, accelerations and drives of activations of its
   // stages, and their cotangents
-  T *stage, *stage_rate, *stage_acc, *stage_bar;
+  T *stage, *stage_rate, *stage_acc, *stage_drive, *stage_bar;
   int at_stage;  // the stage whose rows are in the workspace
   DofMatrix<T> M, A, H;
   DofSets sets;
@@ -97,11 +99,14 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   for (T** x :
        {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu, &w.half})
     *x = c.template take<T>(n);
-  const size_t nx = s.nq + s.nv + s.na;
+  w.nwarm = s.nwarm;
+  w.warm = c.template take<T>(s.nwarm);
+  const size_t nx = s.nq + s.nv + s.na + s.nwarm;
   w.stage = c.template take<T>(kSoftStages * nx);
   w.stage_rate = c.template take<T>(kSoftStages * n);
   w.stage_acc = c.template take<T>(kSoftStages * n);
-  w.stage_bar = c.template take<T>(2 * kSoftStages * n + nx + 2 * n);
+  w.stage_drive = c.template take<T>(kSoftStages * s.na);
+  w.stage_bar = c.template take<T>(kSoftStages * (2 * n + s.na) + nx + 2 * n);
   w.composite = c.template take<Sym6<T>>(s.nlink);
   w.centre = c.template take<Vec3<T>>(s.ngeom);
   carve_matrix(s, c, tree + 1, w.M);

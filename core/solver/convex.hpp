@@ -8,15 +8,16 @@ namespace fb::FB_ISA {
 
 // at most so many steps at the first radii, at later ones, sets of radii, and factorisations before another
 // set is tried; so much of the slope is left by a line search, in so many looks
-inline constexpr int kFirstSteps = 20, kConvexSteps = 14, kRadii = 8, kConvexFactors = 60,
-                     kLooks = 40;
-inline constexpr double kSlopeLeft = 0.01;
+inline constexpr int kFirstSteps = 20, kConvexSteps = 25, kRadii = 20, kConvexFactors = 60,
+                     kLooks = 40, kEndSteps = 2;
+inline constexpr double kSlopeLeft = 0.01, kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15;
 
 // arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals,
 // and whether a row is held, and where
 template <class S>
 struct ConvexScratch {
   S *u, *du, *yield, *radius, *state;
+  S *found, *found_before, *step;  // radii found, those before them, and what they differed by
 };
 
 template <class S>
@@ -169,49 +170,135 @@ struct ConvexNewton {
     for (int d = 0; d < p.ndof; ++d) s.y2[d] = s.y[d];
   }
 
-  // radii of the impulses; the largest change of one, a velocity; true where no tangents are beyond them
-  FB_FN bool set_radii(S& change) const {
+  // radii of the impulses; the largest of them and the largest change of one, velocities; true where no
+  // tangents are beyond them
+  FB_FN bool find_radii(S& largest, S& change) const {
     bool within = true;
-    change = S(0);
+    largest = change = S(0);
     for (int b = 0; b < p.nblock; ++b) {
       const int r = p.block[b].row;
       if (!p.block[b].cone) continue;
       const S radius = p.mu[r] * max(s.lam[r], S(0)), t1 = s.lam[r + 1], t2 = s.lam[r + 2];
       const S most = radius + S(1e-9) * p.scale / p.D[r + 1];
       within = within && !(dot2(t1, t1, t2, t2) > most * most);
+      largest = max(largest, radius * p.D[r + 1]);
       change = max(change, abs(radius - x.radius[r]) * p.D[r + 1]);
-      x.radius[r] = radius;
+      x.found[r] = radius;
     }
     return within;
   }
-  // one Newton step of the exact law
+  // (F.6)  the next radii: what the last two sets and those found from them say of a map that is linear
+  FB_FN void next_radii(bool both) const {
+    S top(0), bottom(0);
+    for (int b = 0; b < p.nblock; ++b) {
+      const int r = p.block[b].row;
+      if (!p.block[b].cone) continue;
+      const S now = (x.found[r] - x.radius[r]) * p.D[r + 1], less = now - x.step[r];
+      top = mul_add(now, less, top);
+      bottom = mul_add(less, less, bottom);
+      x.step[r] = now;
+    }
+    const S share = both && bottom > S(0) ? clamp(top / bottom, S(-kFar), S(0.5)) : S(0);
+    for (int b = 0; b < p.nblock; ++b) {
+      const int r = p.block[b].row;
+      if (!p.block[b].cone) continue;
+      const S next = x.found[r] - share * (x.found[r] - x.found_before[r]);
+      x.found_before[r] = x.found[r];
+      x.radius[r] = max(next, S(0));
+    }
+  }
+  // (F.5)  the exact law of a contact that slides, in the direction and with the slip of the convex solution
+  FB_INLINE void sliding_law(const RowBlock& k, BlockLaw<S>& law, S* h) const {
+    const int r = k.row;
+    const S t1 = s.lam[r + 1], t2 = s.lam[r + 2], size = sqrt(dot2(t1, t1, t2, t2));
+    const S inv = size > S(0) ? S(1) / size : S(0), e1 = size > S(0) ? t1 * inv : S(1);
+    const S e2 = t2 * inv, slip = sqrt(dot2(s.w[r + 1], s.w[r + 1], s.w[r + 2], s.w[r + 2]));
+    const S mu = p.mu[r], turn = size / (slip + size * p.soft(r + 1));
+    law = cone_law(law.C[0][0], S(0), turn, mu, e1, e2);
+    const S along = mu * (s.lam[r] + h[0]) - size;
+    h[1] = along * e1;
+    h[2] = along * e2;
+  }
+  // the law of a block in which every row keeps the state of the convex solution
+  FB_INLINE void state_law(const RowBlock& k, BlockLaw<S>& law, S* h) const {
+    const int r = k.row;
+    for (auto& row : law.C)
+      for (S& c : row) c = S(0);
+    for (int i = 0; i < k.rows; ++i) {
+      const bool free = x.state[r + (is_disc(k) && i == 2 ? 1 : i)] == S(0);
+      law.C[i][i] = free ? x.yield[r + i] : S(0);
+      h[i] = free ? -(s.w[r + i] * x.yield[r + i]) : S(0);
+    }
+    if (!k.cone) return;
+    const bool open = !(law.C[0][0] > S(0));
+    if (is_disc(k)) {
+      if (!open && x.state[r + 1] == S(1)) return sliding_law(k, law, h);
+    } else {
+      for (int i = 1; i < 3 && !open; ++i) {
+        if (x.state[r + i] == S(0)) continue;
+        law.C[i][0] = x.state[r + i] * p.mu[r] * law.C[0][0];
+        h[i] = x.state[r + i] * p.mu[r] * (s.lam[r] + h[0]) - s.lam[r + i];
+      }
+    }
+    for (int i = 1; i < 3 && open; ++i) {
+      law.C[i][i] = S(0);
+      h[i] = -s.lam[r + i];
+    }
+  }
+  // steps of the exact law from the convex solution, every row in its state there
   FB_FN bool end(WorldOutcome& out) const {
-    if (world_done(p, s, out.residual)) return true;
+    for (int k = 0; k < kEndSteps; ++k) {
+      const S before = out.residual;
+      row_velocities(p, s.lam, p.b, s.y, s.w);
+      for (int b = 0; b < p.nblock; ++b) state_law(p.block[b], s.law[b], s.h + p.block[b].row);
+      factor_law(p, s.law, s.H);
+      solve_law(p, s.law, s.H, s.h, s.y, s.w);
+      for (int r = 0; r < p.nrow; ++r) s.lam[r] += s.h[r];
+      ++out.factorisations;
+      if (world_done(p, s, out.residual)) return true;
+      if (!(out.residual < before)) return false;
+    }
+    return false;
+  }
+  // a Newton step of the exact law, which looks for states anew, then those that keep them
+  FB_FN bool ends(WorldOutcome& out, bool near) const {
+    for (int r = 0; r < p.nrow; ++r) x.u[r] = s.lam[r];
     row_velocities(p, s.lam, p.b, s.y, s.w);
     newton_world(p, s, S(1), true);
-    out.exact = true;
     ++out.factorisations;
-    return world_done(p, s, out.residual);
+    if (world_done(p, s, out.residual)) return true;
+    if (!near) return false;
+    for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.u[r];
+    world_done(p, s, out.residual);
+    return end(out);
+  }
+  // whether radii that changed by so much are not going to settle
+  FB_INLINE bool is_astray(int k, S largest, S change, S last) const {
+    if (k < 2) return k == 1 && change > S(kWild) * p.scale && change > S(kWildShare) * largest;
+    return change > S(k == 2 ? 0.5 : 0.9) * last;
   }
   // (F.4)  the solution in s.best with its velocities in s.w; false where the radii do not settle
   FB_FN bool solve(WorldOutcome& out) const {
     for (int r = 0; r < p.nrow; ++r) {
       x.yield[r] = S(1) / p.soft(r);
       x.radius[r] = S(1e29);
+      x.found_before[r] = x.step[r] = S(0);
     }
     const int before = out.factorisations;
     start(out);
     S last(1e300);
     for (int k = 0; k < kRadii && out.factorisations < before + kConvexFactors; ++k) {
       if (!minimise(out, k == 0 ? kFirstSteps : kConvexSteps) && k > 0) return false;
-      S change, other;
-      const bool within = set_radii(change);
-      if (k == 0 && !within) continue;
-      if (end(out)) return true;
-      if (!(out.residual == out.residual) || (k > 3 && change > S(0.9) * last)) return false;
-      last = change;
-      // near the end radii are those of the Newton step
-      if (k > 2) set_radii(other);
+      S largest, change;
+      const bool within = find_radii(largest, change);
+      if (k > 0 || within) {
+        if (world_done(p, s, out.residual)) return true;
+        const bool near = change < S(kNear) * p.scale;
+        if ((near || k < 2) && ends(out, near)) return out.exact = true;
+        if (!(out.residual == out.residual) || is_astray(k, largest, change, last)) return false;
+        last = change;
+      }
+      next_radii(k > 1);
     }
     return false;
   }

@@ -2,63 +2,9 @@
 // of L and columns of U are kept from the panel of their first entry to the diagonal, and nothing
 // outside them ever fills.  Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/number/lane.hpp"
-#include "core/number/scalar.hpp"
+#include "core/number/panel.hpp"
 
 namespace fb::FB_ISA {
-
-// numbers side by side: four machine numbers whatever the processor, so that the bits are its own
-template <class S>
-struct PanelOf {
-  using type = S;
-  static constexpr int width = 1;
-};
-#if !defined(__CUDACC__)
-template <>
-struct PanelOf<double> {
-  using type = Lane<double, 4>;
-  static constexpr int width = 4;
-};
-#endif
-template <class S>
-using Panel = typename PanelOf<S>::type;
-template <class S>
-inline constexpr int kPanel = PanelOf<S>::width;
-template <class S>
-FB_INLINE int whole_panels(int n) {
-  return (n + kPanel<S> - 1) / kPanel<S> * kPanel<S>;
-}
-template <class S>
-FB_INLINE Panel<S> panel_at(const S* x) {
-  if constexpr (kPanel<S> == 1) {
-    return *x;
-  } else {
-    Panel<S> p;
-    __builtin_memcpy(&p.x, x, sizeof(p));
-    return p;
-  }
-}
-template <class S>
-FB_INLINE void put_panel(Panel<S> p, S* x) {
-  if constexpr (kPanel<S> == 1)
-    *x = p;
-  else
-    __builtin_memcpy(x, &p.x, sizeof(p));
-}
-template <class S>
-FB_INLINE S sum_of_panel(Panel<S> p) {
-  if constexpr (kPanel<S> == 1)
-    return p;
-  else
-    return (lane(p, 0) + lane(p, 2)) + (lane(p, 1) + lane(p, 3));
-}
-// x . y of n numbers, whole panels
-template <class S>
-FB_INLINE S dot_panels(const S* x, const S* y, int n) {
-  Panel<S> sum(Real<S>(0));
-  for (int k = 0; k < n; k += kPanel<S>) sum = mul_add(panel_at(x + k), panel_at(y + k), sum);
-  return sum_of_panel<S>(sum);
-}
 
 // n rows, a whole number of panels.  Panel I has its first entry in panel first[I]; the columns k of its
 // rows of L before the diagonal block, and the rows k of its columns of U, begin at start[I] of their

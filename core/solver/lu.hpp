@@ -1,7 +1,7 @@
 // LU factors of a small dense matrix, in place and without pivoting; blocks of three rows, which is
 // what a contact has.  Proof: docs/derivations/solver.md.
 #pragma once
-#include "core/number/scalar.hpp"
+#include "core/number/panel.hpp"
 
 namespace fb::FB_ISA {
 
@@ -25,25 +25,30 @@ FB_INLINE void lu_put(const T x[M][N], int n, int i, int j, T* G) {
 #pragma GCC unroll 3
     for (int c = 0; c < N; ++c) G[(i + r) * n + j + c] = x[r][c];
 }
-// the block on the diagonal, reciprocal pivots in it; a row that depends on those before it but for
+// factors of a block in place, reciprocal pivots in it; a row that depends on those before it but for
 // round-off has no pivot, and takes no part
 template <int M, class T>
-FB_INLINE void lu_pivots(T* G, int n, int k) {
+FB_INLINE void lu_eliminate(T (&x)[M][M]) {
   const T least = T(Real<T>(kIsDouble<T> ? 1e-15 : 5e-7));
-  T x[M][M];
-  lu_take<M, M>(G, n, k, k, k, x);
-#pragma GCC unroll 3
+#pragma GCC unroll 4
   for (int e = 0; e < M; ++e) {
     const Mask<T> found = (x[e][e] > least) | (x[e][e] < -least);
     const T inv = select(found, T(1) / select(found, x[e][e], T(1)), T(0));
     x[e][e] = inv;
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int r = e + 1; r < M; ++r) {
       x[r][e] = x[r][e] * inv;
-#pragma GCC unroll 3
+#pragma GCC unroll 4
       for (int c = e + 1; c < M; ++c) x[r][c] = sub_mul(x[r][c], x[r][e], x[e][c]);
     }
   }
+}
+// the block on the diagonal
+template <int M, class T>
+FB_INLINE void lu_pivots(T* G, int n, int k) {
+  T x[M][M];
+  lu_take<M, M>(G, n, k, k, k, x);
+  lu_eliminate(x);
   lu_put<M, M>(x, n, k, k, G);
 }
 // the block of N columns right of the diagonal block at k, and that of N rows below it
@@ -76,9 +81,97 @@ FB_FN void lu_block(T* G, int n, int k) {
   for (; j + 3 <= n; j += 3) lu_beside<M, 3>(G, n, k, j);
   for (; j < n; ++j) lu_beside<M, 1>(G, n, k, j);
 }
+// ---- one world: four rows by four columns at a time.  Every number takes the same products in the same
+// order as above, and has the same bits
+
+// M rows of V from (i, j) on, less the products of the first k columns and rows
+template <class V, int M, class S>
+FB_INLINE void lu_take_rows(const S* G, int n, int i, int j, int k, V (&x)[M]) {
+#pragma GCC unroll 4
+  for (int r = 0; r < M; ++r) x[r] = numbers_at<V>(G + (i + r) * n + j);
+  for (int e = 0; e < k; ++e) {
+    const V u = numbers_at<V>(G + e * n + j);
+#pragma GCC unroll 4
+    for (int r = 0; r < M; ++r) x[r] = sub_mul(x[r], V(G[(i + r) * n + e]), u);
+  }
+}
+// rows of U right of the diagonal block at i
+template <class V, int M, class S>
+FB_INLINE void lu_right(S* G, int n, int i, int j) {
+  V x[M];
+  lu_take_rows(G, n, i, j, i, x);
+#pragma GCC unroll 4
+  for (int e = 0; e < M; ++e)
+#pragma GCC unroll 4
+    for (int r = e + 1; r < M; ++r) x[r] = sub_mul(x[r], V(G[(i + r) * n + i + e]), x[e]);
+#pragma GCC unroll 4
+  for (int r = 0; r < M; ++r) put_numbers(x[r], G + (i + r) * n + j);
+}
+// a panel of columns of L, those of the diagonal block at j
+template <int M, class S>
+FB_INLINE void lu_left(S* G, int n, int i, int j) {
+  constexpr int W = kPanel<S>;
+  Panel<S> x[M];
+  lu_take_rows(G, n, i, j, j, x);
+  S l[W][M];
+#pragma GCC unroll 4
+  for (int c = 0; c < W; ++c) {
+    const Panel<S> u = panel_at(G + (j + c) * n + j);
+    const S inv = G[(j + c) * n + j + c];
+#pragma GCC unroll 4
+    for (int r = 0; r < M; ++r) {
+      l[c][r] = lane(x[r], c) * inv;
+      x[r] = sub_mul(x[r], Panel<S>(l[c][r]), u);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < M; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < W; ++c) G[(i + r) * n + j + c] = l[c][r];
+}
+// the diagonal block at i; V holds its M columns
+template <class V, int M, class S>
+FB_INLINE void lu_diagonal(S* G, int n, int i) {
+  V block[M];
+  lu_take_rows(G, n, i, i, i, block);
+  S x[M][M];
+#pragma GCC unroll 4
+  for (int r = 0; r < M; ++r) put_numbers(block[r], x[r]);
+  lu_eliminate(x);
+#pragma GCC unroll 4
+  for (int r = 0; r < M; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < M; ++c) G[(i + r) * n + i + c] = x[r][c];
+}
+template <class S>
+FB_FN void lu_factor_panels(S* G, int n) {
+  constexpr int W = kPanel<S>;
+  using V = Panel<S>;
+  int i = 0;
+  for (; i + W <= n; i += W) {
+    for (int j = 0; j < i; j += W) lu_left<W>(G, n, i, j);
+    lu_diagonal<V, W>(G, n, i);
+    int j = i + W;
+    for (; j + W <= n; j += W) lu_right<V, W>(G, n, i, j);
+    for (; j < n; ++j) lu_right<S, W>(G, n, i, j);
+  }
+  // rows that fill no panel
+  for (const int end = i; i < n; ++i) {
+    for (int j = 0; j < end; j += W) lu_left<1>(G, n, i, j);
+    for (int j = end; j < i; ++j) {
+      S x[1];
+      lu_take_rows(G, n, i, j, j, x);
+      G[i * n + j] = x[0] * G[j * n + j];
+    }
+    lu_diagonal<S, 1>(G, n, i);
+    for (int j = i + 1; j < n; ++j) lu_right<S, 1>(G, n, i, j);
+  }
+}
+
 // reciprocal pivots stay on the diagonal
 template <class T>
 FB_FN void lu_factor(T* G, int n) {
+  if constexpr (kPanel<T> > 1) return lu_factor_panels(G, n);
   int k = 0;
   for (; k + 3 <= n; k += 3) lu_block<3>(G, n, k);
   for (; k < n; ++k) lu_block<1>(G, n, k);

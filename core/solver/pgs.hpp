@@ -1,6 +1,7 @@
 // Projected Gauss-Seidel sweeps over the rows, which find the active set, and what a solution of
 // theirs carries.  Proof: docs/derivations/solver.md.
 #pragma once
+#include "core/number/panel.hpp"
 #include "core/solver/problem.hpp"
 
 namespace fb::FB_ISA {
@@ -59,7 +60,9 @@ FB_FN void prepare_rows(const RowProblem<T>& p, ActiveSetSolution<T>& s) {
       s.descent[first + j] = s.descent0[first + j] = -(p.b[first + j] * inv);
     }
     for (int i = 0; i < n; ++i)
-      for (int j = 0; j < n; ++j) scaled[i * n + j] = A[i * n + j] * s.inv_D[j];
+      for_columns<T>(n, [&]<class V>(int j, V) {
+        put_numbers(numbers_at<V>(A + i * n + j) * numbers_at<V>(s.inv_D + j), scaled + i * n + j);
+      });
   });
 }
 
@@ -100,7 +103,9 @@ FB_FN void sweep_rows(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> l
       s.lam[r] = now + d;
       const T* A0 = s.A_scaled + is.at + i * n;
       if (!p.cone[r]) {
-        for (int j = 0; j < n; ++j) g[j] = sub_mul(g[j], A0[j], d);
+        for_columns<T>(n, [&]<class V>(int j, V) {
+          put_numbers(sub_mul(numbers_at<V>(g + j), numbers_at<V>(A0 + j), V(d)), g + j);
+        });
         i += 1;
         continue;
       }
@@ -113,8 +118,11 @@ FB_FN void sweep_rows(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> l
       s.lam[r + 1] += d1;
       s.lam[r + 2] += d2;
       const T *A1 = A0 + n, *A2 = A1 + n;
-      for (int j = 0; j < n; ++j)
-        g[j] = sub_mul(sub_mul(sub_mul(g[j], A0[j], d), A1[j], d1), A2[j], d2);
+      for_columns<T>(n, [&]<class V>(int j, V) {
+        V x = sub_mul(numbers_at<V>(g + j), numbers_at<V>(A0 + j), V(d));
+        x = sub_mul(x, numbers_at<V>(A1 + j), V(d1));
+        put_numbers(sub_mul(x, numbers_at<V>(A2 + j), V(d2)), g + j);
+      });
       i += 3;
     }
   });
@@ -143,30 +151,42 @@ FB_FN T row_residual(const RowProblem<T>& p, const ActiveSetSolution<T>& s) {
   return worst;
 }
 
-// N numbers of -(A lam + b) / D in one island, from j on, kept in registers
-template <int N, class T>
+// N numbers V of -(A lam + b) / D in one island, from j on, kept in registers
+template <class V, int N, class T>
 FB_INLINE void fresh_descent(ActiveSetSolution<T>& s, const Island& is, int j, Mask<T> where) {
-  const T* A = s.A_scaled + is.at;
-  T g[N];
+  constexpr int W = std::is_same_v<V, T> ? 1 : kPanel<T>;
+  const T* A = s.A_scaled + is.at + j;
+  V g[N];
 #pragma GCC unroll 6
-  for (int c = 0; c < N; ++c) g[c] = s.descent0[is.first + j + c];
-  for (int i = 0; i < is.n; ++i)
+  for (int c = 0; c < N; ++c) g[c] = numbers_at<V>(s.descent0 + is.first + j + c * W);
+  for (int i = 0; i < is.n; ++i) {
+    const V lam(s.lam[is.first + i]);
 #pragma GCC unroll 6
-    for (int c = 0; c < N; ++c) g[c] = sub_mul(g[c], A[i * is.n + j + c], s.lam[is.first + i]);
+    for (int c = 0; c < N; ++c) g[c] = sub_mul(g[c], numbers_at<V>(A + i * is.n + c * W), lam);
+  }
 #pragma GCC unroll 6
   for (int c = 0; c < N; ++c) {
-    T& out = s.descent[is.first + j + c];
-    out = select(where, g[c], out);
+    T* out = s.descent + is.first + j + c * W;
+    if constexpr (W > 1) {
+      if (where) put_numbers(g[c], out);
+    } else {
+      *out = select(where, g[c], *out);
+    }
   }
 }
 // recompute the descents in the lanes of `where`; the others keep theirs to the last bit
 template <class T>
 FB_FN void refresh_descent(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> where) {
+  constexpr int W = kPanel<T>;
   for_islands(p, [&](const Island& is) {
     int j = 0;
-    for (; j + 6 <= is.n; j += 6) fresh_descent<6>(s, is, j, where);
-    for (; j + 3 <= is.n; j += 3) fresh_descent<3>(s, is, j, where);
-    for (; j < is.n; ++j) fresh_descent<1>(s, is, j, where);
+    if constexpr (W > 1) {
+      for (; j + 3 * W <= is.n; j += 3 * W) fresh_descent<Panel<T>, 3>(s, is, j, where);
+      for (; j + W <= is.n; j += W) fresh_descent<Panel<T>, 1>(s, is, j, where);
+    }
+    for (; j + 6 <= is.n; j += 6) fresh_descent<T, 6>(s, is, j, where);
+    for (; j + 3 <= is.n; j += 3) fresh_descent<T, 3>(s, is, j, where);
+    for (; j < is.n; ++j) fresh_descent<T, 1>(s, is, j, where);
   });
 }
 

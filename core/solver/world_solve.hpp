@@ -9,7 +9,8 @@ namespace fb::FB_ISA {
 // (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
 // s.best with their velocities in s.w: those of the least residual where none is a solution
 template <class S>
-FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
+FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, int circle,
+                              Real<S> most_growth, WorldOutcome& out) {
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
   clear_dofs(p, s.y2);
   for (int k = 0; k < 4; ++k) sweep_world(p, s.lam, s.y2);
@@ -19,8 +20,8 @@ FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOu
     if (world_done(p, s, out.residual)) return true;
     since = out.residual < least ? 0 : since + 1;
     least = since == 0 ? out.residual : least;
-    if (k == kNewtonSteps || since == kNewtonCircle || !(out.residual == out.residual))
-      return false;
+    const bool lost = since == circle || !(out.residual <= S(most_growth) * least);
+    if (k == kNewtonSteps || lost) return false;
     row_velocities(p, s.lam, p.b, s.y, s.w);
     newton_world(p, s, S(1), true);
     out.exact = true;
@@ -52,6 +53,10 @@ FB_INLINE double drawn_weight(int r, int draw) {
   h ^= h >> 13;
   return draw == 0 ? 1.0 : 1.0 / 3.0 + (h % 1024u) / 384.0;
 }
+// Newton steps from sweeps without a better point, and how much worse than the best one they may become, before
+// convex ones are taken
+inline constexpr int kWorldCircle = 2;
+inline constexpr double kWorldGrowth = 10;
 // the starts of the path, in their order
 inline constexpr int kStarts = 8;
 template <class S>
@@ -75,8 +80,9 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
   WorldOutcome out{false, false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
-  const ConvexScratch<S> rows{x.now.lam, x.now.w, x.now.a, x.now.eta, x.now.h};
-  if ((begin == WorldBegin::sweeps && newton_from_sweeps(p, s, out)) ||
+  const ConvexScratch<S> rows{x.now.lam, x.now.w,     x.now.a,     x.now.eta,
+                              x.now.h,   x.now.lower, x.now.upper, x.now.z_lower};
+  if ((begin == WorldBegin::sweeps && newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out)) ||
       (begin != WorldBegin::path && ConvexNewton<S>{p, s, rows}.solve(out))) {
     out.solved = true;
     polish_world(p, s, x, out);

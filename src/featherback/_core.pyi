@@ -134,7 +134,7 @@ class StatusRow:
 class Options:
     """Numerical options of an Engine."""
 
-    def __init__(self, *, contact: str = 'hard', cone: str = 'pyramidal', impratio: float = 1.0, integrator: str = 'euler', refsafe: int = 1, eulerdamp: int = 1, margin: float = 0.005, v_recover: float = 0.5, v_rest: float = 0.05, tolerance: float = 1e-10, max_sweeps: int = 200, max_contacts: int = 100, friction: str = 'cone', solver: str = 'newton', smoothing: float = 0.0, gradient: str = 'auto', regularization: float = 1e-06) -> None: ...
+    def __init__(self, *, contact: str = 'hard', cone: str = 'pyramidal', impratio: float = 1.0, integrator: str = 'euler', refsafe: int = 1, eulerdamp: int = 1, warmstart: int = 0, margin: float = 0.005, v_recover: float = 0.5, v_rest: float = 0.05, tolerance: float = 1e-10, max_sweeps: int = 200, max_contacts: int = 100, friction: str = 'cone', solver: str = 'newton', smoothing: float = 0.0, gradient: str = 'auto', regularization: float = 1e-06) -> None: ...
 
     @property
     def contact(self) -> str:
@@ -170,6 +170,12 @@ class Options:
     def eulerdamp(self) -> int:
         """
         1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in the file.
+        """
+
+    @property
+    def warmstart(self) -> int:
+        """
+        1: a state carries the accelerations of the last solve under MuJoCo's law, and the next may start there; default 0.
         """
 
     @property
@@ -386,7 +392,7 @@ class Engine:
 
     def output_vjp(self, name: str, q: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], v: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, y_bar: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], q_bar: Annotated[NDArray, dict(order='C', device='cpu')], v_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None, x_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None, theta_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None) -> None: ...
 
-    def step_one(self, q: object | None, v: object | None, act: object | None, u: object | None, return_status: bool) -> object: ...
+    def step_one(self, q: object | None, v: object | None, act: object | None, u: object | None, warm: object | None, return_status: bool) -> object: ...
 
     def linearize_one(self, q: object | None, v: object | None, act: object | None, u: object | None) -> object: ...
 

@@ -61,7 +61,7 @@ def test_program_measures_saves_and_prints(tmp_path: Path) -> None:
     (row,) = json.loads(out.read_text())["rows"]
     assert row["flagged"] == [0, 0, 0] and row["contacts"] == [4.0, 4.0]
     assert row["error"] <= 1e-8
-    assert min(row["times"].values()) > 0 and len(row["times"]) == 12
+    assert min(row["times"].values()) > 0 and len(row["times"]) == 14
     assert f"| {row['setting']} |" in done.stdout
 
 

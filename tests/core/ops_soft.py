@@ -240,6 +240,31 @@ def scene_model() -> fb.Model:
     return fb.load(SCENE, name="scene", on_unsupported="drop")
 
 
+# every dynamics, early or late, some with a range that they reach
+DRIVES = """
+  <actuator>
+    <motor joint="a" gear="2"/>
+    <intvelocity joint="a" kp="3" kv="0.2" actrange="-0.02 0.03"/>
+    <general joint="a" dyntype="filter" dynprm="0.03" gainprm="2" actlimited="true"
+             actrange="-0.2 0.15"/>
+    <position joint="b" kp="4" kv="0.3" timeconst="0.02"/>
+    <general joint="b" dyntype="filterexact" dynprm="0.01" gainprm="1" actearly="true"
+             actlimited="true" actrange="-0.1 0.25"/>
+    <general joint="d" dyntype="filter" dynprm="0.05" gaintype="affine" gainprm="1 0.2 -0.5"
+             biastype="affine" biasprm="0.1 -1 -0.4" actearly="true"/>
+    <general joint="d" dyntype="integrator" gainprm="2" forcerange="-0.7 0.6"/>
+  </actuator>
+"""
+
+
+@cache
+def driven_model() -> fb.Model:
+    """Return the scene with joints that are driven through activations of every kind."""
+    head, _, rest = SCENE.partition("<actuator>")
+    text = head + DRIVES + rest.partition("</actuator>")[2]
+    return fb.load(text, name="driven", on_unsupported="drop")
+
+
 def _soft(
     model: Callable[[], fb.Model], cone: str, impratio: float = 1.0, integrator: str = "euler"
 ) -> Case:
@@ -252,6 +277,7 @@ scene_fast = _soft(scene_model, "elliptic", integrator="implicitfast")
 tree = _soft(tree_model, "elliptic")
 tree_fast = _soft(tree_model, "elliptic", integrator="implicitfast")
 tree_rk4 = _soft(tree_model, "elliptic", integrator="rk4")
+driven_rk4 = _soft(driven_model, "pyramidal", integrator="rk4")
 loop = _soft(loop_model, "pyramidal")
 limits = _soft(limits_model, "elliptic")
 pile = _soft(pile_model, "elliptic")
@@ -341,6 +367,7 @@ SOFT_ROWS: list[OpRow] = [
     *_step_rows("tree", tree),
     *_step_rows("tree/implicitfast", tree_fast),
     *_step_rows("tree/rk4", tree_rk4),
+    *_step_rows("driven/rk4/pyramid", driven_rk4),
     *_step_rows("loop", loop),
     *_step_rows("limits", limits),
     # contact points between boxes and balls are chosen otherwise

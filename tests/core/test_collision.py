@@ -251,6 +251,15 @@ def test_depth_agrees_with_sampled_directions(kind: str, rng: np.random.Generato
         assert -gap >= depth - 5e-3
 
 
+def padding(name: str, s: Array, n: Array) -> float:
+    """How far off its surface a cylinder is touched that lies on a face: its axis is padded there.
+
+    The radius goes along the normal, which leans by at most 0.05 rad.
+    """
+    lean = abs(n @ s[3:12].reshape(3, 3)[:, 2])
+    return float(s[12] * lean) if name == "cylinder" and lean < 0.05 else 0.0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_touch_points_lie_on_both_surfaces(kind: str, rng: np.random.Generator) -> None:
     """Put p - n phi / 2 on A and p + n phi / 2 on B: on the surface in the lowest slot."""
@@ -265,13 +274,12 @@ def test_touch_points_lie_on_both_surfaces(kind: str, rng: np.random.Generator) 
             signed_distance(one, a[w], p - n * phi / 2, vert),
             signed_distance(two, b[w], p + n * phi / 2, vert),
         ]
-        # a cylinder that lies on a face has its axis there, padded along the face's normal
-        padded = 0.05 * 0.3 if "cylinder" in kind and kind in CONVEX else 0.0
+        padded = padding(one, a[w], n) + padding(two, b[w], n) if kind in CONVEX else 0.0
         assert max(gaps) < 1e-9 + padded
         # inside a box the bias towards faces may choose a normal a little off the capsule's own
         slack = 1e-2 if kind == "capsule-box" and phi < -a[w, 12] else 1e-9 + padded
         # slots over a face are as deep as the shapes to a tolerance
-        slack += 2e-3 * 0.6 + 0.06 * abs(phi) if touch[w, :, 7].sum() > 1 and kind in CONVEX else 0
+        slack += 1e-3 * 0.6 + 0.05 * abs(phi) if touch[w, :, 7].sum() > 1 and kind in CONVEX else 0
         assert min(gaps) > -slack or phi > lowest(touch[w])
 
 
@@ -416,8 +424,9 @@ def test_lowest_gap_has_no_jump(kind: str, rng: np.random.Generator) -> None:
         )
         phi = lowest(touch)
         # bias towards faces: five per cent of the depth, one of the smallest half extent
-        biased = kind in ("capsule-box", "box-box", *CONVEX)
-        slack = 0.06 * np.abs(phi[1:]) + 0.011 * 0.3 if biased else 1e-9
+        slack = 0.06 * np.abs(phi[1:]) + 0.011 * 0.3 if kind in ("capsule-box", "box-box") else 1e-9
+        # slots over a face: (CV.19)
+        slack = 0.05 * np.abs(phi[1:]) + 1e-3 * 0.6 if kind in CONVEX else slack
         assert np.all(np.abs(np.diff(phi)) <= speed / 400 + slack)
 
 

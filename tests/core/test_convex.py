@@ -109,17 +109,22 @@ def test_distance_and_normal_against_mujoco_and_all_directions(
     reference = Reference(kind, vert)
     expected = np.array([reference.distance(*pair) for pair in zip(a, b, strict=True)])
     error = np.abs(found[:, 0] - expected)
-    assert np.quantile(error, 0.98) < (1e-7 if "mesh" in kind else 2e-9)
-    # of parallel cylinders some are not accepted: the nearest record stands
-    assert np.quantile(found[:, 4], 0.2) == 1
-    for s, t, (gap, *n, _) in zip(a, b, found, strict=True):
-        normal = np.array(n)
+    # MuJoCo keeps hulls in float32, and ends its search of curved shapes at 1e-10
+    assert np.quantile(error, 0.98) < (2e-8 if "mesh" in kind else 2e-10)
+    assert found[:, 7].mean() >= 0.995
+    along, better = np.zeros(len(a)), np.zeros(len(a))
+    for k, (s, t, touch) in enumerate(zip(a, b, found, strict=True)):
+        gap, normal = touch[0], touch[1:4]
         assert abs(np.linalg.norm(normal) - 1) < 1e-12
-        assert abs(separation(kind, s, t, normal[None], vert)[0] - gap) < 2e-7
-        near = normal + rng.normal(size=(100, 3)) * 10.0 ** rng.uniform(-5, 0, (100, 1))
+        along[k] = abs(separation(kind, s, t, normal[None], vert)[0] - gap)
+        near = normal + rng.normal(size=(100, 3)) * 10.0 ** rng.uniform(-7, 0, (100, 1))
         tried = np.concatenate([rng.normal(size=(100, 3)), near])
         tried /= np.linalg.norm(tried, axis=1, keepdims=True)
-        assert separation(kind, s, t, tried, vert).max() < gap + 2e-7
+        better[k] = separation(kind, s, t, tried, vert).max() - gap
+    # flat sides of a cylinder along those of the other but for 1e-6 rad have no regular pieces
+    for miss in (along, better):
+        assert np.quantile(miss, 0.99) < (1e-9 if "cylinder" in kind else 1e-12)
+        assert miss.max() < (1e-7 if "cylinder" in kind else 1e-8)
 
 
 @kinds
@@ -129,25 +134,29 @@ def test_distance_in_float_is_close(kind: str, rng: np.random.Generator) -> None
     a, b = (x.astype(np.float32).astype(float) for x in placed(kind, rng, 400, vert))
     wide, narrow = (pairs(kind, a, b, vert).closest(single=single) for single in (False, True))
     error = np.abs(wide[:, 0] - narrow[:, 0])
-    assert np.quantile(error, 0.97) < 1e-6
-    assert error.max() < 2e-4
+    assert np.quantile(error, 0.98) < 2e-7
+    assert error.max() < 2e-5
+    # the slots of a step do not need that record where flat sides lie along each other
+    wide, narrow = (lowest(collide(kind, a, b, vert, single=single)) for single in (False, True))
+    assert np.quantile(np.abs(wide - narrow), 0.98) < 5e-7
 
 
 @kinds
 def test_search_ends_early_beyond_the_gap_that_matters(kind: str, rng: np.random.Generator) -> None:
-    """Leave out what is farther apart, and nothing else."""
+    """Give the slots of an endless search or none, and none only to shapes farther apart."""
     vert = mesh_of(kind, rng)
     a, b = placed(kind, rng, 300, vert)
     every = collide(kind, a, b, vert)
+    gap = pairs(kind, a, b, vert).closest()[:, 0]
     for far in (-1e-3, 0.0, 1e-3, 4e-3):
         near = collide(kind, a, b, vert, far=far)
-        gap = pairs(kind, a, b, vert).closest()[:, 0]
-        # slots that the step would use
-        used, wanted = (x[..., 7] * (x[..., 0] < far - 1e-9) > 0 for x in (near, every))
-        kept = gap < far - 1e-9
-        assert np.array_equal(used[kept], wanted[kept])
-        assert np.array_equal(near[used], every[used])
-        assert not used[gap > far + 1e-3].any()
+        given = near[..., 7].any(axis=1)
+        assert np.array_equal(near[given], every[given])
+        left_out = np.minimum(gap, lowest(every))[~given]
+        assert np.all(np.maximum(gap, lowest(every))[~given] > far - 1e-12)
+        assert np.all(np.minimum(gap, lowest(every))[given] <= far + 1e-12)
+        # where a face carries the slots its lowest may lie a little below the gap of the shapes
+        assert np.all(left_out > far - 1e-3 * 0.2 - 0.05 * abs(far))
 
 
 @kinds
@@ -157,8 +166,10 @@ def test_lowest_slot_has_the_distance(kind: str, rng: np.random.Generator) -> No
     a, b = placed(kind, rng, 400, vert)
     gap = pairs(kind, a, b, vert).closest()[:, 0]
     touch = collide(kind, a, b, vert)
-    assert np.all(np.abs(lowest(touch) - gap) < 1e-3 * 0.3 + 0.05 * np.abs(gap) + 1e-12)
-    assert np.all(touch[..., 7].sum(axis=1) >= 1)
+    count, error = touch[..., 7].sum(axis=1), np.abs(lowest(touch) - gap)
+    assert np.all(count >= 1)
+    assert np.all(error[count == 1] < 1e-9)
+    assert np.all(error <= 1e-3 * 0.2 + 0.05 * np.abs(gap) + 1e-9)
 
 
 def cube(half: float) -> Array:
@@ -255,9 +266,9 @@ def test_large_hull_is_walked_to_the_farthest_vertex(rng: np.random.Generator) -
     a, b = placed("mesh-mesh", rng, 200, vert)
     walked = pairs("mesh-mesh", a, b, vert).closest()
     assert len(words_of(vert)) > 0
-    for s, t, (gap, *n, sure) in zip(a, b, walked, strict=True):
-        assert sure
-        assert abs(separation("mesh-mesh", s, t, np.array([n]), vert)[0] - gap) < 1e-12
+    assert walked[:, 7].all()
+    for s, t, touch in zip(a, b, walked, strict=True):
+        assert abs(separation("mesh-mesh", s, t, touch[None, 1:4], vert)[0] - touch[0]) < 1e-12
 
 
 def test_coplanar_triangles_are_one_face() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import featherback as fb
 from featherback.errors import ParameterError
+from tests.core.ops_soft import scene_model
 from tests.jax.helpers import draw, jax, laikago
 
 jnp: Any = jax.numpy
@@ -62,3 +63,42 @@ def test_parameters_of_the_other_law_are_refused() -> None:
         jax.jit(lambda x: fbj.step(sim, model.q0, model.v0, None, {"geom_solref": x}))(
             model.params["geom_solref"]
         )
+
+
+@pytest.mark.parametrize("integrator", ["euler", "rk4"])
+def test_warm_starts_are_carried(integrator: str) -> None:
+    """Carry accelerations through a rollout and steps, bit for bit as the Simulator does."""
+    sim = fb.Simulator(scene_model(), contact="mujoco", integrator=integrator, warmstart=1)
+    rng, model = np.random.default_rng(4), sim.model
+    q, v = np.array(model.q0), 0.1 * rng.normal(size=(3, model.nv))
+    u = 0.3 * rng.normal(size=(3, 6, model.nu))
+    want = sim.rollout(np.repeat(q[None], 3, 0), v, u)
+    bars = tuple(rng.normal(size=x.shape) for x in (want.q, want.v, want.act))
+    gradient = want.vjp(*bars)
+
+    def run(v: Any, u: Any) -> Any:
+        got = fbj.rollout(sim, q, v, u)
+        return (got.q, got.v, got.act), got.warm
+
+    out, back, carried = jax.vjp(jax.jit(run), v, u, has_aux=True)
+    assert np.array_equal(out[1], want.v) and np.array_equal(carried, want.warm)
+    for found, value in zip(back(bars), (gradient.v, gradient.u), strict=True):
+        assert np.array_equal(found, value)
+
+    def step(state: Any, control: Any) -> Any:
+        q, v, act, warm = state
+        return fbj.step(sim, q, v, control, act=act, warm=warm), None
+
+    start = (q, v[1], np.array(model.act0), np.zeros(model.nv))
+    last, _ = jax.lax.scan(step, jax.tree.map(jnp.asarray, start), u[1])
+    for part, value in zip(last, (want.q, want.v, want.act, want.warm), strict=True):
+        assert np.array_equal(part, value[1, -1])
+    # nothing is differentiated by where a solve starts
+    slope = jax.grad(lambda w: fbj.rollout(sim, q, v[0], u[0], warm=w).v[-1].sum())(v[0])
+    assert not np.any(slope)
+    slope = jax.grad(lambda v: fbj.rollout(sim, q, v, u[0]).warm.sum())(v[0])
+    assert not np.any(slope)
+    with pytest.raises(ParameterError, match="warm"):
+        fbj.step(sim, q, v[0], warm=np.full(model.nv, np.nan))
+    with pytest.raises(ParameterError, match="carries no warm start"):
+        fbj.step(fb.Simulator(model, contact="mujoco"), q, v[0], warm=np.zeros(model.nv))

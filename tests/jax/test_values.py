@@ -194,7 +194,7 @@ def test_batches_of_nothing(compiled: bool) -> None:
     every = jax.jit if compiled else lambda f: f
     found = every(jax.vmap(run))(*inputs)
     nbody = sim.model.nbody
-    shapes = [(5, nq), (5, nv), (), (), (5, 0), (nq,), (nv,)]
+    shapes = [(5, nq), (5, nv), (), (), (5, 0), (5, 0), (nq,), (nv,)]
     shapes += [(nbody, 3), (nbody, 3, 3), (nv,), (3,)]
     assert [x.shape for x in jax.tree.leaves(found)] == [(0, *shape) for shape in shapes]
     slopes = every(jax.vmap(jax.grad(loss, argnums=(0, 1, 2, 3))))(*inputs)

@@ -118,13 +118,15 @@ ARGUMENTS = [
     _argument("format", "format", "'sdf'", format="sdf"),
     _argument("a free root in MJCF", "free_root=True", free_root=True),
     _argument("motors in MJCF", "motors=True", motors=True),
+    _argument("one folder of assets", "asset_folders", "'meshes'", asset_folders="meshes"),
+    _argument("no folder of assets", "asset_folders", '"nowhere"', asset_folders=["nowhere"]),
     _argument("a number as source", "source", "int", source=3),
     _argument("an empty source", "source", source=""),
 ]
 
 BESIDE = [
     _include("missing", "nope.xml", '"nope.xml"'),
-    _include("far above", FAR, f'"{FAR}"', "4 folders"),
+    _include("far above", FAR, f'"{FAR}"', "4 folders", "asset_folders"),
     _include("absolute", "/etc/passwd", '"/etc/passwd"'),
     _include("a link out of reach", "link.xml", '"link.xml"'),
     _include("without a name", "", 'file="..."'),
@@ -159,25 +161,31 @@ HOSTILE = [
         '"%n"',
     ),
     _source("an empty size", mjcf('<geom size=""/>'), GEOM, "size"),
-    _source("an empty user", mjcf('<geom size="1" user=" "/>'), GEOM, "user"),
+    _notices("an empty user", mjcf('<geom size="1" user=" "/>'), GEOM, "user", kind="repaired"),
     _source(
         "an empty vertex",
         mjcf(before='<asset><mesh name="m" vertex=""/></asset>'),
         '<mesh name="m">',
-        "vertex",
     ),
-    _source("an empty qpos", mjcf(after='<keyframe><key qpos=""/></keyframe>'), "<key>", "qpos"),
+    _notices(
+        "an empty qpos",
+        mjcf(after='<keyframe><key qpos=""/></keyframe>'),
+        "<key>",
+        "qpos",
+        kind="repaired",
+    ),
     _source(
         "empty data",
         mjcf(after='<custom><numeric name="a" data=""/></custom>'),
         '<numeric name="a">',
-        "data",
     ),
-    _source(
-        "an empty size of data",
-        mjcf(after='<custom><numeric name="a" data="1" size=""/></custom>'),
-        '<numeric name="a">',
-        "size",
+    _notices(
+        "empty attributes",
+        mjcf('<geom size="1" pos=""/><geom size="1" pos=""/>'),
+        GEOM,
+        "pos",
+        "2 times",
+        kind="repaired",
     ),
 ]
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from featherback.model import meshes
+from featherback.model.files import Folders
 from featherback.model.urdf_inertia import balanced
 from tests.golden.sentences import Case, check
 from tests.model.helpers import INERTIAL, notes, read, urdf
@@ -168,11 +169,11 @@ def test_meshes_of_the_same_name_in_two_folders_stay_apart(tmp_path: Path) -> No
 
 def test_links_out_of_reach_are_not_followed(tmp_path: Path) -> None:
     """Find no mesh through a link that leads out of the folders above the model."""
-    assert meshes.resolve("passwd", Path("/etc")) == Path("/etc/passwd")
+    assert meshes.resolve("passwd", Folders(Path("/etc"))) == Path("/etc/passwd")
     (tmp_path / "passwd.stl").symlink_to("/etc/passwd")
-    assert meshes.resolve("passwd.stl", tmp_path) is None
-    assert meshes.resolve("../" * 20 + "etc/passwd", tmp_path) is None
-    assert meshes.resolve("\0", tmp_path) is None
+    assert meshes.resolve("passwd.stl", Folders(tmp_path)) is None
+    assert meshes.resolve("../" * 20 + "etc/passwd", Folders(tmp_path)) is None
+    assert meshes.resolve("\0", Folders(tmp_path)) is None
 
 
 def test_other_mesh_formats_go_through_trimesh(

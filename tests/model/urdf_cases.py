@@ -130,8 +130,17 @@ NO_SENSE = [
     _error("no number", urdf(joint='<limit lower="-1.5."/>'), IN_JOINT.format("limit"), '"-1.5."'),
     _error("four angles", urdf(joint='<origin rpy="0 0 0 0"/>'), IN_JOINT.format("origin"), "rpy"),
     _error("commas", urdf(joint='<origin xyz="0, 0, 0"/>'), IN_JOINT.format("origin"), "0, 0, 0"),
-    _error("joint type", urdf(kind="spherical"), JOINT, '"spherical"'),
-    _error("a floating joint below the root", urdf(kind="floating"), LINK, "free joint"),
+    _error("joint type", urdf(kind="screw"), JOINT, '"screw"'),
+    _error(
+        "a floating joint on a moving link",
+        urdf(
+            joint=LIMIT,
+            more=f'<link name="x">{INERTIAL}</link>\n<joint name="k" type="floating">'
+            '<parent link="tip"/><child link="x"/></joint>',
+        ),
+        '<string>:7: <link name="x">',
+        "free joint",
+    ),
     _error("xacro element", urdf(more="<xacro:arm/>"), "<string>:7: <xacro:arm>", "xacro"),
     _error("xacro value", urdf(joint='<origin xyz="${a} 0 0"/>'), IN_JOINT.format("origin")),
     _error("size", urdf(link=shape('<box size="1 0 1"/>')), IN_LINK.format("box"), "size is 0 m"),

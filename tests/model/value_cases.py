@@ -58,7 +58,6 @@ BODY = [
     _value("size", mjcf('<geom size="-1"/>'), GEOM, "size is -1 m"),
     _value("friction", mjcf('<geom size="1" friction="-1"/>'), GEOM, "friction is -1"),
     _value("NaN", mjcf('<geom size="nan"/>'), GEOM, "size", "nan"),
-    _value("an empty pos", mjcf('<geom size="1" pos=" "/>'), GEOM, "pos"),
     _value("an overflow", mjcf('<geom size="1" pos="0 0 1e999"/>'), GEOM, "pos", "1e999"),
     _value("an infinity", mjcf('<geom size="1" pos="0 -inf 0"/>'), GEOM, "pos", "-inf"),
     _value("mass", _inertial("-2", 'diaginertia="1 1 1"'), INERTIAL, "mass is -2 kg"),
@@ -154,4 +153,14 @@ KEYFRAMES = [
     _keyframe("a fraction", 0.5, "0.5"),
 ]
 
-CASES = [*BODY, *AROUND, *KEYFRAMES]
+LAWS = [
+    raises(
+        "mujoco_for: an unknown law",
+        ParameterError,
+        lambda: Model(read(mjcf()), None).mujoco_for("soft"),  # type: ignore[arg-type]
+        "mujoco_for()",
+        "'soft'",
+    )
+]
+
+CASES = [*BODY, *AROUND, *KEYFRAMES, *LAWS]

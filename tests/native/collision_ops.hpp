@@ -66,15 +66,15 @@ class ShapePairs {
                       {worlds(), slots(), size_t(kTouchNumbers)});
   }
 
-  // (worlds, 5): gap and normal of the closest or deepest points, whether they are certain; for pairs
-  // of the convex routine
+  // (worlds, 8): gap, normal and point of the closest or deepest points, whether they are certain; for
+  // pairs of the convex routine
   Array closest(bool single) const {
     return make_array(in_numbers(1, single,
                                  [&]<class T>(T) {
                                    if constexpr (core::kIsOneWorld<T>) return closest_in<T>();
                                    return std::vector<double>();
                                  }),
-                      {worlds(), size_t(5)});
+                      {worlds(), size_t(kTouchNumbers)});
   }
 
   // (worlds, slots, 3): the words of the features
@@ -226,8 +226,11 @@ class ShapePairs {
     for (size_t w = 0; w < worlds(); ++w) {
       const auto shapes = core::convex_shapes(load_shape<T>(0, w, vert), load_shape<T>(1, w, vert));
       const core::Closest<T> found = core::closest_contact(shapes, T(kFar));
-      const core::Vec3<T> n = found.slot.state.n;
-      for (const T x : {found.slot.phi, n.x, n.y, n.z, T(found.sure)}) out.push_back(double(x));
+      const core::ConvexSlot<T>& slot = found.slot;
+      const core::ContactPoint<T> t =
+          core::slot_point(shapes, slot.record, slot.state, load_shape<T>(0, w, vert).p);
+      for (const T x : {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z, T(found.sure)})
+        out.push_back(double(x));
     }
     return out;
   }

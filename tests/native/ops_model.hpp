@@ -312,6 +312,7 @@ inline Box make_box(const IntArray& sizes, const IntArray& tables, const Numbers
   box->s = core::bind_layout(core::read_sizes(sizes.data()), box->tables.data());
   box->s.dense_only = options.solver == kPgsSolver;
   box->s.soft = options.contact == kSoftContact;
+  box->s.nwarm = box->s.soft && options.warmstart ? box->s.nv : 0;
   const Layout& s = box->s;
   box->wide.fill(s, theta, vert);
   box->narrow.fill(s, theta, vert);
@@ -394,7 +395,8 @@ inline OpTable model_table(const Box& box) {
   const char* step_theta =
       "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
       "link_pose "
-      "link_inertia actuator_force actuator_input control next_activation spring "
+      "link_inertia actuator_force actuator_input control next_activation "
+      "activation_gain activation_limit activation_drive spring "
       "joint_force_limit collide";
   const char* step =
       "step solve_step island world velocity recover recover_world recover_large motion link_force "
@@ -407,7 +409,8 @@ inline OpTable model_table(const Box& box) {
       "coming_approach "
       "soft_step soft_motion metric soft_rows soft_contact contact_wrench frame_axis soft_equality "
       "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
-      "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate";
+      "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
+      "stage_activation stage_drive";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));

@@ -75,3 +75,47 @@ def test_rests_still(name: str, law: Law) -> None:
     upright = np.abs(np.sum(q[:, 3:] * start[:, 3:], axis=1))
     assert upright.min() > 1 - 1e-4
     assert np.abs(np.asarray(roll.v[-1])).max() < (1e-6 if law == "hard" else 1e-3)
+
+
+def pile(rng: np.random.Generator, count: int) -> fb.Model:
+    """Return hulls of 20 vertices above a floor within walls, in layers and turned at random."""
+    assets, bodies = "", ""
+    for k in range(count):
+        x = rng.normal(size=(20, 3))
+        x = x / np.linalg.norm(x, axis=1, keepdims=True) * rng.uniform(0.04, 0.08, 3)
+        assets += f'<mesh name="m{k}" vertex="{" ".join(f"{v:.6f}" for v in x.ravel())}"/>'
+        place = [0.17 * (k % 3 - 1), 0.17 * (k // 3 % 3 - 1), 0.1 + 0.17 * (k // 9)]
+        turn = " ".join(f"{v:.6f}" for v in rng.normal(size=4))
+        at = " ".join(f"{v:.6f}" for v in place + rng.normal(size=3) * 0.01)
+        bodies += (
+            f'<body pos="{at}" quat="{turn}"><freejoint/><geom type="mesh" mesh="m{k}" '
+            'density="1000" friction="0.6 0 0"/></body>'
+        )
+    walls = "".join(
+        f'<geom type="box" size="{size}" pos="{place}"/>'
+        for size, place in (
+            (".02 .3 .3", ".32 0 .3"),
+            (".02 .3 .3", "-.32 0 .3"),
+            (".3 .02 .3", "0 .32 .3"),
+            (".3 .02 .3", "0 -.32 .3"),
+        )
+    )
+    return fb.load(
+        f'<mujoco><option timestep="0.002" cone="elliptic"/><asset>{assets}</asset><worldbody>'
+        f'<geom type="plane" size="0 0 1"/>{walls}{bodies}</worldbody></mujoco>'
+    )
+
+
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+def test_a_pile_of_hulls_comes_to_rest(law: Law) -> None:
+    """Drop thirty hulls into a box: after four seconds all lie within it and hardly move."""
+    print("seed 5")
+    model = pile(np.random.default_rng(5), 30)
+    options: dict[str, Any] = {"contact": law, "max_contacts": 400}
+    roll = fb.Simulator(model, **options).rollout(model.q0, model.v0, steps=2000)
+    assert roll.ok
+    q, v = np.asarray(roll.q[-1]).reshape(-1, 7), np.asarray(roll.v[-500:])
+    assert np.all(np.abs(q[:, :2]) < 0.31)
+    assert np.all((q[:, 2] > 0.02) & (q[:, 2] < 0.6))
+    speed = np.abs(v).max(axis=1)
+    assert np.median(speed) < (1e-3 if law == "hard" else 1e-2)

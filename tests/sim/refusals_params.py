@@ -16,8 +16,6 @@ FORCES = """<mujoco model="forces"><worldbody><body><joint name="j" actuatorfrcr
 <geom size="0.1"/><site name="s"/></body></worldbody>
 <actuator><motor joint="j" forcerange="-1 4"/></actuator></mujoco>"""
 
-FILTER = """<mujoco><worldbody><body><joint name="j"/><geom size=".1"/></body></worldbody><actuator>
-<general joint="j" dyntype="filter" dynprm="0.1"/></actuator></mujoco>"""
 DISCRETE = """<mujoco><option integrator="discrete"/><worldbody><body><joint/><geom size=".1"/>
 </body></worldbody></mujoco>"""
 
@@ -228,6 +226,7 @@ LAWS: dict[str, dict[str, Any]] = {
         "integrator": "euler",
         "refsafe": 1,
         "eulerdamp": 0,
+        "warmstart": 1,
     },
 }
 
@@ -266,12 +265,24 @@ def _laws() -> Iterable[Case]:
         ParameterError,
         ("Simulator()", "integrator", "discrete", "euler"),
     )
-    yield Case(
-        "Simulator, rk4 with activation",
-        lambda: fb.Simulator(fb.load(FILTER), contact="mujoco", integrator="rk4"),
-        ParameterError,
-        ("Simulator()", "integrator", "rk4", "1 actuator activation"),
-    )
+    carried = fb.Simulator(fb.models.ball(), contact="mujoco", warmstart=1)
+    q, v = soft.model.q0, soft.model.v0
+    for call, run in {
+        "step": lambda s, w: s.step(q, v, warm=w),
+        "rollout": lambda s, w: s.rollout(q, v, steps=1, warm=w),
+    }.items():
+        yield Case(
+            f"{call}, warm that is not finite",
+            lambda run=run: run(carried, np.full(6, np.inf)),
+            ParameterError,
+            (f"{call}()", "warm"),
+        )
+        yield Case(
+            f"{call}, warm that nothing carries",
+            lambda run=run: run(soft, np.zeros(6)),
+            ParameterError,
+            (f"{call}()", "warm", "warmstart=1"),
+        )
 
 
 CASES = (*_laws(), *_options(), *_params(), *_odd_params(), *_shapes())

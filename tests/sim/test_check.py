@@ -91,6 +91,37 @@ def test_missing_gradients_are_counted_apart() -> None:
     assert "no gradient      3 draws" in str(report)
 
 
+WELDED = """<mujoco><option gravity="0 0 -1"/><default><geom size="0.05 0.05 0.05" type="box"/>
+</default><worldbody><body name="a" euler="0 45 0"><geom/></body>
+<body name="b" pos="0 0 -.2" euler="30 30 30"><joint type="free"/><geom/></body></worldbody>
+<equality><weld body1="a" body2="b"/></equality></mujoco>"""
+FALLING = "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+
+
+@pytest.mark.parametrize("text", [WELDED, FALLING], ids=["welded", "falling"])
+@pytest.mark.parametrize("steps", [20, 100])
+@pytest.mark.parametrize("contact", ["hard", "mujoco"])
+def test_gradients_of_rounding_size_are_right(
+    monkeypatch: pytest.MonkeyPatch, text: str, steps: int, contact: Any
+) -> None:
+    """Compare a gradient that vanishes up to rounding, and still find an error that does not."""
+    sim = fb.Simulator(fb.load(text), contact=contact)
+    report = check_gradients(sim, params=["body_mass"], steps=steps, draws=4)
+    print(f"seed 0\n{report}")
+    assert report.ok
+    assert "body_mass" in report.errors
+    assert "body_mass" not in {place.name for place in report.crossed}
+    honest = Rollout.vjp
+
+    def wrong(self: Rollout, *bars: Any) -> fb.Gradient:
+        found = honest(self, *bars)
+        found.params["body_mass"][-1] += 1e-5 * max(np.abs(found.q).max(), np.abs(found.v).max())
+        return found
+
+    monkeypatch.setattr(Rollout, "vjp", wrong)
+    assert not check_gradients(sim, params=["body_mass"], steps=steps, draws=4).ok
+
+
 def test_the_docstring_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the example of the docstring."""
     monkeypatch.setattr(fb, "check_gradients", check_gradients, raising=False)

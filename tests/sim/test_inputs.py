@@ -62,7 +62,7 @@ joint="a" dyntype="integrator" gainprm="2"/></actuator></mujoco>""")
     forms = [(q, v, u, act), narrow, backwards, fixed, (q, v, narrow[2], None), (q, v, None, None)]
     for *state, last in forms:
         short = [*state[:2], last, state[2]]
-        assert sim._bridge.step_one(*short, False) is not None
+        assert sim._bridge.step_one(*short, None, False) is not None
         assert sim._bridge.linearize_one(*short) is not None
         lists = [None if x is None else x.tolist() for x in (*state, last)]
         for call in (sim.step, sim.linearize):
@@ -267,5 +267,5 @@ def test_repr_names_model_and_options() -> None:
     soft = repr(fb.Simulator(MODEL, contact="mujoco", cone="elliptic"))
     assert soft.endswith(
         "Options(contact='mujoco', cone='elliptic', impratio=1.0, integrator='euler', refsafe=1, "
-        "eulerdamp=1, max_contacts=0))"
+        "eulerdamp=1, warmstart=0, max_contacts=0))"
     )

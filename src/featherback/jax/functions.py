@@ -32,6 +32,8 @@ class Trajectory(NamedTuple):
         status: uint32[worlds], bits of `featherback.Status`; a scalar array for one world.
         status_step: int32[worlds], step at which the first bit was set, -1 for none.
         act: real[(worlds,) steps + 1, na], activations of the actuators that have one.
+        warm: real[(worlds,) steps + 1, nv], accelerations of the solves, where the simulator
+            carries them; they have no gradient.
     """
 
     q: jax.Array
@@ -39,6 +41,7 @@ class Trajectory(NamedTuple):
     status: jax.Array
     status_step: jax.Array
     act: jax.Array
+    warm: jax.Array
 
 
 def step(
@@ -49,6 +52,7 @@ def step(
     params: Params | None = None,
     *,
     act: ArrayLike | None = None,
+    warm: ArrayLike | None = None,
 ) -> tuple[jax.Array, ...]:
     """Advance by one step.
 
@@ -60,10 +64,11 @@ def step(
         params: parameters that replace the simulator's in this call, in their own shape or with a
             leading world axis.
         act: real[(worlds,) na], activation; zero when None.
+        warm: real[(worlds,) nv], accelerations at which the solve may start, as for `sim.step`.
 
     Returns:
-        The next q and v, and act where the model has activations. What has no world axis is shared
-        by all worlds.
+        The next q and v, act where the model has activations, and warm where it was given, which
+        has no gradient. What has no world axis is shared by all worlds.
 
     Raises:
         ShapeError: where an array has a wrong shape or number type.
@@ -71,14 +76,15 @@ def step(
     """
     where = "step()"
     call = open_call(where, sim)
-    arrays = rows(call, {"q": q, "v": v, "act": act, "u": u})
+    arrays = rows(call, {"q": q, "v": v, "act": act, "warm": warm, "u": u})
     worlds = count_worlds(where, arrays, {})
     theta = flat_params(call, params, worlds)
     full = {name: give_worlds(x, worlds, 1) for name, x in arrays.items()}
     point = (join_state(full), full["u"], theta)
     x1, _, _ = rollout_map.forward.bind(point, engines=call.engines, single=True)
-    q1, v1, act1 = split_state(call, x1[0] if worlds is None else x1)
-    return (q1, v1, act1) if call.engines.layout.na else (q1, v1)
+    q1, v1, act1, warm1 = split_state(call, x1[0] if worlds is None else x1)
+    state = (q1, v1, act1) if call.engines.layout.na else (q1, v1)
+    return state if warm is None else (*state, warm1)
 
 
 def rollout(
@@ -90,6 +96,7 @@ def rollout(
     *,
     steps: int | None = None,
     act: ArrayLike | None = None,
+    warm: ArrayLike | None = None,
 ) -> Trajectory:
     """Advance by many steps and keep every state.
 
@@ -103,6 +110,7 @@ def rollout(
             leading world axis.
         steps: number of steps; needed when u does not say it.
         act: real[(worlds,) na], initial activation; zero when None.
+        warm: real[(worlds,) nv], accelerations at which the first solve may start; zero when None.
 
     Returns:
         The trajectory with a status for each world.
@@ -113,7 +121,7 @@ def rollout(
     """
     where = "rollout()"
     call = open_call(where, sim)
-    arrays = rows(call, {"q": q, "v": v, "act": act})
+    arrays = rows(call, {"q": q, "v": v, "act": act, "warm": warm})
     arrays["u"] = controls(call, u, steps)
     ranks = {"u": 2}
     worlds = count_worlds(where, arrays, ranks)
@@ -125,5 +133,5 @@ def rollout(
     point = (join_state(full), full["u"], theta)
     out = rollout_map.forward.bind(point, engines=call.engines, single=False)
     x, status, status_step = (a[0] for a in out) if worlds is None else out
-    q_all, v_all, act_all = split_state(call, x)
-    return Trajectory(q_all, v_all, status, status_step, act_all)
+    q_all, v_all, act_all, warm_all = split_state(call, x)
+    return Trajectory(q_all, v_all, status, status_step, act_all, warm_all)

@@ -21,17 +21,19 @@ from featherback.sim.bridge import (
     NO_GRADIENT,
     as_real,
     bridge_of,
+    check_carried,
     check_controls,
     named_arrays,
     refuse_unknown,
+    require_finite,
     same_worlds,
 )
 
 Params = dict[str, ArrayLike]
 # parts of a state, in their order
-STATE = ("q", "v", "act")
+STATE = ("q", "v", "act", "warm")
 # what is zero where it is None
-FILLED = ("act", "u")
+FILLED = ("act", "u", "warm")
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,10 @@ def rows(call: Call, given: dict[str, Any]) -> dict[str, jax.Array]:
         n = call.engines.layout.lengths[name]
         missing = value is None and name in FILLED
         x = real(call, name, np.zeros(n) if missing else value)
+        if name == "warm" and not missing:
+            check_carried(call.where, call.engines.layout, x.shape[-1:])
+            if not isinstance(x, Tracer):
+                require_finite(call.where, name, np.asarray(x))
         if x.shape[-1:] != (n,) or x.ndim > 2:
             raise ShapeError(
                 f"{call.where}: {name} has shape {x.shape}; expected ({n},) or (worlds, {n}) "
@@ -102,14 +108,15 @@ def rows(call: Call, given: dict[str, Any]) -> dict[str, jax.Array]:
 
 
 def join_state(arrays: dict[str, jax.Array]) -> jax.Array:
-    """Return states x = (q, v, act) of arrays by name."""
+    """Return states x = (q, v, act, warm) of arrays by name."""
     return jnp.concatenate([arrays[name] for name in STATE], axis=-1)
 
 
 def split_state(call: Call, x: jax.Array) -> list[jax.Array]:
-    """Return q, v and act of states; cotangents of them are put together without a sum."""
+    """Return q, v, act and warm of states; cotangents of them are put together without a sum."""
     lengths = [call.engines.layout.lengths[name] for name in STATE]
-    return list(jax.lax.split(x, lengths, axis=x.ndim - 1))
+    *parts, warm = jax.lax.split(x, lengths, axis=x.ndim - 1)
+    return [*parts, jax.lax.stop_gradient(warm)]
 
 
 def count_worlds(where: str, arrays: dict[str, jax.Array], ranks: dict[str, int]) -> int | None:

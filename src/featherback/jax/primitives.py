@@ -1,6 +1,6 @@
 """The maps: a rollout of many steps or of one, and outputs of a state.
 
-A rollout's point is (x, u, theta): x is (worlds, nx), a state (q, v, act) of each world, u is
+A rollout's point is (x, u, theta): x is (worlds, nx), a state (q, v, act, warm) of each world, u is
 (worlds, steps, nu), and its states (worlds, steps + 1, nx) are its tape. A single step has no axis
 of steps, and its tape is empty. An output's point is (q, v, third, theta), where the third input is
 a force or an acceleration; v or the third is empty where the output does not read it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,8 +12,9 @@ from featherback._typing import Bools
 from featherback.errors import ModelError, ParameterError
 from featherback.model import mjcf, pairs, settings, unsupported, urdf, value_checks, xmltree
 from featherback.model.compiler import Locator, compile_spec, quiet, read_spec
+from featherback.model.files import Folders, expand_includes
 from featherback.model.model import Model, Parsed
-from featherback.model.report import Findings, unsupported_message
+from featherback.model.report import Findings, dropped_message, unsupported_message
 from featherback.model.specedit import edit_spec
 from featherback.model.xmltree import STRING, Element
 
@@ -47,6 +49,7 @@ def load(
     free_root: bool = False,
     motors: bool = False,
     name: str | None = None,
+    asset_folders: Sequence[str | os.PathLike[str]] = (),
 ) -> Model:
     """Load a robot from MJCF or URDF.
 
@@ -59,6 +62,8 @@ def load(
         free_root: let the root link of a URDF move freely instead of fixing it in the world.
         motors: give every joint of a URDF a motor with gear 1, limited by the joint's effort.
         name: name of the model; by default the file's own.
+        asset_folders: further folders in which the files that the model names may lie, and are
+            looked for. Others than these, the model's own and a few above it are never read.
 
     Returns:
         The model.
@@ -76,6 +81,7 @@ def load(
         free_root=free_root,
         motors=motors,
         name=name,
+        asset_folders=asset_folders,
     )
     return Model(parsed, build_structure(parsed))
 
@@ -88,6 +94,7 @@ def parse(
     free_root: bool = False,
     motors: bool = False,
     name: str | None = None,
+    asset_folders: Sequence[str | os.PathLike[str]] = (),
 ) -> Parsed:
     """Read, check and compile a model without building the engine's structure.
 
@@ -95,7 +102,9 @@ def parse(
     """
     _check_choice("on_unsupported", on_unsupported, ("error", "drop"))
     _check_choice("format", format, (None, "mjcf", "urdf"))
+    more = _folders(asset_folders)
     text = _read(source)
+    folders = Folders(text.folder, more)
     mended: list[str] = []
     root = xmltree.parse(text.data, text.shown, mended)
     kind = _format(root, format)
@@ -108,19 +117,21 @@ def parse(
     findings = Findings()
     for message in mended:
         findings.note("repaired", f"{text.shown}:1", message)
+    readable = False
     try:
         if kind == "mjcf":
-            spec, locator = _read_mjcf(root, text, findings)
+            spec, locator = _read_mjcf(root, text, folders, findings)
         else:
             options = urdf.UrdfOptions(free_root=free_root, motors=motors)
-            spec, locator = urdf.read(root, text.folder, options, findings)
+            spec, locator = urdf.read(root, folders, options, findings)
+        readable = True
         parsed = finish(spec, locator, findings)
     except ModelError as error:
         # what is not supported is the likelier cause of a failure behind it
         fatal = findings.fatal(on_unsupported)
         if fatal:
             raise ModelError(unsupported_message(fatal, text.shown)) from None
-        raise error from None
+        raise ModelError(str(error) + (dropped_message(findings) if readable else "")) from None
     notices, refused = findings.settle(on_unsupported, text.shown)
     if on_unsupported == "drop":
         unsupported.drop_law(parsed.mujoco)
@@ -133,6 +144,20 @@ def _check_choice(argument: str, value: object, allowed: tuple[object, ...]) -> 
     if value not in allowed:
         listed = ", ".join(repr(choice) for choice in allowed)
         raise ParameterError(f"load(): {argument} is {value!r}; it must be one of {listed}.")
+
+
+def _folders(given: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:
+    """Return the folders that the user named, absolute; raise ParameterError if one is none."""
+    where = "load(): asset_folders"
+    if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
+        raise ParameterError(f"{where} is {given!r}; pass a list of folders.")
+    folders: list[Path] = []
+    for folder in given:
+        if not isinstance(folder, str | os.PathLike) or not os.path.isdir(folder):
+            shown = xmltree.clip(str(folder), 200)
+            raise ParameterError(f'{where} holds "{shown}", which is not a folder; correct it.')
+        folders.append(Path(os.path.abspath(os.fsdecode(folder))))
+    return tuple(folders)
 
 
 def _read(source: str | os.PathLike[str]) -> Source:
@@ -166,11 +191,14 @@ def _format(root: Element, given: Format | None) -> Format:
     return kind
 
 
-def _read_mjcf(root: Element, text: Source, findings: Findings) -> tuple[mujoco.MjSpec, Locator]:
+def _read_mjcf(
+    root: Element, text: Source, folders: Folders, findings: Findings
+) -> tuple[mujoco.MjSpec, Locator]:
     """Check an MJCF tree and pass it to MuJoCo's reader."""
-    xmltree.expand_includes(root, text.folder)
+    expand_includes(root, folders)
+    mjcf.drop_empty(root, findings)
     value_checks.check_mjcf(root)
-    mjcf.prepare(root, text.folder, findings)
+    mjcf.prepare(root, folders, findings)
     locator = Locator(text.shown)
     option = root.find("option")
     if option is not None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from featherback.errors import ModelError
-from featherback.model.xmltree import clip, is_confined, read_bytes
+from featherback.model.files import Folders
+from featherback.model.xmltree import clip, read_bytes
 
 PACKAGE_RISE = 8
 """How many folders above a URDF its packages are looked for."""
@@ -39,18 +40,18 @@ class MeshStore:
     """Collects the mesh files of a model under names of their own.
 
     Attributes:
-        folder: folder of the URDF.
+        folders: folders from which the URDF may read.
         assets: name -> content, as MuJoCo's reader takes them.
         names: path -> name.
     """
 
-    folder: Path
+    folders: Folders
     assets: dict[str, bytes] = field(default_factory=dict)
     names: dict[Path, str] = field(default_factory=dict)
 
     def add(self, filename: str) -> str:
         """Find a mesh, convert it if need be, and return its name among the assets."""
-        path = resolve(filename, self.folder)
+        path = resolve(filename, self.folders)
         if path is None:
             raise MeshProblem(f'there is no mesh file "{clip(filename)}"')
         if path not in self.names:
@@ -64,11 +65,12 @@ class MeshStore:
         return self.names[path]
 
 
-def resolve(filename: str, folder: Path) -> Path | None:
+def resolve(filename: str, folders: Folders) -> Path | None:
     """Return the file a URDF names, or None.
 
     `package://name/rest`, `model://name/rest` and relative names are looked for in the folder of
-    the URDF and in the folders above it, with and without their first component.
+    the URDF, in the folders above it and in those that the user named, with and without their first
+    component.
     """
     if "\0" in filename or len(filename) > 1000:
         return None
@@ -78,13 +80,12 @@ def resolve(filename: str, folder: Path) -> Path | None:
     tails = [name]
     if "/" in name.strip("/") and not os.path.isabs(name):
         tails.append(name.split("/", 1)[1])
-    above = folder
-    for _ in range(PACKAGE_RISE + 1):
+    above = [folders.own, *folders.own.parents][: PACKAGE_RISE + 1]
+    for folder in (*above, *folders.more):
         for tail in tails:
-            path = Path(os.path.normpath(above / tail))
-            if is_confined(path, folder, PACKAGE_RISE) and os.path.isfile(path):
+            path = Path(os.path.normpath(folder / tail))
+            if folders.may_read(path, PACKAGE_RISE) and os.path.isfile(path):
                 return path
-        above = above.parent
     return None
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from featherback.errors import ModelError
 from featherback.model import schema
+from featherback.model.files import Folders
 from featherback.model.report import Findings
 from featherback.model.value_checks import numbers
-from featherback.model.xmltree import MAX_RISE, Element, clip, is_confined
+from featherback.model.xmltree import Element, clip
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
 """Largest mesh or texture file."""
@@ -35,12 +35,12 @@ _UNSUPPORTED_ELEMENTS: dict[str, tuple[str, str]] = {
 _FILE_ATTRIBUTES = "file fileright fileleft fileup filedown filefront fileback".split()
 
 
-def prepare(root: Element, folder: Path, findings: Findings) -> None:
+def prepare(root: Element, folders: Folders, findings: Findings) -> None:
     """Check an MJCF tree, includes expanded, and make it fit for MuJoCo, in place."""
     note_meanings(root, findings)
     _check_sizes(root)
     _remove_unsupported(root, findings)
-    _resolve_files(root, folder, findings)
+    _resolve_files(root, folders, findings)
 
 
 def note_meanings(root: Element, findings: Findings) -> None:
@@ -117,10 +117,19 @@ def _remove_unsupported(root: Element, findings: Findings) -> None:
         # a shape made by a plugin has no other shape to fall back on
         if key in ("body/geom/plugin", "asset/mesh/plugin") and element.parent is not None:
             victim = element.parent
-        findings.add_unsupported(element.where, what, anchor, drop=f"<{victim.tag}> is left out.")
-        victim.remove()
+        users = " with the geoms that use it" if victim.tag == "mesh" else ""
+        drop = f"<{victim.tag}> is left out{users}."
+        findings.add_unsupported(element.where, what, anchor, drop=drop)
+        _remove(victim, findings)
     for element in [e for e in root.findall("sensor") for e in e.findall("plugin")]:
         element.remove()
+
+
+def _remove(element: Element, findings: Findings) -> None:
+    """Take an element out of the tree; a mesh is noted by its name."""
+    if element.tag == "mesh":
+        findings.meshes.add(element.get("name") or Path(element.get("file") or "").stem)
+    element.remove()
 
 
 def _is_detached(element: Element, root: Element) -> bool:
@@ -131,52 +140,70 @@ def _is_detached(element: Element, root: Element) -> bool:
     return top is not root
 
 
-def _resolve_files(root: Element, folder: Path, findings: Findings) -> None:
-    """Write the files of assets as absolute paths, confined to the model's folders."""
-    settings: dict[str, str] = {}
+def drop_empty(root: Element, findings: Findings) -> None:
+    """Take out attributes without a value, which count as absent; names stay."""
+    empty: dict[tuple[str, str], list[Element]] = {}
+    for element in root.walk():
+        for attribute, text in element.attributes.items():
+            if not text.strip() and not schema.is_text(element.tag, attribute):
+                empty.setdefault((element.tag, attribute), []).append(element)
+    for (_, attribute), elements in empty.items():
+        told = f"{clip(attribute)} is empty and counts as absent{_times(elements)}."
+        findings.note("repaired", elements[0].where, told)
+        for element in elements:
+            del element.attributes[attribute]
+
+
+def _asset_folders(root: Element) -> dict[str, str]:
+    """Return the folder of each kind of asset as the compiler's settings name it, and take it out.
+
+    A later setting replaces an earlier one; within one element meshdir comes after assetdir.
+    """
+    settings = {"meshdir": "", "texturedir": "", "strippath": "false"}
     for compiler in root.findall("compiler"):
-        settings.update(compiler.attributes)
-        for attribute in ("meshdir", "texturedir", "assetdir", "strippath"):
-            compiler.attributes.pop(attribute, None)
-    shared = settings.get("assetdir", "")
-    folders = {
-        "mesh": settings.get("meshdir", shared),
-        "skin": settings.get("meshdir", shared),
-        "hfield": settings.get("meshdir", shared),
-        "texture": settings.get("texturedir", shared),
-    }
-    strip = settings.get("strippath") == "true"
-    missing: list[Element] = []
+        shared = compiler.attributes.pop("assetdir", None)
+        if shared is not None:
+            settings.update(meshdir=shared, texturedir=shared)
+        for attribute in settings:
+            settings[attribute] = compiler.attributes.pop(attribute, settings[attribute])
+    return settings
+
+
+def _resolve_files(root: Element, folders: Folders, findings: Findings) -> None:
+    """Write the files of assets as absolute paths, confined to the folders of the model."""
+    settings = _asset_folders(root)
+    kinds = dict.fromkeys(("mesh", "skin", "hfield", "texture"), settings["meshdir"])
+    kinds["texture"] = settings["texturedir"]
+    strip = settings["strippath"] == "true"
     for element in list(root.walk()):
-        if element.tag not in folders or element.parent is None:
+        if element.tag not in kinds or element.parent is None:
             continue
         for attribute in _FILE_ATTRIBUTES:
             name = element.get(attribute)
             if not name:
                 continue
-            path = _asset_path(element, name, folders[element.tag], folder, strip)
-            element.attributes[attribute] = str(path)
-            if not os.path.isfile(path):
-                missing.append(element)
+            path = _asset_path(element, name, kinds[element.tag], folders, strip)
+            if path is None:
                 _add_missing_file(element, name, findings)
+                _leave_out_asset(element, findings)
                 break
-    for element in missing:
-        _leave_out_asset(element, root)
+            element.attributes[attribute] = str(path)
 
 
-def _asset_path(element: Element, name: str, subfolder: str, folder: Path, strip: bool) -> Path:
-    """Return the absolute path of the file of an asset; it must lie in the model's folders."""
-    if "\0" in name or len(name) > 1000:
-        raise ModelError(f"{element.where}: this is not a file name; name a file.")
+def _asset_path(
+    element: Element, name: str, subfolder: str, folders: Folders, strip: bool
+) -> Path | None:
+    """Return the absolute path of the file of an asset, or None.
+
+    MuJoCo looks in the folder of assets beside the model, then beside the included file.
+    """
+    bases = [folders.own / subfolder]
     if strip:
         name = name.replace("\\", "/").rsplit("/", 1)[-1]
-    path = Path(os.path.normpath(folder / subfolder / name))
-    if not is_confined(path, folder):
-        raise ModelError(
-            f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
-            f"keep it at most {MAX_RISE} folders above the model."
-        )
-    if os.path.isfile(path) and path.stat().st_size > MAX_FILE_BYTES:
+    elif element.folder is not None:
+        bases.append(element.folder)
+    path = folders.find(element, name, bases, subfolder)
+    if path is not None and path.stat().st_size > MAX_FILE_BYTES:
         raise ModelError(
             f'{element.where}: "{clip(name)}" has more than {MAX_FILE_BYTES} bytes; reduce it.'
         )
@@ -198,18 +225,13 @@ def _add_missing_file(element: Element, name: str, findings: Findings) -> None:
     )
 
 
-def _leave_out_asset(element: Element, root: Element) -> None:
-    """Take an asset without its file out of the tree, with what depends on it."""
-    if element.tag == "texture":
-        for attribute in _FILE_ATTRIBUTES:
-            given = element.attributes.pop(attribute, None)
-            if given and "name" not in element.attributes:
-                element.attributes["name"] = Path(given).stem
-        element.attributes.update(builtin="flat", width="8", height="8", rgb1="0.5 0.5 0.5")
+def _leave_out_asset(element: Element, findings: Findings) -> None:
+    """Take an asset without its file out of the tree; a plain texture stands for a texture."""
+    if element.tag != "texture":
+        _remove(element, findings)
         return
-    name = element.get("name") or Path(element.get("file", "") or "").stem
-    element.remove()
-    if element.tag != "mesh":
-        return
-    for geom in [e for e in root.walk() if e.tag in ("geom", "site") and e.get("mesh") == name]:
-        geom.remove()
+    for attribute in _FILE_ATTRIBUTES:
+        given = element.attributes.pop(attribute, None)
+        if given and "name" not in element.attributes:
+            element.attributes["name"] = Path(given).stem
+    element.attributes.update(builtin="flat", width="8", height="8", rgb1="0.5 0.5 0.5")

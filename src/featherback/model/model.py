@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from featherback._typing import Array, Bools
 from featherback.errors import ParameterError
 from featherback.model.pairs import Pairs
 from featherback.model.report import Notice, UnsupportedFeature, format_report
+from featherback.model.settings import without_torsion
 
 if TYPE_CHECKING:
     import mujoco
@@ -89,8 +90,24 @@ class Model:
 
     @property
     def mujoco(self) -> mujoco.MjModel:
-        """The compiled MuJoCo model behind this one."""
+        """The compiled MuJoCo model behind this one; what was dropped has no effect in it."""
         return self.parsed.mujoco
+
+    def mujoco_for(self, contact: Literal["hard", "mujoco"]) -> mujoco.MjModel:
+        """Return the MuJoCo model that a Simulator with a contact law is to be compared with.
+
+        Args:
+            contact: the contact law. "mujoco" has all that `Model.mujoco` has. For "hard" the
+                model is a copy in which contacts have what that law has: condim 1 and 3.
+
+        Raises:
+            ParameterError: if there is no such law.
+        """
+        if contact not in ("hard", "mujoco"):
+            raise ParameterError(
+                f'mujoco_for(): contact is {contact!r}; it must be "hard" or "mujoco".'
+            )
+        return self.mujoco if contact == "mujoco" else without_torsion(self.mujoco)
 
     @property
     def name(self) -> str:

@@ -66,10 +66,17 @@ class UnsupportedFeature:
 
 @dataclass
 class Findings:
-    """Collects notices and unsupported features while a model is read."""
+    """Collects notices and unsupported features while a model is read.
+
+    Attributes:
+        notices: what its user should know.
+        unsupported: what is not supported.
+        meshes: names of meshes that were left out, told with all geoms that use them.
+    """
 
     notices: list[Notice] = field(default_factory=list)
     unsupported: list[UnsupportedFeature] = field(default_factory=list)
+    meshes: set[str] = field(default_factory=set)
 
     def note(self, kind: Kind, where: str, message: str) -> None:
         """Add a notice."""
@@ -118,7 +125,10 @@ class Findings:
         if fatal:
             raise ModelError(unsupported_message(fatal, name))
         if on_unsupported == "drop":
-            return (*self.notices, *(feature.notice for feature in self.unsupported)), ()
+            # what went along comes after what it went with
+            along = [notice for notice in self.notices if notice.kind == "dropped"]
+            others = [notice for notice in self.notices if notice.kind != "dropped"]
+            return (*others, *(feature.notice for feature in self.unsupported), *along), ()
         refused = tuple(self.unsupported)
         told = (
             Notice("law", x.where, f"{x.what}; a Simulator with it refuses the model.")
@@ -155,6 +165,15 @@ def unsupported_message(features: list[UnsupportedFeature], name: str) -> str:
         f"{name}: {len(features)} things are not supported; change them, or pass "
         f'on_unsupported="drop" to go on without them:\n{_listed(features)}'
     )
+
+
+def dropped_message(findings: Findings) -> str:
+    """Return what to add to an error that may come from what was left out before it."""
+    lost = [feature.notice for feature in findings.unsupported if feature.law is None]
+    if not lost:
+        return ""
+    what = "something was" if len(lost) == 1 else f"{len(lost)} things were"
+    return f" Before that {what} left out: {lost[0]}"
 
 
 def _listed(features: list[UnsupportedFeature]) -> str:

@@ -37,6 +37,11 @@ STRING_ATTRIBUTES = frozenset(
 """Attributes that hold names or text, in which "nan" is a name and not a number."""
 
 
+def is_text(tag: str, attribute: str) -> bool:
+    """Return whether an attribute holds a name or text."""
+    return attribute in STRING_ATTRIBUTES and (tag, attribute) != ("numeric", "data")
+
+
 def _row(supported: str = "", **others: str) -> dict[str, Meaning]:
     """Return attribute -> meaning from space-separated names."""
     row: dict[str, Meaning] = dict.fromkeys(supported.split(), "supported")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,15 @@ def apply_override(model: mujoco.MjModel) -> None:
     model.pair_solref[:], model.pair_solimp[:] = option.o_solref, option.o_solimp
     model.pair_friction[:] = option.o_friction
     model.pair_solreffriction[:] = 0
+
+
+def without_torsion(model: mujoco.MjModel) -> mujoco.MjModel:
+    """Return a copy whose contacts have sliding friction only, the same in all directions."""
+    plain = copy.deepcopy(model)
+    for dims in (plain.geom_condim, plain.pair_dim):
+        np.minimum(dims, 3, out=dims)
+    plain.pair_friction[:, 1] = plain.pair_friction[:, 0]
+    return plain
 
 
 def site_equalities_to_bodies(model: mujoco.MjModel) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._core import activation_types, bias_types, gain_types
+from featherback.model import dangling
 from featherback.model.compiler import Locator
 from featherback.model.report import Findings
 from featherback.model.xmltree import clip
@@ -29,34 +30,32 @@ LAWS = {
 def edit_spec(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
     """Take what cannot be compiled out of the spec; return actuators that have no effect."""
     _remove_shapes(spec, locator, findings)
-    return _disable_actuators(spec, locator, findings)
+    shortened = dangling.something_left_out(findings)
+    if shortened:
+        dangling.leave_out(spec, locator, findings)
+    dead = _disable_actuators(spec, locator, findings)
+    if shortened or dead:
+        dangling.fit_keyframes(spec, locator, findings)
+    return dead
 
 
 def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None:
-    """Take out height fields and signed distance fields, with what names them."""
+    """Take out height fields and signed distance fields."""
     import mujoco
 
     kinds = {
         mujoco.mjtGeom.mjGEOM_HFIELD: ("height fields are not supported", "hfield"),
         mujoco.mjtGeom.mjGEOM_SDF: ("signed distance fields are not supported", "sdf"),
     }
-    removed: set[str] = set()
     for geom in list(spec.geoms):
         if geom.type in kinds:
             what, anchor = kinds[geom.type]
             findings.add_unsupported(
                 locator.where("geom", geom), what, anchor, drop="the geom is left out."
             )
-            removed.add(geom.name)
             spec.delete(geom)
     for field in list(spec.hfields):
         spec.delete(field)
-    if removed:
-        for pair in list(spec.pairs):
-            if pair.geomname1 in removed or pair.geomname2 in removed:
-                spec.delete(pair)
-        for sensor in list(spec.sensors):
-            spec.delete(sensor)
 
 
 def _disable_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:
@@ -65,7 +64,7 @@ def _disable_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings
     kept: list[bool] = []
     for actuator in spec.actuators:
         law = _unknown_law(actuator)
-        kept += [not law] * _activations(actuator)
+        kept += [not law] * dangling.activations(actuator)
         if not law:
             continue
         findings.add_unsupported(
@@ -79,15 +78,6 @@ def _disable_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings
     if not all(kept):
         _keep_activations(spec, np.array(kept, bool))
     return dead
-
-
-def _activations(actuator: Any) -> int:
-    """Return how many numbers of activation an actuator has."""
-    import mujoco
-
-    if actuator.actdim >= 0:
-        return int(actuator.actdim)
-    return int(actuator.dyntype != mujoco.mjtDyn.mjDYN_NONE)
 
 
 def _keep_activations(spec: mujoco.MjSpec, kept: NDArray[np.bool_]) -> None:

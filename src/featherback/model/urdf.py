@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from featherback._typing import Array
 from featherback.errors import ModelError
 from featherback.model import urdf_inertia
 from featherback.model.compiler import Locator, quiet, read_spec
+from featherback.model.files import Folders
 from featherback.model.meshes import MeshProblem, MeshStore
 from featherback.model.report import Findings
 from featherback.model.value_checks import check_values, check_vector, numbers, reject, shown
@@ -18,11 +22,14 @@ from featherback.model.xmltree import Element, clip
 if TYPE_CHECKING:
     import mujoco
 
-MOVING = ("revolute", "continuous", "prismatic", "planar", "floating")
+MOVING = ("revolute", "continuous", "prismatic", "planar", "floating", "spherical")
 """Joint types that are not fixed."""
 
 SCALAR = ("revolute", "continuous", "prismatic")
 """Joint types with one degree of freedom."""
+
+WORLD = "world"
+"""Name of the link that MuJoCo takes as the world."""
 
 SHAPES = {"box": ("size",), "sphere": ("radius",), "cylinder": ("radius", "length")}
 SHAPES["capsule"] = SHAPES["cylinder"]
@@ -79,7 +86,7 @@ class Tree:
 
 
 def read(
-    root: Element, folder: Path, options: UrdfOptions, findings: Findings
+    root: Element, folders: Folders, options: UrdfOptions, findings: Findings
 ) -> tuple[mujoco.MjSpec, Locator]:
     """Check a URDF tree, tidy it in place and pass it to MuJoCo's reader."""
     _check_not_xacro(root)
@@ -91,8 +98,9 @@ def read(
     tree = _tree(root)
     for joint in tree.joints.values():
         _check_joint(joint, tree, findings)
-    store = MeshStore(folder)
+    store = MeshStore(folders)
     locator = Locator(root.file)
+    _release(root, tree)
     _free_names(tree, findings)
     for link in tree.links.values():
         _tidy_link(link, store, locator, findings)
@@ -299,7 +307,14 @@ def _check_limit(joint: Element, limit: Element | None, findings: Findings) -> N
     lower = (numbers(limit, "lower") or [0.0])[0]
     upper = (numbers(limit, "upper") or [0.0])[0]
     if kind not in ("revolute", "prismatic"):
-        for attribute in ("lower", "upper"):
+        several = kind in ("planar", "floating", "spherical")
+        if several and lower < upper:
+            told = f"lower and upper have no meaning for a {kind} joint; it moves without limit."
+            findings.note("ignored", limit.where, told)
+        if several and (numbers(limit, "effort") or [0.0])[0] > 0:
+            told = f"effort has no meaning for a {kind} joint; its force is not limited."
+            findings.note("ignored", limit.where, told)
+        for attribute in ("lower", "upper", *(("effort",) if several else ())):
             limit.attributes.pop(attribute, None)
     elif lower >= upper:
         _free_limit(joint, limit, lower, upper, findings)
@@ -340,6 +355,68 @@ def _check_mimic(joint: Element, mimic: Element, tree: Tree, findings: Findings)
             "ignored", mimic.where, "only revolute, continuous and prismatic joints can follow."
         )
         mimic.remove()
+
+
+def _release(root: Element, tree: Tree) -> None:
+    """Let links that float above a fixed link float above the world, from the same pose.
+
+    MuJoCo joins fixed links with the world before it looks; here they stay bodies of their own.
+    """
+    former: set[str] = set()
+    for joint in tree.joints.values():
+        end = joint.find("parent")
+        if joint.get("type") != "floating" or end is None or end.get("link") == WORLD:
+            continue
+        chain, name = [joint], str(end.get("link"))
+        while name in tree.parent and tree.parent[name].get("type") == "fixed":
+            chain.append(tree.parent[name])
+            name = _end(chain[-1], "parent", tree)
+        if name in tree.parent or WORLD in tree.parent:
+            continue
+        if len(chain) > 1:
+            _set_origin(joint, chain)
+        if WORLD not in tree.links:
+            tree.links[WORLD] = root.add("link", name=WORLD)
+        former.add(str(end.get("link")))
+        end.attributes["link"] = WORLD
+    used = {_end(joint, tag, tree) for joint in tree.joints.values() for tag in ("parent", "child")}
+    for name in former - used:
+        # a mere name of the world
+        if not tree.links[name].children:
+            tree.links.pop(name).remove()
+
+
+def _set_origin(joint: Element, chain: list[Element]) -> None:
+    """Write the product of the poses of a chain of joints, the last one first, into a joint."""
+    position, turn = np.zeros(3), np.eye(3)
+    for link in chain:
+        origin = link.find("origin")
+        if origin is not None:
+            outer = rotation(numbers(origin, "rpy") or [0.0, 0.0, 0.0])
+            position = np.array(numbers(origin, "xyz") or [0.0, 0.0, 0.0]) + outer @ position
+            turn = outer @ turn
+    origin = joint.find("origin") or joint.add("origin")
+    origin.attributes["xyz"] = " ".join(repr(float(x)) for x in position)
+    origin.attributes["rpy"] = " ".join(repr(x) for x in angles(turn))
+
+
+def rotation(rpy: list[float]) -> Array:
+    """Return the rotation of URDF's angles: about the fixed x axis, then y, then z."""
+    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+    about_x = np.array([[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
+    about_y = np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
+    about_z = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
+    return about_z @ about_y @ about_x
+
+
+def angles(turn: Array) -> list[float]:
+    """Return angles of URDF whose rotation this is."""
+    level = math.hypot(turn[0, 0], turn[1, 0])
+    pitch = math.atan2(-turn[2, 0], level)
+    if level > 1e-9:
+        return [math.atan2(turn[2, 1], turn[2, 2]), pitch, math.atan2(turn[1, 0], turn[0, 0])]
+    # looking straight up or down, roll and yaw turn about one axis
+    return [math.atan2(-turn[1, 2], turn[1, 1]), pitch, 0.0]
 
 
 def _free_names(tree: Tree, findings: Findings) -> None:

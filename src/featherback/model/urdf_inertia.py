@@ -41,7 +41,7 @@ def repair(
         _repair_link(link, findings)
     clusters: dict[str, list[str]] = {}
     for name in links:
-        clusters.setdefault(_carrier(name, parent), []).append(name)
+        clusters.setdefault(_carrier(name, parent, free_root), []).append(name)
     for carrier, members in clusters.items():
         moves = carrier in parent or (free_root and carrier != "world")
         heavy = any(_mass(links[name]) > SMALLEST for name in members)
@@ -54,11 +54,14 @@ def repair(
                 _write(links[name], 0.0, np.zeros((3, 3)))
 
 
-def _carrier(name: str, parent: dict[str, Element]) -> str:
+def _carrier(name: str, parent: dict[str, Element], free_root: bool) -> str:
     """Return the link that carries this one rigidly and has a moving joint or none."""
     while name in parent and parent[name].get("type") == "fixed":
         element = parent[name].find("parent")
         assert element is not None
+        # a free root takes what is fixed in the world from it
+        if free_root and element.get("link") == "world":
+            return name
         name = str(element.get("link"))
     return name
 

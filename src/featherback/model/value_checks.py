@@ -68,14 +68,10 @@ def reject(element: Element, message: str) -> NoReturn:
 
 
 def check_values(element: Element) -> None:
-    """Raise ModelError for NaN, infinities and empty text where numbers or words are expected."""
+    """Raise ModelError for NaN and infinities where numbers or words are expected."""
     for attribute, text in element.attributes.items():
-        if attribute in schema.STRING_ATTRIBUTES and not (
-            attribute == "data" and element.tag == "numeric"
-        ):
+        if schema.is_text(element.tag, attribute):
             continue
-        if not text.strip():
-            reject(element, f"{clip(attribute)} is empty; give it a value or remove it.")
         for token in text.split():
             try:
                 value = float(token)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,10 +17,6 @@ MAX_DEPTH = 2500
 """Deepest nesting of elements."""
 MAX_ELEMENTS = 400_000
 """Largest number of elements in a model, includes counted."""
-MAX_INCLUDES = 1000
-"""Largest number of included files."""
-MAX_RISE = 4
-"""How many folders above the model's own a file it names may lie."""
 
 STRING = "<string>"
 """What stands for the file name of a model that is given as a string."""
@@ -42,6 +37,7 @@ class Element:
         parent: the element around it.
         children: the elements inside it, in order.
         text: the character data inside it.
+        folder: folder of the included file it stands in; None in the main file.
     """
 
     tag: str
@@ -51,6 +47,7 @@ class Element:
     parent: Element | None = None
     children: list[Element] = field(default_factory=list)
     text: str = ""
+    folder: Path | None = None
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Return an attribute, or the default."""
@@ -219,87 +216,6 @@ def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES) -> bytes:
             raise
         reason = getattr(error, "strerror", None) or "the path is not valid"
         raise ModelError(f"{shown}: the file cannot be read ({reason}).") from None
-
-
-def is_confined(path: Path, folder: Path, rise: int = MAX_RISE) -> bool:
-    """Return whether a file lies where a model in `folder` may read, links followed."""
-    try:
-        real, root = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
-    except (OSError, ValueError):
-        return False
-    for _ in range(rise):
-        if len(root.parent.parts) >= 2:
-            root = root.parent
-    return real.is_relative_to(root)
-
-
-def expand_includes(root: Element, folder: Path) -> None:
-    """Replace every <include> by the content of its file, as MuJoCo does, in place."""
-    seen: set[Path] = set()
-    pending = [(element, folder) for element in root.walk() if element.tag == "include"]
-    while pending:
-        element, base = pending.pop(0)
-        path = _include_path(element, folder, base)
-        if path in seen:
-            raise ModelError(
-                f"{element.where}: {clip(path.name)} is included twice; a file may be included "
-                "once."
-            )
-        seen.add(path)
-        if len(seen) > MAX_INCLUDES:
-            raise ModelError(f"{element.where}: more than {MAX_INCLUDES} files are included.")
-        shown = os.path.relpath(path, folder).replace(os.sep, "/")
-        inner = parse(read_bytes(path, shown), shown)
-        _splice(element, inner)
-        new = [e for child in inner.children for e in child.walk() if e.tag == "include"]
-        pending.extend((e, path.parent) for e in new)
-    _check_size(root)
-
-
-def _check_size(root: Element) -> None:
-    """Raise ModelError for a tree that its includes made too deep or too large."""
-    stack, count = [(root, 1)], 0
-    while stack:
-        element, depth = stack.pop()
-        count += 1
-        if depth > MAX_DEPTH:
-            raise ModelError(f"{element.where}: elements are nested more than {MAX_DEPTH} deep.")
-        if count > MAX_ELEMENTS:
-            raise ModelError(
-                f"{root.file}:1: the model has more than {MAX_ELEMENTS} elements with its "
-                "includes; split it or simplify it."
-            )
-        stack.extend((child, depth + 1) for child in element.children)
-
-
-def _include_path(element: Element, folder: Path, base: Path) -> Path:
-    """Return the file an <include> names: beside the main file, or beside the including one."""
-    name = element.get("file")
-    if not name:
-        raise ModelError(f'{element.where}: <include> needs file="..."; name the file.')
-    if "\0" in name or len(name) > 1000:
-        raise ModelError(f"{element.where}: this is not a file name; name an XML file.")
-    candidates = [Path(os.path.normpath(folder / name)), Path(os.path.normpath(base / name))]
-    for path in candidates:
-        if not is_confined(path, folder):
-            raise ModelError(
-                f'{element.where}: "{clip(name)}" lies outside the folders this model may read; '
-                f"keep it at most {MAX_RISE} folders above the model."
-            )
-        if os.path.isfile(path):
-            return path
-    raise ModelError(f'{element.where}: there is no file "{clip(name)}"; check the path.')
-
-
-def _splice(element: Element, inner: Element) -> None:
-    """Replace an <include> by the children of the included root."""
-    parent = element.parent
-    if parent is None:
-        raise ModelError(f"{element.where}: <include> cannot be the root of a model.")
-    index = parent.children.index(element)
-    parent.children[index : index + 1] = inner.children
-    for child in inner.children:
-        child.parent = parent
 
 
 def write(root: Element) -> tuple[str, list[Element]]:

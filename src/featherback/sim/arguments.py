@@ -21,6 +21,8 @@ class Arguments(TypedDict, total=False):
             as in the file.
         eulerdamp: 1: Euler's integrator is implicit in damping under MuJoCo's law; by default as in
             the file.
+        warmstart: 1: a state carries the accelerations of the last solve under MuJoCo's law, and
+            the next may start there; default 0.
         margin: contact and limit rows are built below this gap [m or rad]; default 0.005.
         v_recover: largest speed of recovery from penetration [m/s]; default 0.5.
         v_rest: approach speed below which restitution is zero [m/s]; default 0.05.
@@ -46,6 +48,7 @@ class Arguments(TypedDict, total=False):
     integrator: Literal["euler", "rk4", "implicitfast"] | None
     refsafe: int | None
     eulerdamp: int | None
+    warmstart: int | None
     margin: float | None
     v_recover: float | None
     v_rest: float | None

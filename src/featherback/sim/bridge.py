@@ -2,7 +2,8 @@
 
 A `Bridge` is the only thing that calls the extension. It takes arrays that are already checked:
 C-contiguous, of the simulator's number type, with a leading world axis, states as flat rows
-x = (q, v, act) laid out as `Bridge.layout` says. What is wrong in a world comes back as a status.
+x = (q, v, act, warm) laid out as `Bridge.layout` says. What is wrong in a world comes back as a
+status.
 
 A bridge to a framework finds the Bridge of a Simulator by `bridge_of`, or by its handle, a text,
 since an operator of a framework takes arrays, numbers and texts only (`bridge_of_handle`). It packs
@@ -52,7 +53,7 @@ from featherback.sim.memory import (
 from featherback.sim.options import Options
 from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
 from featherback.sim.replay import Bars, Replay, require_finite_states
-from featherback.sim.state import Point, StateLayout, Trajectory, check_controls
+from featherback.sim.state import Point, StateLayout, Trajectory, check_carried, check_controls
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ __all__ = [
     "as_real",
     "bridge_of",
     "bridge_of_handle",
+    "check_carried",
     "check_controls",
     "describe",
     "evaluate",
@@ -120,9 +122,10 @@ class Bridge:
         shapes: shapes of the parameters that act under the contact law, by name.
         handle: name of the simulator, never used again in this process.
         real: name of the number type.
-        step_one: (q, v, act, u, return_status) -> q1, v1, act1 where the model has activations, and
-            the status if asked for; None where they are not NumPy's float64 or float32 arrays of
-            one world (act and u may be None, for zeros), or the next state is not finite.
+        step_one: (q, v, act, u, warm, return_status) -> q1, v1, act1 where the model has
+            activations, warm1 where warm is given, and the status if asked for; None where they
+            are not NumPy's float64 or float32 arrays of one world (act, u and warm may be None, for
+            zeros), or the next state is not finite.
         linearize_one: (q, v, act, u) -> A, B; None where the arrays do not fit or a bit of the
             status is set.
     """
@@ -138,7 +141,8 @@ class Bridge:
         check_workspace("Simulator()", self.workspace_bytes * threads)
         lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
         starts = tuple(at for at, _ in quaternions(model))
-        self.layout = StateLayout(model.name, *lengths, dtype, starts)
+        nwarm = model.nv if options.contact == "mujoco" and options.warmstart else 0
+        self.layout = StateLayout(model.name, *lengths, dtype, starts, nwarm)
         self.params = MappingProxyType(_split(theta, structure.params))
         self.shapes = {name: self.params[name].shape for name in acting(self.params, self.law)}
         self.handle, self.real = f"{model.name}#{next(_handles)}", dtype.name

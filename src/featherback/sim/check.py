@@ -32,6 +32,8 @@ LINES = 2
 # entries of one input that are looked at to say which of them is off
 MAX_ENTRIES = 200
 MAX_CHANGE = 1e3
+# rounding of a loss, relative to the sum of its parts and of what inputs contribute to it
+ROUNDING = 100 * float(np.finfo(np.float64).eps)
 # deviation of the draws from the base: states in their units, u in ranges of the controls
 SPREAD = {"q": 0.01, "v": 0.1, "act": 0.01, "u": 0.1}
 # parameters that keep their sign when they are drawn
@@ -47,7 +49,8 @@ class Where:
         name: "q", "v", "act", "u" or the name of a parameter.
         index: entry of that input, in its own shape; None for a line through all of them.
         step: first step after which the loss has this error or the modes differ; None if unknown.
-        error: error relative to the largest entry of the gradient of that input.
+        error: error relative to the largest entry of the gradient of that input, or to the
+            smallest slope that rounding leaves visible.
         what: the contact whose mode changed, or why there is no gradient; may be empty.
     """
 
@@ -80,7 +83,8 @@ class GradientReport:
         draws: rollouts that were made.
         tolerance: largest relative error that is allowed.
         lines: lines through q, v, u or a parameter along which slopes were compared.
-        errors: largest error by input, relative to the largest entry of its gradient.
+        errors: largest error by input, relative to the largest entry of its gradient; that of a
+            gradient of rounding size to the smallest slope that rounding leaves visible.
         worst: where the largest error is; None where nothing could be compared.
         crossed: lines whose differences cross a contact mode, so that they say nothing.
         missing: draws without a gradient, and why.
@@ -155,8 +159,9 @@ def check_gradients(
     The first draw starts from the given state and controls, the others near them. The loss is a
     random linear function of all states; its slopes along random lines through q, v, act, u and
     each parameter are compared with Richardson differences. A line along which differences disagree
-    crossed a contact mode (touching, sliding, a joint at its limit); it is counted apart. Where an
-    error is above the tolerance, the report names its entry and the first step that shows it.
+    crossed a contact mode (touching, sliding, a joint at its limit); it is counted apart. What is
+    zero up to the rounding of the loss, in gradient and differences, agrees. Where an error is
+    above the tolerance, the report names its entry and the first step that shows it.
 
     Example:
         >>> import featherback as fb
@@ -271,7 +276,9 @@ def _reason(draw: int, error: WorldError) -> Where:
 class _Case:
     """One rollout with a linear loss on all its states, its gradient, and rollouts beside it."""
 
-    def __init__(self, sim: Simulator, inputs: Inputs, bars: list[Vector]) -> None:
+    def __init__(
+        self, sim: Simulator, inputs: Inputs, bars: list[Vector], tolerance: float
+    ) -> None:
         self.sim, self.inputs, self.bars = sim, inputs, bars
         self.steps = len(inputs["u"])
         self.roll = self._rollout(inputs)
@@ -279,6 +286,7 @@ class _Case:
         self.largest = max(
             float(np.abs(a * self.sizes(name)).max(initial=0)) for name, a in self.gradient.items()
         )
+        self.floor = self._floor(tolerance)
 
     def sizes(self, name: str) -> Vector:
         """Return by how much the entries of an input are moved."""
@@ -332,12 +340,22 @@ class _Case:
         with np.errstate(divide="ignore", invalid="ignore"):
             return error, np.full(len(lines), np.inf) if lost else found.doubt / slope
 
+    def _floor(self, tolerance: float) -> float:
+        """Return the smallest slope that rounding leaves enough digits for."""
+        parts = [
+            getattr(self.roll, k) * b for k, b in zip(("q", "v", "act"), self.bars, strict=True)
+        ]
+        parts += [a * self.inputs[name].reshape(-1) for name, a in self.gradient.items()]
+        rounding = ROUNDING * sum(float(np.abs(part).sum()) for part in parts)
+        # the largest step brings the slope out best, and a third of the tolerance is for doubt
+        seen = rounding / OFFSETS.max() / (tolerance / 3)
+        # what lies eight digits below the largest entry of all is rounding, too
+        return max(1e-8 * self.largest, seen, float(np.finfo(np.float64).tiny))
+
     def scale(self, name: str, gradient: Vector, found: Slopes) -> float:
         """Return what errors are relative to: the largest entry, times what it is moved by."""
-        # what lies eight digits below the largest entry of all is rounding
-        floor = max(1e-8 * self.largest, float(np.finfo(np.float64).tiny))
         entries = np.abs(gradient * self.sizes(name))
-        return max(float(entries.max()), found.largest(), floor)
+        return max(float(entries.max()), found.largest(), self.floor)
 
     def first_step(self, name: str, line: Vector, tolerance: float) -> int:
         """Return the first step after which the loss has the error, by bisecting the horizon."""
@@ -385,7 +403,8 @@ class _Case:
                 geoms = [int(tables[t][pair]) for t in ("pair_geom1", "pair_geom2")]
                 one, two = (f'"{names[g]}"' if names[g] else f"geom {g}" for g in geoms)
                 return step, f"contact of {one} and {two}"
-        return None, "no contact opens or closes; it slides or sticks, or a bound is reached"
+        reasons = "it slides or sticks, a bound is reached, or noise hides the slope"
+        return None, f"no contact opens or closes; {reasons}"
 
     def _touching(self, inputs: Inputs, roll: Rollout) -> NDArray[np.int64]:
         """Return how many contacts of each pair of geoms bear a force, (worlds, steps, pairs)."""
@@ -429,7 +448,7 @@ class _Tally:
         lengths, rows = (sim.model.nq, sim.model.nv, sim.model.na), len(inputs["u"]) + 1
         bars = [rng.normal(size=(rows, n)) for n in lengths]
         try:
-            case = _Case(sim, inputs, bars)
+            case = _Case(sim, inputs, bars, self.tolerance)
         except WorldError as error:
             self.missing.append(_reason(draw, error))
             return

@@ -52,7 +52,6 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             values[row.name] = _of_the_file(where, row, model.structure.law[row.name])
         else:
             values[row.name] = row.default_float32 if dtype == "float32" else row.default
-    _check_integrator(where, model, values)
     if values["smoothing"] > 0:
         if given.get("solver") not in (None, "interior"):
             raise ParameterError(
@@ -67,17 +66,6 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             'be reversed, so pass solver="pgs" with it, or gradient="auto".'
         )
     return Options(**values)
-
-
-def _check_integrator(where: str, model: Model, values: Mapping[str, Any]) -> None:
-    """Refuse models that an integrator of MuJoCo's law does not have."""
-    if values["contact"] != "mujoco":
-        return
-    if values["integrator"] == "rk4" and model.na > 0:
-        raise ParameterError(
-            f'{where}: integrator is "rk4" and the model has {model.na} actuator activations, '
-            'which only "euler" and "implicitfast" have; pass integrator="euler".'
-        )
 
 
 def _of_the_file(where: str, row: OptionRow, value: Any) -> Any:
@@ -127,6 +115,9 @@ def _checked(where: str, row: OptionRow, value: Any) -> Any:
         check_choice(where, row.name, value, tuple(row.choices))
         return value
     if row.kind == "whole":
+        # a switch may be a word of Python's
+        if isinstance(value, bool) and row.most == 1:
+            return int(value)
         return check_integer(where, row.name, value, minimum=int(row.least), maximum=int(row.most))
     number = check_positive(where, row.name, value, zero=not row.open)
     if 0 < number < row.least:

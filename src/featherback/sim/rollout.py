@@ -131,6 +131,11 @@ class Rollout:
         return self.replay.path.act
 
     @property
+    def warm(self) -> Real:
+        """real[(worlds,) rows, nv], accelerations of the solves before; none unless warmstart."""
+        return self.replay.path.warm
+
+    @property
     def u(self) -> Real:
         """real[(worlds,) steps, nu], the controls; no world axis where all worlds share them."""
         path = self.replay.path

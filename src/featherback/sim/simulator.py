@@ -133,6 +133,7 @@ class Simulator:
         u: ArrayLike | None = None,
         *,
         act: ArrayLike | None = None,
+        warm: ArrayLike | None = None,
         params: Params | None = None,
         return_status: bool = False,
     ) -> tuple[Any, ...]:
@@ -143,13 +144,15 @@ class Simulator:
             v: real[(worlds,) nv], velocity.
             u: real[(worlds,) nu], control; zero when None.
             act: real[(worlds,) na], activation of actuators; zero when None.
+            warm: real[(worlds,) nv], accelerations at which the solve may start, those that the
+                step before returned, or zeros; needs the option warmstart.
             params: parameters that replace the simulator's in this call.
             return_status: append the status.
 
         Returns:
-            The next q and v, and act where the model has activations; then, if asked for, the
-            status, uint32[worlds] or a scalar: bits of `Status` that say what went wrong in a
-            world, which holds what it computed.
+            The next q and v, act where the model has activations, and warm where it was given;
+            then, if asked for, the status, uint32[worlds] or a scalar: bits of `Status` that say
+            what went wrong in a world, which holds what it computed.
 
         Raises:
             ParameterError: where a state or control holds a NaN or infinity, or a quaternion of
@@ -159,16 +162,19 @@ class Simulator:
         if params is None:
             try:
                 # one world whose arrays fit takes a short way; what goes wrong is told below
-                out: Any = self._step_one(q, v, act, u, return_status)
+                out: Any = self._step_one(q, v, act, u, warm, return_status)
             except MemoryError as error:
                 raise self._bridge.memory_error() from error
             if out is not None:
                 return (*out[:-1], np.uint32(out[-1])) if return_status else out
-        bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u}
+        bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u, "warm": warm}
         point, _ = read_point("step()", bridge, state, params, finite=True)
-        check_step_controls("step()", point, q, v, act)
+        check_step_controls("step()", point, q, v, act, warm)
         x, found = run.take_step(bridge, point)
-        parts = tuple(part.copy() for part in bridge.layout.parts(x[point.one]))
+        views = bridge.layout.parts(x[point.one])
+        if warm is not None:
+            views = (*views, bridge.layout.warm(x[point.one]))
+        parts = tuple(part.copy() for part in views)
         return (*parts, found.status[point.one]) if return_status else parts
 
     def rollout(
@@ -178,6 +184,7 @@ class Simulator:
         u: ArrayLike | None = None,
         *,
         act: ArrayLike | None = None,
+        warm: ArrayLike | None = None,
         steps: int | None = None,
         params: Params | None = None,
         checkpoint: Checkpoint = "step",
@@ -191,6 +198,8 @@ class Simulator:
             u: real[(worlds,) steps, nu], controls; without a world axis they are shared by all
                 worlds; real[nu] holds one control for all steps; zero when None.
             act: real[(worlds,) na], initial activation of actuators; zero when None.
+            warm: real[(worlds,) nv], accelerations at which the first solve may start, such as the
+                last row of another rollout's `warm`; zero when None. Needs the option warmstart.
             steps: number of steps; needed when u does not say it.
             params: parameters that replace the simulator's in this call.
             checkpoint: which states are kept. "step": all of them; an integer k: every k-th;
@@ -203,7 +212,7 @@ class Simulator:
             The trajectory with a status for each world.
         """
         where, bridge = "rollout()", self._bridge
-        start = {"q": q, "v": v, "act": act}
+        start = {"q": q, "v": v, "act": act, "warm": warm}
         point, controls = read_start(where, bridge, start, (u, steps), params)
         length = int(controls.shape[-2])
         state = bridge.layout.nx * self.dtype.itemsize * point.worlds

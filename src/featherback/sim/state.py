@@ -1,7 +1,7 @@
-"""The flat state x = (q, v, act) and the values made of it: a point, and a trajectory.
+"""The flat state x = (q, v, act, warm) and the values made of it: a point, and a trajectory.
 
-Below the public surface a state is one row of numbers; q, v and act are views of it. What callers
-pass in as q, v, act and u is checked and put together here, once for all calls.
+Below the public surface a state is one row of numbers; q, v, act and warm are views of it. What
+callers pass in as q, v, act, warm and u is checked and put together here, once for all calls.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ A = TypeVar("A", bound=Any)
 # without these there is nothing to compute; what else is None is zero
 REQUIRED = ("q", "v", "a", "tau")
 # what may be zero but must not be missing
-FILLED = ("act", "u")
+FILLED = ("act", "u", "warm")
+# what a status tells of if it is not finite; anything else must be
+FOLLOWED = (*REQUIRED, "act", "u")
 
 
 @dataclass(frozen=True)
 class StateLayout:
-    """Where q, v and act lie in a flat state x = (q, v, act).
+    """Where q, v, act and warm lie in a flat state x = (q, v, act, warm).
 
     Attributes:
         model: name of the model, for messages.
@@ -48,6 +50,7 @@ class StateLayout:
         nu: length of a control.
         dtype: number type of all arrays.
         quaternions: entries of q at which a quaternion starts.
+        nwarm: accelerations that a state carries for the next solve to start at: nv or none.
         lengths: of inputs by their names, such as q, dq, q_bar, u or tau.
     """
 
@@ -58,6 +61,7 @@ class StateLayout:
     nu: int
     dtype: np.dtype[Any]
     quaternions: tuple[int, ...] = ()
+    nwarm: int = 0
     lengths: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,12 +69,14 @@ class StateLayout:
         own = {"q": self.nq, "v": self.nv, "act": self.na, "u": self.nu}
         own |= {"a": self.nv, "tau": self.nv}
         lengths = {name: n for k, n in own.items() for name in (k, f"d{k}", f"{k}_bar")}
+        # nothing is differentiated by where a solve starts
+        lengths["warm"] = self.nwarm
         object.__setattr__(self, "lengths", lengths)
 
     @property
     def nx(self) -> int:
         """Length of a state."""
-        return self.nq + self.nv + self.na
+        return self.nq + self.nv + self.na + self.nwarm
 
     def q(self, x: A) -> A:
         """Return the configurations of states, a view."""
@@ -82,18 +88,28 @@ class StateLayout:
 
     def act(self, x: A) -> A:
         """Return the activations of states, a view."""
+        return x[..., self.nq + self.nv : self.nq + self.nv + self.na]
+
+    def warm(self, x: A) -> A:
+        """Return the accelerations that states carry, a view."""
+        return x[..., self.nq + self.nv + self.na :]
+
+    def rest(self, x: A) -> A:
+        """Return the activations of states and the accelerations that they carry, a view."""
         return x[..., self.nq + self.nv :]
 
     def parts(self, x: A) -> tuple[A, ...]:
         """Return q and v, and act where the model has activations; views."""
         return (self.q(x), self.v(x), self.act(x)) if self.na else (self.q(x), self.v(x))
 
-    def join(self, lead: tuple[int, ...], *parts: Real | None) -> Real:
-        """Return flat states of this leading shape from q, v and act; None is zero."""
+    def join(self, lead: tuple[int, ...], *parts: Real | None, warm: Real | None = None) -> Real:
+        """Return flat states of this leading shape from q, v, act and warm; None is zero."""
         x = np.zeros((*lead, self.nx), self.dtype)
         for view, part in zip(self.parts(x), parts, strict=False):
             if part is not None:
                 view[...] = part
+        if warm is not None:
+            self.warm(x)[...] = warm
         return x
 
 
@@ -114,8 +130,8 @@ def read_rows(
 ) -> Arguments:
     """Check named inputs, each (n,) or (worlds, n), and give all of them the same worlds.
 
-    None is zero for u and act; a direction or cotangent that is None is left out, others must be
-    finite. With `finite`, states and controls must be too, and quaternions must have a length.
+    None is zero for u, act and warm; a direction or cotangent that is None is left out, others must
+    be finite. With `finite`, states and controls must be too, and quaternions must have a length.
     """
     named: dict[str, tuple[Real, bool]] = {}
     for name, value in given.items():
@@ -123,8 +139,10 @@ def read_rows(
             continue
         n = layout.lengths[name]
         array = as_real(where, name, value, layout.dtype)
+        if name == "warm":
+            check_carried(where, layout, array.shape[-1:])
         named[name] = rows(where, name, array, n, layout.model)
-        if finite or (name not in REQUIRED and name not in FILLED):
+        if finite or name not in FOLLOWED:
             require_finite(where, name, array)
         if finite and name == "q":
             _check_quaternions(where, layout, array)
@@ -133,6 +151,15 @@ def read_rows(
         if name in given and name not in found:
             found[name] = np.zeros((len(found["q"]), layout.lengths[name]), layout.dtype)
     return Arguments(found, batched)
+
+
+def check_carried(where: str, layout: StateLayout, length: tuple[int, ...]) -> None:
+    """Refuse accelerations for a simulator that carries none."""
+    if not layout.nwarm and length != (0,):
+        raise ParameterError(
+            f"{where}: warm is given and this Simulator carries no warm start; leave it out, or "
+            'make a Simulator with contact="mujoco" and warmstart=1.'
+        )
 
 
 def _check_quaternions(where: str, layout: StateLayout, q: Real) -> None:
@@ -214,10 +241,16 @@ def read_point(
     named, batched = read_rows(where, layout, {**state, **(more or {})}, finite=finite)
     worlds = len(named["q"])
     theta, given = bridge.read_params(where, params, worlds if batched else None)
-    x = layout.join((worlds,), named["q"], named["v"], named["act"])
+    x = _state(layout, worlds, named)
     u = named["u"] if layout.nu else None
     rest = {name: array for name, array in named.items() if name in (more or {})}
     return Point(layout, x, u, theta, given, batched), rest
+
+
+def _state(layout: StateLayout, worlds: int, named: Mapping[str, Real]) -> Real:
+    """Return the flat states of checked inputs."""
+    own = (named["q"], named["v"], named["act"])
+    return layout.join((worlds,), *own, warm=named.get("warm"))
 
 
 def check_step_controls(where: str, point: Point, *state: Any) -> None:
@@ -244,7 +277,7 @@ def read_start(
     worlds = len(u) if u.ndim == 3 and not batched else len(named["q"])
     batched = batched or u.ndim == 3
     theta, given = bridge.read_params(where, params, worlds if batched else None)
-    x = layout.join((worlds,), named["q"], named["v"], named["act"])
+    x = _state(layout, worlds, named)
     return Point(layout, x, None, theta, given, batched), u
 
 
@@ -341,6 +374,11 @@ class Trajectory:
     def act(self) -> Real:
         """real[(worlds,) rows, na]; a view."""
         return self.layout.act(self.x[self.one])
+
+    @property
+    def warm(self) -> Real:
+        """real[(worlds,) rows, nwarm]; a view."""
+        return self.layout.warm(self.x[self.one])
 
     def lead(self, *last: int) -> tuple[int, ...]:
         """Return the shape of an array of the caller that ends in `last`."""

@@ -39,6 +39,8 @@ class ClosedLoop(NamedTuple):
         u: real[(worlds,) steps, nu], what the policy answered.
         flags: int32[(worlds,) 2], `status` and `status_step`.
         act: real[(worlds,) steps + 1, na], activations of the actuators that have one.
+        warm: real[(worlds,) steps + 1, nv], accelerations of the solves, where the simulator
+            carries them.
     """
 
     q: Tensor
@@ -46,11 +48,12 @@ class ClosedLoop(NamedTuple):
     u: Tensor
     flags: Tensor
     act: Tensor
+    warm: Tensor
 
     @property
     def trajectory(self) -> Trajectory:
         """The states, with the status of each world."""
-        return Trajectory(self.q, self.v, self.flags, self.act)
+        return Trajectory(self.q, self.v, self.flags, self.act, self.warm)
 
 
 def closed_loop(
@@ -112,7 +115,7 @@ def closed_loop(
     given = None if memory == "graph" else _list_weights(policy, weights)
     start = (torch.cat(spread_state(parts, count), -1), *packs)
     x, u, flags = run_loop(Loop(sim, checked, names), int(steps), int(length), start, given)
-    return ClosedLoop(layout.q(x), layout.v(x), u, flags, layout.act(x))
+    return ClosedLoop(layout.q(x), layout.v(x), u, flags, layout.act(x), layout.warm(x).detach())
 
 
 def _list_weights(policy: Any, weights: Any) -> tuple[Tensor, ...]:

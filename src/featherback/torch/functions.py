@@ -29,7 +29,7 @@ NO_THIRD = (
 def roll(
     sim: Simulator, names: str, kind: int, state: Sequence[Tensor], u: Tensor, *packs: Tensor | None
 ) -> tuple[Tensor, ...]:
-    """Return q, v, act and flags, as nodes of the graph that is being recorded."""
+    """Return q, v, the rest of the states and flags, as nodes of the graph that is recorded."""
     bridge = bridge_of(sim)
     given = (*state, u, *packs) if len(state) == 3 else (*state, None, u, *packs)
     if torch.compiler.is_compiling():
@@ -39,7 +39,7 @@ def roll(
         # derivatives of derivatives need the flat state as it is, not one that is put together
         whole = (torch.cat(list(state), -1), None, None, u, *packs)
         x, _, _, flags = _FeatherbackTransformed.apply(sim, names, kind, *whole)
-        return bridge.layout.q(x), bridge.layout.v(x), bridge.layout.act(x), flags
+        return bridge.layout.q(x), bridge.layout.v(x), bridge.layout.rest(x), flags
     if not _recorded(*given):
         return ops.rollout(bridge.handle, names, kind, *given)
     return _FeatherbackRollout.apply(sim, names, kind, *given)

@@ -11,7 +11,7 @@ from torch import Tensor
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
 from featherback.sim import bridge as sim_bridge
-from featherback.sim.bridge import Bridge, StateLayout, bridge_of
+from featherback.sim.bridge import Bridge, StateLayout, bridge_of, check_carried
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASTS = {"float64": "double", "float32": "float"}
@@ -111,22 +111,33 @@ def check_rows(where: str, name: str, x: Tensor, layout: StateLayout) -> int | N
 
 
 def check_state(
-    where: str, bridge: Bridge, q: Any, v: Any, act: Any
+    where: str, bridge: Bridge, q: Any, v: Any, act: Any, warm: Any = None
 ) -> tuple[dict[str, Tensor], dict[str, int | None]]:
     """Refuse what is no state; return its parts by name, and their numbers of worlds."""
     parts = {"q": q, "v": v}
     if bridge.layout.na or act is not None:
         parts["act"] = q.new_zeros(bridge.layout.na) if act is None else act
+    if bridge.layout.nwarm or warm is not None:
+        parts["warm"] = q.new_zeros(bridge.layout.nwarm) if warm is None else warm
     for name, x in parts.items():
         check_tensor(where, name, x, bridge.real)
+    if warm is not None:
+        check_carried(where, bridge.layout, tuple(warm.shape[-1:]))
     return parts, {name: check_rows(where, name, x, bridge.layout) for name, x in parts.items()}
 
 
 def spread_state(parts: dict[str, Tensor], worlds: int | None) -> list[Tensor]:
-    """Return q, v and act, with a world axis where anything has one."""
-    if worlds is None:
-        return list(parts.values())
-    return [x if x.ndim == 2 else x.expand(worlds, x.shape[-1]) for x in parts.values()]
+    """Return q, v and the rest of a state, with a world axis where anything has one."""
+    rows = [
+        x if worlds is None or x.ndim == 2 else x.expand(worlds, x.shape[-1])
+        for x in parts.values()
+    ]
+    return rows if len(rows) < 4 else [*rows[:2], torch.cat(rows[2:], -1)]
+
+
+def split_rest(layout: StateLayout, rest: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the activations of the rest of states, and what they carry, which has no gradient."""
+    return rest[..., : layout.na], rest[..., layout.na :].detach()
 
 
 def same_worlds(where: str, counts: dict[str, int | None]) -> int | None:

@@ -76,15 +76,22 @@ class SimulatorLayer(torch.nn.Module):
         *,
         steps: int | None = None,
         act: Tensor | None = None,
+        warm: Tensor | None = None,
     ) -> Trajectory:
         """Return the rollout from (q, v, act) under u; see `featherback.torch.rollout`."""
-        return rollout(self.sim, q, v, u, self.params, steps=steps, act=act)
+        return rollout(self.sim, q, v, u, self.params, steps=steps, act=act, warm=warm)
 
     def step(
-        self, q: Tensor, v: Tensor, u: Tensor | None = None, *, act: Tensor | None = None
+        self,
+        q: Tensor,
+        v: Tensor,
+        u: Tensor | None = None,
+        *,
+        act: Tensor | None = None,
+        warm: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """Return the next q and v, and act where there is one; see `featherback.torch.step`."""
-        return step(self.sim, q, v, u, self.params, act=act)
+        return step(self.sim, q, v, u, self.params, act=act, warm=warm)
 
     def closed_loop(
         self, policy: Policy, q: Tensor, v: Tensor, steps: int, **options: Any

@@ -1,11 +1,11 @@
 """The operators: tensors and numbers in, tensors out, and what torch must know of each.
 
 An operator sees one rollout, of one world or of many, with a world axis or without one; controls
-may lack it, and are then shared. States are parts q, v and act where it is entered, and flat rows
-x = (q, v, act) in its derivatives. The kinds STEP and LOOP have one step, and neither controls nor
-states have an axis for it. Parameters come flat, one after the other: `shared` real[n], and `own`
-real[worlds, n] where each world has its own; `names` holds their names, with commas between them
-and a semicolon between the two. A simulator is known by its handle.
+may lack it, and are then shared. States are parts where it is entered, q, v, and "act" for all that
+follows, and flat rows x = (q, v, act, warm) in its derivatives. The kinds STEP and LOOP have one
+step, and neither controls nor states have an axis for it. Parameters come flat, one after the
+other: `shared` real[n], and `own` real[worlds, n] where each world has its own; `names` holds their
+names, with commas between them and a semicolon between the two. A simulator is known by its handle.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> tuple[Tensor, ..
     states, found = task.bridge.states(task.x, task.u, task.steps, task.theta)
     flags = np.empty((len(x) if task.batched else 1, 2), np.int32)
     flags[:, 0], flags[:, 1] = found
-    if kind != LOOP and np.count_nonzero(found.status):
+    carried = task.bridge.layout.warm(task.x)
+    if kind != LOOP and (np.count_nonzero(found.status) or not np.isfinite(carried).all()):
         _refuse_nonfinite_inputs(task)
     rows, (q, v, _) = states[:, 1] if task.one else states, state
     first = q.shape[-1]
@@ -175,8 +176,9 @@ def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> tuple[Tensor, ..
 
 def _refuse_nonfinite_inputs(task: Task) -> None:
     """Refuse a NaN or infinity that the caller gave; one that arises on the way is a status."""
-    parts = dict(zip(("q", "v", "act"), task.bridge.layout.parts(task.x), strict=False))
-    for name, array in {**parts, "u": task.u}.items():
+    layout = task.bridge.layout
+    parts = dict(zip(("q", "v", "act"), layout.parts(task.x), strict=False))
+    for name, array in {**parts, "warm": layout.warm(task.x), "u": task.u}.items():
         if array is not None and not np.isfinite(array).all():
             raise ParameterError(
                 f"{task.where}: {name} holds a NaN or infinity; give finite numbers."

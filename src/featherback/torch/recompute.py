@@ -14,7 +14,7 @@ from featherback._typing import Ints, Real
 from featherback.errors import FeatherbackError, ParameterError
 from featherback.sim import Simulator
 from featherback.sim import bridge as sim_bridge
-from featherback.sim.bridge import Bars, bridge_of
+from featherback.sim.bridge import Bars, StateLayout, bridge_of
 from featherback.torch import ops
 from featherback.torch.functions import roll
 from featherback.torch.ops import Task
@@ -38,11 +38,12 @@ class Loop:
 
     def run(self, first: int, number: int, x: Tensor, *packs: Tensor | None) -> tuple[Tensor, ...]:
         """Return the states after each step, the controls, and the status, as torch records it."""
-        state = bridge_of(self.sim).layout.parts(x)
+        layout = bridge_of(self.sim).layout
+        state = (layout.q(x), layout.v(x), layout.rest(x))[: 3 if layout.na or layout.nwarm else 2]
         rows: list[tuple[Tensor, ...]] = []
         status = step = None
         for t in range(first, first + number):
-            u = self.policy(state, t)
+            u = self.policy(_seen(layout, state), t)
             *found, flags = roll(self.sim, self.names, ops.LOOP, state, u, *packs)
             state = tuple(found[: len(state)])
             rows.append((*state, u))
@@ -59,6 +60,11 @@ class Loop:
         """Return all states, the controls, and the status."""
         xs, us, flags = self.run(0, steps, x, *packs)
         return torch.cat([x.unsqueeze(-2), xs], -2), us, flags
+
+
+def _seen(layout: StateLayout, state: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return what a policy is given of a state in parts: q, v, and act where there is one."""
+    return (*state[:2], state[2][..., : layout.na]) if layout.na else state[:2]
 
 
 def run_loop(

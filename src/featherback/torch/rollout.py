@@ -18,6 +18,7 @@ from featherback.torch.inputs import (
     check_tensor,
     pack_params,
     same_worlds,
+    split_rest,
     spread_state,
 )
 from featherback.torch.ops import ROLLOUT, STEP, WHERE
@@ -33,12 +34,15 @@ class Trajectory(NamedTuple):
         v: real[(worlds,) steps + 1, nv].
         flags: int32[(worlds,) 2], `status` and `status_step`.
         act: real[(worlds,) steps + 1, na], activations of the actuators that have one.
+        warm: real[(worlds,) steps + 1, nv], accelerations of the solves, where the simulator
+            carries them; they have no gradient.
     """
 
     q: Tensor
     v: Tensor
     flags: Tensor
     act: Tensor
+    warm: Tensor
 
     @property
     def status(self) -> Tensor:
@@ -70,6 +74,7 @@ def step(
     params: Params | None = None,
     *,
     act: Tensor | None = None,
+    warm: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """Advance by one step.
 
@@ -81,10 +86,12 @@ def step(
         params: tensors that replace the simulator's parameters in this call, by name, each in its
             own shape, shared by all worlds, or with a leading world axis.
         act: real[(worlds,) na], activation; zero when None.
+        warm: real[(worlds,) nv], accelerations at which the solve may start, as for `sim.step`.
 
     Returns:
-        The next q and v, and act where the model has activations, bitwise equal to `sim.step`. A
-        world that goes wrong holds what it computed; `rollout` says why.
+        The next q and v, act where the model has activations, and warm where it was given, which
+        has no gradient; bitwise equal to `sim.step`. A world that goes wrong holds what it
+        computed; `rollout` says why.
 
     Raises:
         ShapeError: where a tensor has another shape, number type or device.
@@ -93,13 +100,15 @@ def step(
     """
     where = WHERE[STEP]
     bridge = check_simulator(where, sim)
-    parts, worlds = check_state(where, bridge, q, v, act)
+    parts, worlds = check_state(where, bridge, q, v, act, warm)
     u = q.new_zeros(bridge.layout.nu) if u is None else check_tensor(where, "u", u, bridge.real)
     worlds["u"] = check_rows(where, "u", u, bridge.layout)
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    found = roll(sim, names, STEP, spread_state(parts, count), u, *packs)
-    return found[:3] if bridge.layout.na else found[:2]
+    q, v, rest, _ = roll(sim, names, STEP, spread_state(parts, count), u, *packs)
+    act, carried = split_rest(bridge.layout, rest)
+    state = (q, v, act) if bridge.layout.na else (q, v)
+    return state if warm is None else (*state, carried)
 
 
 def rollout(
@@ -111,6 +120,7 @@ def rollout(
     *,
     steps: int | None = None,
     act: Tensor | None = None,
+    warm: Tensor | None = None,
 ) -> Trajectory:
     """Advance by many steps and keep every state.
 
@@ -126,6 +136,7 @@ def rollout(
             own shape, shared by all worlds, or with a leading world axis.
         steps: number of steps; needed when u does not say it.
         act: real[(worlds,) na], initial activation; zero when None.
+        warm: real[(worlds,) nv], accelerations at which the first solve may start; zero when None.
 
     Returns:
         The trajectory, bitwise equal to that of `sim.rollout`, with a status for each world.
@@ -139,7 +150,7 @@ def rollout(
     where = WHERE[ROLLOUT]
     bridge = check_simulator(where, sim)
     layout = bridge.layout
-    parts, worlds = check_state(where, bridge, q, v, act)
+    parts, worlds = check_state(where, bridge, q, v, act, warm)
     shape = None if u is None else tuple(check_tensor(where, "u", u, bridge.real).shape)
     held = check_controls(where, layout, shape, steps, q.element_size(), advice="")
     if held is not None:
@@ -148,5 +159,5 @@ def rollout(
     worlds["u"] = u.shape[0] if u.ndim == 3 else None
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
-    q, v, act, flags = roll(sim, names, ROLLOUT, spread_state(parts, count), u, *packs)
-    return Trajectory(q, v, flags, act)
+    q, v, rest, flags = roll(sim, names, ROLLOUT, spread_state(parts, count), u, *packs)
+    return Trajectory(q, v, flags, *split_rest(layout, rest))
