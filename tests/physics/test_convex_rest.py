@@ -106,6 +106,7 @@ def pile(rng: np.random.Generator, count: int) -> fb.Model:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["hard", "mujoco"])
 def test_a_pile_of_hulls_comes_to_rest(law: Law) -> None:
     """Drop thirty hulls into a box: after four seconds all lie within it and hardly move."""
