@@ -27,7 +27,7 @@ PYTHON_FILES := $(wildcard src tests tools bench examples)
 # cmake and ninja are taken from the system where they exist
 BUILD_TOOLS := $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
 
-.PHONY: help demo test check bench corpus fuzz mutate nightly format clean
+.PHONY: help demo test check bench corpus pairs placements fuzz mutate nightly format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | \
@@ -60,6 +60,12 @@ bench: $(VENV)/.built  ## measure the budgets in short form, count instructions 
 
 corpus: $(VENV)/.built  ## load and step every robot of the corpus, and compare its dynamics with MuJoCo
 	@$(PY) -m tools.corpus
+
+pairs: $(VENV)/.built $(VENV)/.test-tools  ## print which pairs of shapes are checked, from the results of their tests
+	@$(PY) -m tools.pairs
+
+placements: $(VENV)/.built $(VENV)/.test-tools  ## check 100 000 placements of every convex pair against two references
+	@$(PY) -m tools.placements --count 100000 --gradients 10000
 
 fuzz: $(SANITIZED)/.built  ## load mutated models with the sanitised extension
 	@$(ASAN) $(SANITIZED_PY) -m tools.fuzz.models --count $(FUZZ_COUNT)

@@ -54,7 +54,7 @@ FB_INLINE Vec3<S> read_world(const Vec3<T>& a, int k) {
 }
 template <class T, class S = OneWorldOf<T>>
 FB_INLINE Shape<S> read_world(const Shape<T>& a, int k) {
-  Shape<S> s{a.type, read_world(a.p, k), {}, read_world(a.size, k), a.vert, a.nvert};
+  Shape<S> s{a.type, read_world(a.p, k), {}, read_world(a.size, k), a.vert, a.nvert, a.hull};
   for (int e = 0; e < 9; ++e) s.R.a[e] = read_world(a.R.a[e], k);
   return s;
 }

@@ -4,17 +4,23 @@
 #pragma once
 #include "core/collision/box_box.hpp"
 #include "core/collision/capsule_box.hpp"
+#include "core/collision/convex.hpp"
 #include "core/collision/plane.hpp"
 
 namespace fb::FB_ISA {
 
-// writes pair_slots(kind) contact points; A has the smaller shape type
+// writes pair_slots(kind) contact points; A has the smaller shape type.  A search may end where no gap
+// is smaller than far
 template <class T>
-FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
+FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, T far,
+                        ContactPoint<T>* out) {
   switch (kind) {
-#define FB_X(kind, shape_a, shape_b, slots, function) \
-  case kind:                                          \
-    return function(a, b, out);
+#define FB_X(kind, shape_a, shape_b, slots, function)     \
+  case kind:                                              \
+    if constexpr (requires { function(a, b, far, out); }) \
+      return function(a, b, far, out);                    \
+    else                                                  \
+      return function(a, b, out);
     FB_PAIRS(FB_X)
 #undef FB_X
     default:

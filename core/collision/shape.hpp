@@ -19,7 +19,8 @@ namespace fb::FB_ISA {
 // cylinder (radius, half length along local z), box (half extents), ellipsoid (semi-axes).  A plane is
 // infinite, passes through p and has R's third column as normal.  A mesh is the hull of nvert vertices
 // in its own frame, which lie behind the mesh's own numbers (mesh.hpp) and are the same in every lane;
-// its size is how far it is stretched along the file's axes, zero as compiled.
+// its size is how far it is stretched along the file's axes, zero as compiled; hull: its neighbours
+// and faces (convex_shape.hpp).
 template <class T>
 struct Shape {
   ShapeType type;
@@ -28,6 +29,7 @@ struct Shape {
   Vec3<T> size;
   const Real<T>* vert;
   int nvert;
+  const int32_t* hull;
 };
 
 // phi: gap [m], > 0 apart; n: unit normal from A to B; p: midway between the two surfaces; active:

@@ -43,10 +43,16 @@ FB_FN void bound_geoms(const Model<T, P>& m, Work<T>& w) {
     x.speed = geom_speed(w.link[m.s.geom_link[g]].v_free, x.centre, m.derived.geom_radius[g]);
   }
 }
+// whether a pair can touch within the step, and the gap up to which it matters there
+template <class T>
+struct Nearness {
+  Mask<T> near;
+  T far;
+};
 // (T.1)  can this pair touch within the step?  `shift` brings A's origin to B's
 template <class T, class P>
-FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
-                              const Work<T>& w, Vec3<T> shift) {
+FB_INLINE Nearness<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
+                                  const Work<T>& w, Vec3<T> shift) {
   const Layout& s = m.s;
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
@@ -61,11 +67,13 @@ FB_INLINE Mask<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, i
       n = mul(A.R, n);
       speed += geom_speed(A.v_free, cB - shift, rb);
     }
-    return dot(n, d) - T(rb) < max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
+    const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
+    return {dot(n, d) - T(rb) < far, far};
   }
   if (s.geom_link[ga] > 0) speed += w.geom[ga].speed;
-  const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o))) + T(ra) + T(rb);
-  return dot(d, d) < far * far;
+  const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
+  const T apart = far + T(ra) + T(rb);
+  return {dot(d, d) < apart * apart, far};
 }
 
 // a geom as a shape about `centre`, in world axes
@@ -77,6 +85,7 @@ FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Ve
   x.R = geom_axes(m, g, w);
   x.vert = m.vert + 3 * m.s.geom_vert[g];
   x.nvert = m.s.geom_nvert[g];
+  x.hull = x.nvert > 0 ? m.s.hull + m.s.geom_hull[g] : nullptr;
   x.size = x.nvert > 0 ? mesh_stretch<T>(x.vert, m.theta.mesh_scale + 3 * m.s.geom_mesh[g])
                        : lift3<T>(m.theta.geom_size + 3 * g);
   return x;
@@ -141,12 +150,13 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
-  const Mask<T> near = alive & broad_phase(m, o, pair, w, OA - OB);
+  const Nearness<T> can = broad_phase(m, o, pair, w, OA - OB);
+  const Mask<T> near = alive & can.near;
   if (!any(near)) return;
   const Vec3<T> cA = w.geom[ga].centre, cB = w.geom[gb].centre;
   ContactPoint<T> point[kMaxSlots];
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
-          place_shape(m, gb, w, cB + (OB - Oref)), point);
+          place_shape(m, gb, w, cB + (OB - Oref)), can.far, point);
   for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
     // phi < margin, or the free motion closes the gap
     const ContactPoint<T>& x = point[k];

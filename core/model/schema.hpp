@@ -67,7 +67,22 @@ inline constexpr double kLeastTimeConstant = 1e-15;
   X(kSphereBox, kSphere, kBox, 1, sphere_box)                                                      \
   X(kCapsuleCapsule, kCapsule, kCapsule, 2, capsule_capsule)                                       \
   X(kCapsuleBox, kCapsule, kBox, 3, capsule_box)                                                   \
-  X(kBoxBox, kBox, kBox, 8, box_box)
+  X(kBoxBox, kBox, kBox, 8, box_box)                                                               \
+  X(kSphereEllipsoid, kSphere, kEllipsoid, 1, convex_convex)                                       \
+  X(kSphereCylinder, kSphere, kCylinder, 1, convex_convex)                                         \
+  X(kSphereMesh, kSphere, kMesh, 1, convex_convex)                                                 \
+  X(kCapsuleEllipsoid, kCapsule, kEllipsoid, 1, convex_convex)                                     \
+  X(kCapsuleCylinder, kCapsule, kCylinder, 2, convex_convex)                                       \
+  X(kCapsuleMesh, kCapsule, kMesh, 2, convex_convex)                                               \
+  X(kEllipsoidEllipsoid, kEllipsoid, kEllipsoid, 1, convex_convex)                                 \
+  X(kEllipsoidCylinder, kEllipsoid, kCylinder, 1, convex_convex)                                   \
+  X(kEllipsoidBox, kEllipsoid, kBox, 1, convex_convex)                                             \
+  X(kEllipsoidMesh, kEllipsoid, kMesh, 1, convex_convex)                                           \
+  X(kCylinderCylinder, kCylinder, kCylinder, 8, convex_convex)                                     \
+  X(kCylinderBox, kCylinder, kBox, 8, convex_convex)                                               \
+  X(kCylinderMesh, kCylinder, kMesh, 8, convex_convex)                                             \
+  X(kBoxMesh, kBox, kMesh, 8, convex_convex)                                                       \
+  X(kMeshMesh, kMesh, kMesh, 8, convex_convex)
 #define FB_SHAPE_ENUM(name, number) name = number,
 enum ShapeType : int { FB_SHAPES(FB_SHAPE_ENUM) };
 enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
@@ -76,7 +91,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
-  X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
+  X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -88,7 +103,8 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(dof_parent, nv) X(dof_link, nv) X(dof_jnt, nv) X(dof_tree, nv)                                 \
   X(tree_link, ntree) X(tree_dof, ntree) X(tree_ndof, ntree)                                       \
   X(geom_type, ngeom) X(geom_body, ngeom) X(geom_link, ngeom) X(geom_vert, ngeom)                  \
-  X(geom_nvert, ngeom) X(geom_mesh, ngeom) X(site_body, nsite) X(site_link, nsite)                 \
+  X(geom_nvert, ngeom) X(geom_mesh, ngeom) X(geom_hull, ngeom) X(hull, nhull)                      \
+  X(site_body, nsite) X(site_link, nsite)                                                          \
   X(pair_geom1, npair) X(pair_geom2, npair) X(pair_kind, npair) X(pair_condim, npair)              \
   X(pair_rule, npair) X(pair_explicit, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \

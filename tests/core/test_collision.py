@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 
 import mujoco
 import numpy as np
@@ -11,10 +12,17 @@ import pytest
 
 from featherback import _oracle
 from featherback._core import pair_table
+from featherback.model.hulls import hull_triangles, hull_words
 
 # name -> kind and number of contact points
 PAIRS = {name: (kind, slots) for name, kind, _, _, slots in pair_table()}
 KINDS = tuple(PAIRS)
+# pairs with a closed form of their own; the others have one routine in common
+CLOSED = (
+    "plane-sphere plane-capsule plane-box plane-cylinder plane-ellipsoid plane-mesh sphere-sphere "
+    "sphere-capsule sphere-box capsule-capsule capsule-box box-box"
+).split()
+CONVEX = [kind for kind in KINDS if kind not in CLOSED]
 SEED = 20240607
 NO_MESH = np.zeros((0, 3))
 
@@ -83,9 +91,32 @@ def mesh_points(mesh: Array, stretch: Array) -> Array:
     return (((points @ R.T + p) * (1 + stretch)) - p) @ R
 
 
+@cache
+def _words(points: bytes) -> Array:
+    """The topology of the hull of points that are all vertices of it; none for a flat hull."""
+    text = " ".join(str(x) for x in np.frombuffer(points))
+    try:
+        model = mujoco.MjModel.from_xml_string(
+            f'<mujoco><asset><mesh name="h" vertex="{text}"/></asset><worldbody>'
+            '<geom type="mesh" mesh="h"/></worldbody></mujoco>'
+        )
+    except ValueError:
+        return np.zeros(0, np.int32)
+    triangles = hull_triangles(model, 0)
+    start = model.mesh_graphadr[0] + 2 + model.mesh_graph[model.mesh_graphadr[0]]
+    own = model.mesh_graph[start : start + model.mesh_graph[model.mesh_graphadr[0]]]
+    return hull_words(np.frombuffer(points).reshape(-1, 3), own[triangles])
+
+
+def words_of(vert: Array) -> Array:
+    """The topology of a mesh as the core reads it."""
+    return _words(vert[5:].astype(float).tobytes()) if len(vert) > 8 else np.zeros(0, np.int32)
+
+
 def pairs(kind: str, a: Array, b: Array, vert: Array = NO_MESH) -> _oracle.ShapePairs:
     """Worlds of one kind of pair."""
-    return _oracle.ShapePairs(PAIRS[kind][0], np.atleast_2d(a), np.atleast_2d(b), vert)
+    tables = np.atleast_2d(a), np.atleast_2d(b), vert
+    return _oracle.ShapePairs(PAIRS[kind][0], *tables, words_of(vert))
 
 
 def collide(kind: str, a: Array, b: Array, vert: Array = NO_MESH, **options: object) -> Array:
@@ -98,8 +129,21 @@ def lowest(touch: Array) -> Array:
     return np.where(touch[..., 7] > 0, touch[..., 0], np.inf).min(axis=-1)
 
 
+def hull_planes(vert: Array, stretch: tuple[float, ...]) -> list[tuple[Array, float]]:
+    """Outward normal and offset of every face of a stretched hull."""
+    points, words = mesh_points(vert, np.array(stretch)), words_of(vert)
+    starts = words[2 + len(points) : 3 + len(points) + words[0]]
+    planes = []
+    for first, last in itertools.pairwise(starts):
+        x = points[words[first:last]]
+        n = np.cross(x[len(x) // 3] - x[0], x[2 * len(x) // 3] - x[0])
+        n = n / np.linalg.norm(n)
+        planes.append((n, float(n @ x[0])))
+    return planes
+
+
 def signed_distance(name: str, s: Array, x: Array, vert: Array) -> float:
-    """Signed distance of a point from a shape's surface; a hull counts by its vertices."""
+    """Signed distance of a point from a shape, zero on its surface; a hull counts by its planes."""
     local = s[3:12].reshape(3, 3).T @ (x - s[:3])
     size = s[12:]
     if name == "plane":
@@ -118,7 +162,7 @@ def signed_distance(name: str, s: Array, x: Array, vert: Array) -> float:
         return max(radial, axial)
     if name == "ellipsoid":
         return float(np.linalg.norm(local / size)) - 1
-    return float(np.linalg.norm(mesh_points(vert, size) - local, axis=1).min())
+    return max(n @ local - d for n, d in hull_planes(vert, tuple(size)))
 
 
 def support(name: str, s: Array, n: Array) -> Array:
@@ -134,34 +178,37 @@ class Reference:
 
     def __init__(self, kind: str, vert: Array) -> None:
         """Compile one geom of each type of the pair."""
-        one, two = kind.split("-")
+        self.shapes = kind.split("-")
         points = " ".join(str(x) for x in vert[5:].ravel())
-        asset = f'<asset><mesh name="h" vertex="{points}"/></asset>' if two == "mesh" else ""
-        geom = 'type="mesh" mesh="h"' if two == "mesh" else f'type="{two}" size="1 1 1"'
+        asset = f'<asset><mesh name="h" vertex="{points}"/></asset>' if len(vert) else ""
+        one, two = (
+            'type="mesh" mesh="h"' if name == "mesh" else f'type="{name}" size="1 1 1"'
+            for name in self.shapes
+        )
         self.model = mujoco.MjModel.from_xml_string(
-            f'<mujoco>{asset}<worldbody><geom type="{one}" size="1 1 1"/>'
-            f'<body><freejoint/><geom {geom} mass="1"/></body></worldbody></mujoco>'
+            '<mujoco><option ccd_tolerance="1e-10" ccd_iterations="200"/>'
+            f"{asset}<worldbody><geom {one}/>"
+            f'<body><freejoint/><geom {two} mass="1"/></body></worldbody></mujoco>'
         )
         self.data = mujoco.MjData(self.model)
-        self.mesh = two == "mesh"
 
     def distance(self, a: Array, b: Array) -> float:
         """The signed distance, exact where the shapes are apart."""
         m, d = self.model, self.data
-        m.geom_size[0], d.geom_xpos[0], d.geom_xmat[0] = a[12:], a[:3], a[3:12]
-        p, R = b[:3], b[3:12].reshape(3, 3)
-        if self.mesh:
-            # the compiler moves a mesh to its centre of mass and principal axes
-            frame = np.zeros(9)
-            mujoco.mju_quat2Mat(frame, m.mesh_quat[0])
-            p, R = p + R @ m.mesh_pos[0], R @ frame.reshape(3, 3)
-        else:
-            m.geom_size[1] = b[12:]
-        d.geom_xpos[1], d.geom_xmat[1] = p, R.ravel()
+        for k, (name, s) in enumerate(zip(self.shapes, (a, b), strict=True)):
+            p, R = s[:3], s[3:12].reshape(3, 3)
+            if name == "mesh":
+                # the compiler moves a mesh to its centre of mass and principal axes
+                frame = np.zeros(9)
+                mujoco.mju_quat2Mat(frame, m.mesh_quat[0])
+                p, R = p + R @ m.mesh_pos[0], R @ frame.reshape(3, 3)
+            else:
+                m.geom_size[k] = s[12:]
+            d.geom_xpos[k], d.geom_xmat[k] = p, R.ravel()
         return float(mujoco.mj_geomDistance(m, d, 0, 1, 10.0, None))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLOSED)
 def test_gap_agrees_with_mujoco(kind: str, rng: np.random.Generator) -> None:
     """Agree with MuJoCo's distance to round-off where both are exact."""
     vert = mesh_of(kind, rng)
@@ -204,6 +251,15 @@ def test_depth_agrees_with_sampled_directions(kind: str, rng: np.random.Generato
         assert -gap >= depth - 5e-3
 
 
+def padding(name: str, s: Array, n: Array) -> float:
+    """How far off its surface a cylinder is touched that lies on a face: its axis is padded there.
+
+    The radius goes along the normal, which leans by at most 0.05 rad.
+    """
+    lean = abs(n @ s[3:12].reshape(3, 3)[:, 2])
+    return float(s[12] * lean) if name == "cylinder" and lean < 0.05 else 0.0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_touch_points_lie_on_both_surfaces(kind: str, rng: np.random.Generator) -> None:
     """Put p - n phi / 2 on A and p + n phi / 2 on B: on the surface in the lowest slot."""
@@ -218,9 +274,12 @@ def test_touch_points_lie_on_both_surfaces(kind: str, rng: np.random.Generator) 
             signed_distance(one, a[w], p - n * phi / 2, vert),
             signed_distance(two, b[w], p + n * phi / 2, vert),
         ]
-        assert max(gaps) < 1e-9
+        padded = padding(one, a[w], n) + padding(two, b[w], n) if kind in CONVEX else 0.0
+        assert max(gaps) < 1e-9 + padded
         # inside a box the bias towards faces may choose a normal a little off the capsule's own
-        slack = 1e-2 if kind == "capsule-box" and phi < -a[w, 12] else 1e-9
+        slack = 1e-2 if kind == "capsule-box" and phi < -a[w, 12] else 1e-9 + padded
+        # slots over a face are as deep as the shapes to a tolerance
+        slack += 1e-3 * 0.6 + 0.05 * abs(phi) if touch[w, :, 7].sum() > 1 and kind in CONVEX else 0
         assert min(gaps) > -slack or phi > lowest(touch[w])
 
 
@@ -365,8 +424,9 @@ def test_lowest_gap_has_no_jump(kind: str, rng: np.random.Generator) -> None:
         )
         phi = lowest(touch)
         # bias towards faces: five per cent of the depth, one of the smallest half extent
-        biased = kind in ("capsule-box", "box-box")
-        slack = 0.06 * np.abs(phi[1:]) + 0.011 * 0.3 if biased else 1e-9
+        slack = 0.06 * np.abs(phi[1:]) + 0.011 * 0.3 if kind in ("capsule-box", "box-box") else 1e-9
+        # slots over a face: (CV.19)
+        slack = 0.05 * np.abs(phi[1:]) + 1e-3 * 0.6 if kind in CONVEX else slack
         assert np.all(np.abs(np.diff(phi)) <= speed / 400 + slack)
 
 

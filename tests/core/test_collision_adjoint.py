@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.core.test_collision import (
+    CONVEX,
     KINDS,
     NO_MESH,
     PAIRS,
@@ -260,14 +261,22 @@ def test_adjoint_lanes_give_the_bits_of_one_world(kind: str, rng: np.random.Gene
 @kinds
 def test_adjoint_in_float_is_close(kind: str, rng: np.random.Generator) -> None:
     """Stay near the double run in float32 for numbers that both can hold."""
-    vert = mesh_of(kind, rng)
-    pair = tuple(x.astype(np.float32).astype(float) for x in random_pairs(rng, 300, 0.2))
-    bar = rng.normal(size=(300, 7)).astype(np.float32).astype(float)
-    for slot in slots_of(kind):
-        on = collide(kind, *pair, vert)[:, slot, 7] > 0
-        exact = adjoint(kind, slot, pair, bar, vert=vert)[on]
-        error = adjoint(kind, slot, pair, bar, vert=vert, single=True)[on] - exact
-        assert np.median(np.abs(error).max(axis=1) / np.abs(exact).max(axis=1)) <= 2e-6
+    draws = [(random_pairs(rng, 300, 0.2), mesh_of(kind, rng))]
+    if kind in CONVEX:
+        # faces that lie on faces but for a tilt have all slots
+        draws.append((edge_pairs(rng, 300, [0.01, 0.03]), CUBE if "mesh" in kind else NO_MESH))
+    errors: list[list[Array]] = [[] for _ in slots_of(kind)]
+    for tables, vert in draws:
+        pair = tuple(x.astype(np.float32).astype(float) for x in tables)
+        bar = rng.normal(size=(300, 7)).astype(np.float32).astype(float)
+        for slot in slots_of(kind):
+            on = collide(kind, *pair, vert)[:, slot, 7] > 0
+            exact = adjoint(kind, slot, pair, bar, vert=vert)[on]
+            error = adjoint(kind, slot, pair, bar, vert=vert, single=True)[on] - exact
+            errors[slot].append(np.abs(error).max(axis=1) / np.abs(exact).max(axis=1))
+    for found in errors:
+        assert len(np.concatenate(found)) >= 10
+        assert np.median(np.concatenate(found)) <= 2e-6
 
 
 @kinds
@@ -275,7 +284,7 @@ def test_adjoint_is_finite_for_degenerate_shapes(kind: str) -> None:
     """Give finite bars in every slot for coincident, parallel, flat and zero-length shapes."""
     sizes = [[0.1, 0.2, 0.3], [0.1, 0.0, 0.1], [0.1, 0.1, 0.1], [0.1, 0.1, 0.0]]
     shifts = [[0.0, 0, 0], [0.1, 0, 0], [0, 0.2, 0], [0, 0, 0.3], [0.1, 0.1, 0.1], [0, 0, 1e-16]]
-    vert = np.zeros((3, 3)) if kind.endswith("mesh") else NO_MESH
+    vert = framed(np.zeros((3, 3))) if kind.endswith("mesh") else NO_MESH
     cases = list(itertools.product(RIGHT_TURNS, RIGHT_TURNS, sizes, shifts))
     a = np.array([shape([0.0, 0, 0], R, size) for R, _, size, _ in cases])
     b = np.array([shape(shift, Q, size) for _, Q, size, shift in cases])

@@ -26,6 +26,8 @@ WORLDS = 3
 DIGITS = 12  # significant digits that are kept of a compiled parameter
 # parameters and tables that say nothing of a model without activation
 ACTIVATION = "actuator_dynprm actuator_actrange act_adr act_dyn act_early act_limited".split()
+# tables that say nothing of a model without meshes
+HULLS = {"geom_hull", "hull"}
 # tables of which the hard contact law reads nothing
 SOFT = {"pair_explicit"}
 
@@ -96,6 +98,7 @@ def hashes_of(scene: Scene) -> dict[str, str]:
     model = scene.model()
     params = {name: rounded(value) for name, value in fb.Simulator(model).params.items()}
     said = {*params, *model.structure.tables} - SOFT - set(() if model.na else ACTIVATION)
+    said -= set() if model.structure.sizes["nmesh"] else HULLS
     tables = model.structure.tables
     inputs = [group[name] for group in (params, tables) for name in sorted(group) if name in said]
     start = model.keyframe(0)[0] if model.keyframe_names else model.q0

@@ -189,10 +189,8 @@ HOSTILE = [
     ),
 ]
 
-MANY = mjcf(
-    world="".join(f'<geom name="c{i}" type="cylinder" size="1 1"/>' for i in range(12)),
-    after='<actuator><motor name="m" jointinparent="j"/></actuator>',
-)
+USERS = "".join(f'<general name="u{i}" joint="j" gaintype="user"/>' for i in range(12))
+MANY = mjcf(after=f'<actuator>{USERS}<motor name="m" jointinparent="j"/></actuator>')
 
 MIXED = mjcf(
     '<geom size="1" solref="1 1"/>',
@@ -202,12 +200,6 @@ MIXED = mjcf(
 
 NOTICES = [
     _source("many things at once", MANY, "13 things", "3 more", '<motor name="m">'),
-    _source(
-        "an unnamed geom",
-        mjcf(world='<geom type="cylinder" size="1 1"/>'),
-        '<geom name="g">',
-        'geom 0 of body "world"',
-    ),
     _notices("an idle tendon", mjcf(after=TENDON), '<fixed name="t">'),
     _notices(
         "an inactive equality",

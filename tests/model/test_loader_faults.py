@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.model import pairs
 from featherback.model.load import parse
 from tests.model.helpers import INERTIAL, message, mjcf, notes, read, urdf
 
@@ -232,72 +231,6 @@ def test_spherical_joints_are_balls() -> None:
 
 # ---------------------------------------------------------- what is dropped in model.mujoco
 
-WHEEL = '<geom name="wheel" type="cylinder" size="0.1 0.1" {}/>'
-TABLE = '<geom name="table" type="cylinder" size="0.2 0.1" {}/>'
-
-
-@pytest.fixture
-def few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take collision routines away: planes meet all, and sphere, capsule and box each other."""
-    simple = {pairs.SHAPES[name] for name in ("plane", "sphere", "capsule", "box")}
-    rows = [row for row in pairs.pair_table() if row[2] == 0 or {row[2], row[3]} <= simple]
-    monkeypatch.setattr(pairs, "pair_table", lambda: rows)
-
-
-@pytest.mark.usefixtures("few_pairs")
-def test_dropped_pairs_pass_through_each_other_in_mujoco_too() -> None:
-    """Let a wheel fall through a table, and not through the floor, in both engines."""
-    text = (
-        f'<mujoco><worldbody><geom type="plane" size="1 1 1" pos="0 0 -0.5"/>{TABLE.format("")}'
-        f'<body pos="0 0 0.15"><freejoint/>{WHEEL.format("")}</body></worldbody></mujoco>'
-    )
-    model = fb.load(text, on_unsupported="drop")
-    data = mujoco.MjData(model.mujoco)
-    for _ in range(600):
-        mujoco.mj_step(model.mujoco, data)
-    ours = fb.Simulator(model).rollout(model.q0, model.v0, steps=600).q[-1, 2]
-    assert data.qpos[2] == pytest.approx(-0.4, abs=0.01)
-    assert ours == pytest.approx(-0.4, abs=0.01)
-
-
-@pytest.mark.usefixtures("few_pairs")
-@pytest.mark.parametrize("seed", range(40))
-def test_masks_of_the_model_are_the_pairs_that_act(seed: int) -> None:
-    """Leave in MuJoCo's model exactly the pairs that act here, whatever the masks were."""
-    print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
-    shapes = ["sphere", "capsule", "box", "cylinder", "ellipsoid"]
-    names: list[str] = []
-
-    def geom(kinds: list[str]) -> str:
-        names.append(f"g{len(names)}")
-        masks = rng.integers(0, 16, 2) if rng.random() < 0.7 else (1, 1)
-        return (
-            f'<geom name="{names[-1]}" type="{rng.choice(kinds)}" size="1 1 1" '
-            f'contype="{masks[0]}" conaffinity="{masks[1]}"/>'
-        )
-
-    world = "".join(geom(["plane", *shapes]) for _ in range(3))
-    world += "".join(
-        f'<body><freejoint/><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>'
-        f"{geom(shapes)}{geom(shapes)}</body>"
-        for _ in range(5)
-    )
-    picks = {tuple(sorted(rng.choice(range(3, 13), 2, replace=False))) for _ in range(4)}
-    contact = "".join(f'<pair geom1="{names[a]}" geom2="{names[b]}"/>' for a, b in sorted(picks))
-    text = f"<mujoco><worldbody>{world}</worldbody><contact>{contact}</contact></mujoco>"
-    parsed = read(text, on_unsupported="drop")
-    left = pairs.candidate_pairs(parsed.mujoco)
-    for field in ("geom1", "geom2", "condim", "explicit"):
-        assert np.array_equal(getattr(left, field), getattr(parsed.pairs, field)), field
-    said = [n for n in notes(parsed, "dropped") if "pass through" in n]
-    assert len(said) == len(set(said)) == len(pairs.candidate_pairs(whole(text))) - len(left)
-
-
-def whole(text: str) -> mujoco.MjModel:
-    """Return MuJoCo's own reading of a text."""
-    return mujoco.MjModel.from_xml_string(text)
-
 
 def test_condim_is_dropped_in_mujoco_for_the_law_without_it() -> None:
     """Keep condim 6 for the law that has it, and drop it in the model for the law that has not."""
@@ -395,7 +328,7 @@ def test_bodies_that_a_dropped_element_would_make(removed: str) -> None:
         f'<sensor><framepos objtype="body" objname="{name}"/></sensor>',
     )
     # MuJoCo 4 has no composites
-    assert composite or whole(text).nexclude == 1
+    assert composite or mujoco.MjModel.from_xml_string(text).nexclude == 1
     parsed = read(text, on_unsupported="drop")
     model = parsed.mujoco
     assert (model.nexclude, model.neq, model.nsensor, model.nv) == (0, 0, 0, 1)

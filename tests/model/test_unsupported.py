@@ -45,21 +45,14 @@ def test_dropped_actuator_keeps_its_place_without_force() -> None:
 
 def test_many_problems_are_listed_ten_at_a_time_and_of_every_sort() -> None:
     """Name ten of many problems, the first of each sort before the others, and count the rest."""
-    cylinders = "".join(f'<geom name="c{i}" type="cylinder" size="1 1"/>' for i in range(12))
-    text = mjcf(world=cylinders, after='<actuator><motor name="m" jointinparent="j"/></actuator>')
+    users = "".join(f'<general name="u{i}" joint="j" gaintype="user"/>' for i in range(12))
+    text = mjcf(after=f'<actuator>{users}<motor name="m" jointinparent="j"/></actuator>')
     lines = message(text).splitlines()
     assert lines[0].startswith("<string>: 13 things") and 'on_unsupported="drop"' in lines[0]
-    assert '<string>:8: <motor name="m">' in lines[1] and "#transmission" in lines[1]
-    assert '<string>:4: <geom name="g">' in lines[2] and '"c0"' in lines[2] and "#pairs" in lines[2]
+    assert '<string>:8: <general name="u0">' in lines[1] and "#actuator-laws" in lines[1]
+    assert '<string>:8: <motor name="m">' in lines[2] and "#transmission" in lines[2]
     assert len(lines) == 12
     assert "3 more" in lines[-1]
-
-
-def test_unnamed_geoms_are_called_by_their_body() -> None:
-    """Name an unnamed geom by its number and body."""
-    text = mjcf(world='<geom type="cylinder" size="1 1"/>')
-    said = message(text)
-    assert '<string>:4: <geom name="g">' in said and 'cylinder geom 0 of body "world"' in said
 
 
 def test_idle_tendon_is_listed() -> None:

@@ -262,13 +262,6 @@ UNSUPPORTED = [
         "hard",
     ),
     Unsupported(
-        ("body/geom type",),
-        mjcf(world='<geom name="w" type="cylinder" size="1 1"/>'),
-        '<string>:4: <geom name="g">',
-        'sphere "g" against cylinder "w"',
-        "pairs",
-    ),
-    Unsupported(
         ("body/geom hfield", "asset/hfield"),
         mjcf(
             before='<asset><hfield name="h" nrow="2" ncol="2" size="1 1 1 1"/></asset>',
@@ -281,7 +274,7 @@ UNSUPPORTED = [
         "hfield",
     ),
     Unsupported(
-        (),
+        ("body/geom type",),
         mjcf('<geom name="s" type="sdf" mesh="m"/>', before=MESH.format("")),
         '<string>:5: <geom name="s">',
         "signed distance fields",

@@ -20,6 +20,7 @@ namespace core = fb::FB_ISA;
 namespace nb = nanobind;
 
 using Table = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Array = nb::ndarray<nb::numpy, double>;
 
 inline constexpr int kShapeNumbers = 15, kTouchNumbers = 8, kBarNumbers = 18;
@@ -43,11 +44,14 @@ inline void shapes_of(int kind, ShapeType* types) {
 #undef FB_X
 }
 
-// two shapes of one kind of pair in many worlds; the mesh is the same in all
+// two shapes of one kind of pair in many worlds; the mesh is the same in all; hull: its topology
 class ShapePairs {
  public:
-  ShapePairs(int kind, Table a, Table b, Table vert)
-      : kind_(kind), shape_{std::move(a), std::move(b)}, vert_(std::move(vert)) {
+  ShapePairs(int kind, Table a, Table b, Table vert, Words hull)
+      : kind_(kind),
+        shape_{std::move(a), std::move(b)},
+        vert_(std::move(vert)),
+        hull_(std::move(hull)) {
     if (kind < 0 || kind >= kPairKinds)
       throw nb::value_error("ShapePairs(): no such kind of pair.");
     require_shapes(shape_[0]);
@@ -55,10 +59,22 @@ class ShapePairs {
     shapes_of(kind, type_);
   }
 
-  // (worlds, slots, 8): phi, n, p, on.  lanes: 1, 4 or 8 worlds in one number; single: in float32
-  Array collide(int lanes, bool single) const {
-    return make_array(in_numbers(lanes, single, [&]<class T>(T) { return collide_in<T>(); }),
+  // (worlds, slots, 8): phi, n, p, on.  lanes: 1, 4 or 8 worlds in one number; single: in float32;
+  // far: gap from which on a slot may be left out
+  Array collide(int lanes, bool single, double far) const {
+    return make_array(in_numbers(lanes, single, [&]<class T>(T) { return collide_in<T>(far); }),
                       {worlds(), slots(), size_t(kTouchNumbers)});
+  }
+
+  // (worlds, 8): gap, normal and point of the closest or deepest points, whether they are certain; for
+  // pairs of the convex routine
+  Array closest(bool single) const {
+    return make_array(in_numbers(1, single,
+                                 [&]<class T>(T) {
+                                   if constexpr (core::kIsOneWorld<T>) return closest_in<T>();
+                                   return std::vector<double>();
+                                 }),
+                      {worlds(), size_t(kTouchNumbers)});
   }
 
   // (worlds, slots, 3): the words of the features
@@ -75,7 +91,7 @@ class ShapePairs {
     std::vector<double> out;
     for (size_t w = 0; w < worlds(); ++w) {
       core::ContactPoint<D> touch[core::kMaxSlots];
-      core::collide(kind_, dual_shape(0, w, *tans[0]), dual_shape(1, w, *tans[1]), touch);
+      core::collide(kind_, dual_shape(0, w, *tans[0]), dual_shape(1, w, *tans[1]), D(kFar), touch);
       for (size_t j = 0; j < slots(); ++j) {
         const core::ContactPoint<D>& t = touch[j];
         for (const D& x : {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z}) out.push_back(x.d);
@@ -106,7 +122,7 @@ class ShapePairs {
       const double* t = &point_bar(w, 0);
       const core::Shape<D> a = dual_shape(0, w, a_tan), b = dual_shape(1, w, b_tan);
       core::ContactPoint<D> found[core::kMaxSlots];
-      core::collide(kind_, a, b, found);
+      core::collide(kind_, a, b, D(kFar), found);
       core::ShapeBar<D> bars[2] = {start_bar<D>(0), start_bar<D>(0)};
       core::SlotBars<D> touch;
       touch.count = 0;
@@ -124,6 +140,7 @@ class ShapePairs {
 
  private:
   using D = core::Dual<double>;
+  static constexpr double kFar = 1e9;
 
   size_t worlds() const { return shape_[0].shape(0); }
 
@@ -150,7 +167,9 @@ class ShapePairs {
     // the first five rows of a mesh are its own numbers
     const size_t rows = vert_.shape(0);
     const int nvert = rows == 0 ? 0 : int(rows) - core::kMeshFrame / 3;
-    core::Shape<T> s{type_[which], {x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert};
+    const int32_t* hull = hull_.shape(0) == 0 ? nullptr : hull_.data();
+    core::Shape<T> s{type_[which], {x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert,
+                     hull};
     for (int e = 0; e < 9; ++e) s.R.a[e] = x[3 + e];
     return s;
   }
@@ -181,12 +200,13 @@ class ShapePairs {
   }
 
   template <class T>
-  std::vector<double> collide_in() const {
+  std::vector<double> collide_in(double far) const {
     const auto vert = hull<T>();
     std::vector<double> out(worlds() * slots() * kTouchNumbers);
     core::ContactPoint<T> touch[core::kMaxSlots];
     for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
-      core::collide(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert), touch);
+      core::collide(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert),
+                    T(core::Real<T>(far)), touch);
       for (size_t k = 0; k < size_t(core::kLanes<T>) && first + k < worlds(); ++k)
         for (size_t j = 0; j < slots(); ++j) {
           const core::ContactPoint<T>& t = touch[j];
@@ -200,12 +220,29 @@ class ShapePairs {
   }
 
   template <class T>
+  std::vector<double> closest_in() const {
+    const auto vert = hull<T>();
+    std::vector<double> out;
+    for (size_t w = 0; w < worlds(); ++w) {
+      const auto shapes = core::convex_shapes(load_shape<T>(0, w, vert), load_shape<T>(1, w, vert));
+      const core::Closest<T> found = core::closest_contact(shapes, T(kFar));
+      const core::ConvexSlot<T>& slot = found.slot;
+      const core::ContactPoint<T> t =
+          core::slot_point(shapes, slot.record, slot.state, load_shape<T>(0, w, vert).p);
+      for (const T x : {t.phi, t.n.x, t.n.y, t.n.z, t.p.x, t.p.y, t.p.z, T(found.sure)})
+        out.push_back(double(x));
+    }
+    return out;
+  }
+
+  template <class T>
   std::vector<double> features_in() const {
     const auto vert = hull<T>();
     std::vector<double> out;
     for (size_t first = 0; first < worlds(); first += core::kLanes<T>) {
       core::ContactPoint<T> touch[core::kMaxSlots];
-      core::collide(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert), touch);
+      core::collide(kind_, load_shape<T>(0, first, vert), load_shape<T>(1, first, vert),
+                    T(core::Real<T>(kFar)), touch);
       for (int k = 0; k < core::kLanes<T> && first + size_t(k) < worlds(); ++k)
         for (size_t j = 0; j < slots(); ++j) {
           const core::Feature<T>& f = touch[j].feature;
@@ -237,7 +274,7 @@ class ShapePairs {
       if (features)
         found[slot].feature = load_feature<T>(*features, first);
       else
-        core::collide(kind_, a, b, found);
+        core::collide(kind_, a, b, T(core::Real<T>(kFar)), found);
       T t[7], x[kBarNumbers];
       load(point_bar, first, 7, t);
       core::ShapeBar<T> bars[2] = {start_bar<T>(start), start_bar<T>(start)};
@@ -275,16 +312,19 @@ class ShapePairs {
   int kind_;
   ShapeType type_[2];
   Table shape_[2], vert_;
+  Words hull_;
 };
 
 }  // namespace fb::ops
 
 inline void register_collision_ops(nanobind::module_& m) {
   using namespace nanobind::literals;
-  using fb::ops::ShapePairs, fb::ops::Table;
+  using fb::ops::ShapePairs, fb::ops::Table, fb::ops::Words;
   nanobind::class_<ShapePairs>(m, "ShapePairs", "Two shapes of one kind of pair in many worlds.")
-      .def(nanobind::init<int, Table, Table, Table>(), "kind"_a, "a"_a, "b"_a, "vert"_a)
-      .def("collide", &ShapePairs::collide, "lanes"_a = 1, "single"_a = false)
+      .def(nanobind::init<int, Table, Table, Table, Words>(), "kind"_a, "a"_a, "b"_a, "vert"_a,
+           "hull"_a)
+      .def("collide", &ShapePairs::collide, "lanes"_a = 1, "single"_a = false, "far"_a = 1e9)
+      .def("closest", &ShapePairs::closest, "single"_a = false)
       .def("tangent", &ShapePairs::tangent, "a_tan"_a, "b_tan"_a)
       .def("features", &ShapePairs::features, "lanes"_a = 1, "single"_a = false)
       .def("adjoint", &ShapePairs::adjoint, "slot"_a, "point_bar"_a,

@@ -31,10 +31,13 @@ SHAPES = {
     "box": 'type="box" size="0.1 0.1 0.1"',
     "cylinder": 'type="cylinder" size="0.1 0.1"',
     "ellipsoid": 'type="ellipsoid" size="0.1 0.1 0.2"',
+    "mesh": 'type="mesh" mesh="cube"',
 }
-# pairs that meet each other; the last two meet the floor only
+CUBE = " ".join(f"{x} {y} {z}" for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1))
+# pairs that meet each other and the floor
 PAIRS = [(a, b) for a in ("sphere", "capsule", "box") for b in ("sphere", "capsule", "box")]
-PAIRS += [("cylinder", "sphere"), ("ellipsoid", "box")]
+PAIRS += [("cylinder", b) for b in SHAPES] + [("ellipsoid", b) for b in SHAPES]
+PAIRS += [("mesh", b) for b in ("sphere", "capsule", "box", "mesh")]
 
 # lengths at which the shapes above touch, overlap, coincide or reach the margin
 LENGTHS = np.array(
@@ -81,11 +84,9 @@ def pair_model(a: str, b: str) -> fb.Model:
         f'<body><freejoint/><geom {SHAPES[kind]} friction="0.5 0 0" mass="1"/></body>'
         for kind in (a, b)
     )
-    # shapes that only meet the floor must not ask for pairs that are not there
-    apart = 'contype="2" conaffinity="1"' if a in ("cylinder", "ellipsoid") else ""
-    bodies = bodies.replace("<geom", f"<geom {apart}") if apart else bodies
     return fb.load(
-        '<mujoco><option timestep="0.002"/><worldbody>'
+        f'<mujoco><option timestep="0.002"/><asset><mesh name="cube" vertex="{CUBE}"/></asset>'
+        "<worldbody>"
         f'<geom type="plane" size="0 0 1" friction="0.5 0 0"/>{bodies}</worldbody></mujoco>'
     )
 

@@ -73,7 +73,8 @@ def acting(pair: str, mode: int, tilt: str) -> set[str]:
     names = CONTACT | ({"geom_friction"} if mode == SLIDES else set[str]())
     # a hit has no time for a spring
     names = names - {"contact_compliance"} | {"geom_restitution"} if tilt == "tilted" else names
-    names |= {"mesh_scale"} if pair == "plane-mesh" else {"geom_size"}
+    names |= {"mesh_scale"} if pair.endswith("mesh") else set[str]()
+    names |= {"geom_size"} if pair not in ("plane-mesh", "mesh-mesh") else set[str]()
     return names | (set() if pair == "sphere-sphere" else {"geom_quat"})
 
 
@@ -163,7 +164,7 @@ def test_nothing_is_left_out() -> None:
     """Have every pair, joint type, equality and parameter of the library in these tables."""
     assert set(JOINTS) == {"free", "ball", "hinge", "slide"}
     assert set(EQUALITIES) == {"connect", "weld", "joint"}
-    assert len(PAIRS) == 12
+    assert len(PAIRS) == 27
     # one without activation is in JOINTS; one that is held does not move
     assert set(ACTIVATIONS) == {row.name for row in activation_types()} - {"none", "held"}
     pairs = (acting(pair, SLIDES, tilt) for pair in PAIRS for tilt in TILTS)

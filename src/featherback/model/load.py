@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from featherback._typing import Bools
 from featherback.errors import ModelError, ParameterError
-from featherback.model import mjcf, settings, unsupported, urdf, value_checks, xmltree
+from featherback.model import mjcf, pairs, settings, unsupported, urdf, value_checks, xmltree
 from featherback.model.compiler import Locator, compile_spec, quiet, read_spec
 from featherback.model.files import Folders, expand_includes
 from featherback.model.model import Model, Parsed
@@ -215,9 +215,6 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
     with quiet(findings, locator.shown):
         gone = edit_spec(spec, locator, findings)
         model = compile_spec(spec, locator)
-        told = unsupported.remove_pairs(spec, model, locator, findings)
-        if told:
-            model = compile_spec(spec, locator)
         dead = {int(actuator.id) for actuator in gone}
     value_checks.check_compiled(model, locator.shown)
     if model.nv == 0:
@@ -233,7 +230,8 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
     unsupported.check_tendons(model, locator, findings)
     keep_actuator = unsupported.acting_actuators(model, dead, locator, findings)
     keep_equality = unsupported.acting_equalities(model, locator, findings)
-    found = unsupported.supported_pairs(model, told, locator, findings)
+    found = pairs.candidate_pairs(model)
+    unsupported.check_frictions(model, found, locator, findings)
     return Parsed(
         mujoco=model,
         pairs=found.frozen(),

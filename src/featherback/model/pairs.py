@@ -1,4 +1,4 @@
-"""Which pairs of geoms may touch: MuJoCo's filter, and the pairs this library has shapes for."""
+"""Which pairs of geoms may touch: MuJoCo's filter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from featherback._core import pair_table, shape_types
+from featherback._core import shape_types
 from featherback._typing import Array, Bools, Ints
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ SHAPES = dict(shape_types())
 
 # rows of the table of pairs that are filtered at once
 _BLOCK = 1024
-
-# bits of a contact mask, without the sign
-_MASK_BITS = 31
 
 
 @dataclass(frozen=True)
@@ -62,56 +59,6 @@ class Pairs:
         for array in (self.geom1, self.geom2, self.condim, self.friction, self.explicit):
             array.flags.writeable = False
         return self
-
-
-def is_supported(type1: Ints, type2: Ints) -> Bools:
-    """Return which pairs of geom types have a collision routine; type1 <= type2."""
-    supported = np.zeros(type1.shape, bool)
-    for _, _, a, b, _ in pair_table():
-        supported |= (type1 == a) & (type2 == b)
-    return supported
-
-
-def mask_unsupported(model: mujoco.MjModel) -> bool:
-    """Rewrite the contact masks so that only pairs with a collision routine meet, in place.
-
-    A bit of the masks lets geoms that have it in contype meet those that have it in conaffinity. It
-    is split into one for each set of types that meet the same types.
-
-    Returns:
-        Whether the masks have enough bits; the model is as it was if not.
-    """
-    contype, conaffinity, types = model.geom_contype, model.geom_conaffinity, model.geom_type
-    kinds = np.unique(types)
-    a, b = np.meshgrid(kinds, kinds, indexing="ij")
-    sets: dict[bytes, tuple[list[int], Ints]] = {}
-    for kind, row in zip(kinds, is_supported(np.minimum(a, b), np.maximum(a, b)), strict=True):
-        sets.setdefault(row.tobytes(), ([], kinds[row]))[0].append(int(kind))
-    bits: dict[bytes, tuple[Bools, Bools]] = {}
-    for bit in range(32):
-        gives, takes = (contype >> bit & 1) > 0, (conaffinity >> bit & 1) > 0
-        for members, others in sets.values():
-            first, second = gives & np.isin(types, members), takes & np.isin(types, others)
-            if first.any() and second.any():
-                bits[first.tobytes() + second.tobytes()] = first, second
-    if len(bits) > _MASK_BITS:
-        return False
-    contype[:], conaffinity[:] = 0, 0
-    for bit, (first, second) in enumerate(bits.values()):
-        contype[first] |= 1 << bit
-        conaffinity[second] |= 1 << bit
-    # MuJoCo looks at bodies before it looks at their geoms
-    for body, geom in ((model.body_contype, contype), (model.body_conaffinity, conaffinity)):
-        body[:] = 0
-        np.bitwise_or.at(body, model.geom_bodyid, geom)
-    return True
-
-
-def type_name(number: int) -> str:
-    """Return MuJoCo's word for a geom type, whether or not there is a shape for it."""
-    import mujoco
-
-    return mujoco.mjtGeom(number).name.removeprefix("mjGEOM_").lower()
 
 
 def candidate_pairs(model: mujoco.MjModel) -> Pairs:

@@ -29,6 +29,7 @@ from featherback._core import (
 )
 from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
+from featherback.model.hulls import hull_triangles, hull_vertices, hull_words
 from featherback.model.joints import FREE, JOINTS, SINGLE
 from featherback.model.pairs import SHAPES
 
@@ -111,6 +112,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nlimit": len(limited),
         "nfriction": len(tables["friction_dof"]),
         "nvert": len(vert),
+        "nhull": len(tables["hull"]),
         "max_contacts": min(touches, limits["max_contacts"]),
         "max_sweeps": limits["max_sweeps"],
     }
@@ -214,17 +216,20 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
     meshes = np.full(m.ngeom, -1, np.int32)
-    hulls: dict[int, tuple[int, int]] = {}
+    first_word = np.zeros(m.ngeom, np.int32)
+    hulls: dict[int, tuple[int, int, int]] = {}
     vert: list[Array] = []
+    words: list[Ints] = []
     for g in range(m.ngeom):
         if m.geom_type[g] != SHAPES["mesh"] or m.geom_dataid[g] < 0:
             continue
         mesh = int(m.geom_dataid[g])
         if mesh not in hulls:
             points = hull_vertices(m, mesh)
-            hulls[mesh] = (sum(len(v) for v in vert), len(points))
+            hulls[mesh] = (sum(map(len, vert)), len(points), sum(map(len, words)))
             vert += [mesh_frame(m, mesh), points]
-        start[g], count[g] = hulls[mesh]
+            words.append(hull_words(points, hull_triangles(m, mesh)))
+        start[g], count[g], first_word[g] = hulls[mesh]
         meshes[g] = mesh
     link = tables["body_link"]
     tables.update(
@@ -234,6 +239,8 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
         geom_vert=start,
         geom_nvert=count,
         geom_mesh=meshes,
+        geom_hull=first_word,
+        hull=np.concatenate(words) if words else np.zeros(0, np.int32),
     )
     return np.concatenate(vert) if vert else np.zeros((0, 3))
 
@@ -249,17 +256,6 @@ def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
     rotation = np.zeros(9)
     mujoco.mju_quat2Mat(rotation, m.mesh_quat[mesh])
     return np.vstack([rotation.reshape(3, 3), m.mesh_pos[mesh], m.mesh_scale[mesh]])
-
-
-def hull_vertices(m: mujoco.MjModel, mesh: int) -> Array:
-    """Return float64[n, 3], the vertices of a mesh's convex hull."""
-    first = m.mesh_vertadr[mesh]
-    points = m.mesh_vert[first : first + m.mesh_vertnum[mesh]].astype(np.float64)
-    graph = m.mesh_graphadr[mesh]
-    if graph < 0:
-        return points
-    n = int(m.mesh_graph[graph])
-    return points[m.mesh_graph[graph + 2 + n : graph + 2 + 2 * n]]
 
 
 def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:

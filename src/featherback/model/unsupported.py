@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featherback._typing import Bools
-from featherback.model import pairs as pairing
 from featherback.model import settings
 from featherback.model.compiler import Locator
 from featherback.model.pairs import Pairs
 from featherback.model.report import Findings
-from featherback.model.xmltree import clip
 
 if TYPE_CHECKING:
     import mujoco
-
-MAX_PAIR_NOTICES = 2000
-"""How many unsupported pairs are named one by one; the rest are counted."""
 
 
 @dataclass(frozen=True)
@@ -325,82 +320,15 @@ def check_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -
             getattr(model, name)[:] = 0
 
 
-def remove_pairs(
-    spec: mujoco.MjSpec, model: mujoco.MjModel, locator: Locator, findings: Findings
-) -> set[tuple[int, int]]:
-    """Take explicit pairs without a collision routine out of the spec; return their geoms."""
-    if model.npair == 0:
-        return set()
-    found = pairing.candidate_pairs(model)
-    bad = found.select((found.explicit >= 0) & ~_have_routine(model, found))
-    numbers = set(bad.explicit.tolist())
-    for first, second in zip(bad.geom1, bad.geom2, strict=True):
-        _add_pair(model, int(first), int(second), locator, findings)
-    for pair in [pair for pair in spec.pairs if pair.id in numbers]:
-        spec.delete(pair)
-    return set(zip(bad.geom1.tolist(), bad.geom2.tolist(), strict=True))
-
-
-def _have_routine(model: mujoco.MjModel, found: Pairs) -> Bools:
-    """Return which pairs have a collision routine."""
-    types = model.geom_type
-    return pairing.is_supported(types[found.geom1], types[found.geom2])
-
-
-def supported_pairs(
-    model: mujoco.MjModel, told: set[tuple[int, int]], locator: Locator, findings: Findings
-) -> Pairs:
-    """Return the pairs of shapes that have a collision routine; the others no longer meet.
-
-    The other pairs, except those `told` already, are not supported; condim 4 and 6 and friction
-    that differs in two directions are not by the hard contact law.
-    """
-    found = pairing.candidate_pairs(model)
-    good = _have_routine(model, found)
-    bad = found.select(~good)
-    if len(bad) and not pairing.mask_unsupported(model):
-        what = "contype and conaffinity have too few bits to part these shapes in model.mujoco"
-        findings.note("dropped", locator.shown, f"{what}, where they still meet.")
-    new = [p for p in zip(bad.geom1.tolist(), bad.geom2.tolist(), strict=True) if p not in told]
-    for first, second in new[:MAX_PAIR_NOTICES]:
-        _add_pair(model, first, second, locator, findings)
-    rest = len(new) - MAX_PAIR_NOTICES
-    if rest > 0:
-        findings.add_unsupported(
-            locator.shown,
-            f"{rest} more pairs of shapes have no collision routine yet",
-            "pairs",
-            drop=f"{rest} more pairs of shapes are left out: they pass through each other.",
-        )
-    kept = found.select(good)
-    _check_condim(model, kept, locator, findings)
-    _check_anisotropy(model, kept, locator, findings)
-    return kept
-
-
-def geom_label(model: mujoco.MjModel, number: int) -> str:
-    """Return how a geom is called in a message: its name, or its number and body."""
-    name = model.geom(number).name
-    if name:
-        return f'"{clip(name)}"'
-    body = model.body(int(model.geom_bodyid[number])).name
-    return f'geom {number} of body "{clip(body)}"'
-
-
-def _add_pair(
-    model: mujoco.MjModel, first: int, second: int, locator: Locator, findings: Findings
+def check_frictions(
+    model: mujoco.MjModel, found: Pairs, locator: Locator, findings: Findings
 ) -> None:
-    """Add one pair of geoms, by name, that has no collision routine."""
-    names = [
-        f"{pairing.type_name(int(model.geom_type[number]))} {geom_label(model, number)}"
-        for number in (first, second)
-    ]
-    findings.add_unsupported(
-        locator.at("geom", first),
-        f"{names[0]} against {names[1]} has no collision routine yet",
-        "pairs",
-        drop=f"{names[0]} and {names[1]} pass through each other.",
-    )
+    """Find what of the pairs' frictions the hard contact law does not have.
+
+    These are condim 4 and 6 and friction that differs in two directions.
+    """
+    _check_condim(model, found, locator, findings)
+    _check_anisotropy(model, found, locator, findings)
 
 
 def _check_condim(model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings) -> None:

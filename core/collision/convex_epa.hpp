@@ -1,0 +1,243 @@
+// The least overlap of two convex cores: EPA, and a way without it, for one world at a time.
+// Proof: docs/derivations/convex.md.
+#pragma once
+#include "core/collision/convex_gjk.hpp"
+
+namespace fb::FB_ISA {
+
+// two unit vectors with u x w = n
+template <class T>
+FB_INLINE void basis_of(Vec3<T> n, Vec3<T>& u, Vec3<T>& w) {
+  const T o = T(0), i = T(1);
+  const Vec3<T> e = abs(n.x) > T(Real<T>(0.6)) ? Vec3<T>{o, i, o} : Vec3<T>{i, o, o};
+  u = cross(e, n);
+  u = u * (i / norm(u));
+  w = cross(n, u);
+}
+
+inline constexpr int kEpaVertices = 64, kEpaFaces = 192, kEpaEdges = 128;
+
+// a face of the polytope: corners, outward unit normal, distance of its plane from the origin
+template <class R>
+struct EpaFace {
+  uint8_t id[3];
+  Vec3<R> n;
+  R d;
+};
+template <class R>
+struct Epa {
+  DifferencePoint<R> at[kEpaVertices];
+  EpaFace<R> face[kEpaFaces];
+  int vertices, faces;
+};
+
+// n: unit vector from A to B along which they overlap least, by -gap; the points that carry it; full:
+// there was no room to find it as exactly as asked for
+template <class R>
+struct Depth {
+  bool known, full;
+  Vec3<R> n;
+  R gap;
+  Simplex<R> simplex;
+};
+
+// add a face; false if it is degenerate or there is no room
+template <class R>
+FB_INLINE bool add_face(Epa<R>& e, int i, int j, int k) {
+  if (e.faces == kEpaFaces) return false;
+  const Vec3<R> x = e.at[i].w, u = e.at[j].w - x, v = e.at[k].w - x, n = cross(u, v);
+  const R square = dot(n, n), flat = R(kIsDouble<R> ? 1e-24 : 1e-10);
+  if (!(square > flat * dot(u, u) * dot(v, v))) return false;
+  const Vec3<R> unit = n * (R(1) / sqrt(square));
+  e.face[e.faces++] = {{uint8_t(i), uint8_t(j), uint8_t(k)}, unit, dot(unit, x)};
+  return true;
+}
+
+// a direction in which a simplex of one to three points may grow, another one at each trial
+template <class R>
+FB_INLINE Vec3<R> growing_direction(const Epa<R>& e, int trial) {
+  const R o = R(0), i = R(1);
+  const Vec3<R> x = e.at[0].w;
+  if (e.vertices == 3) {
+    const Vec3<R> n = cross(e.at[1].w - x, e.at[2].w - x);
+    return trial % 2 ? n : -n;
+  }
+  Vec3<R> axis = trial % 3 == 0   ? Vec3<R>{i, o, o}
+                 : trial % 3 == 1 ? Vec3<R>{o, i, o}
+                                  : Vec3<R>{o, o, i};
+  if (e.vertices == 2) {
+    axis = e.at[1].w - x;
+    axis = axis * (i / max(norm(axis), R(1e-30)));
+  }
+  Vec3<R> u, w;
+  basis_of(axis, u, w);
+  R s, c;
+  sincos(R(trial), s, c);
+  return u * c + w * s;
+}
+// whether a point is off the span of those in hand
+template <class R>
+FB_INLINE bool grows(const Epa<R>& e, Vec3<R> w, R least) {
+  const Vec3<R> d = w - e.at[0].w;
+  if (e.vertices == 1) return dot(d, d) > least * least;
+  const Vec3<R> u = e.at[1].w - e.at[0].w;
+  if (e.vertices == 2) {
+    const Vec3<R> n = cross(u, d);
+    return dot(n, n) > least * least * dot(u, u);
+  }
+  const Vec3<R> n = cross(u, e.at[2].w - e.at[0].w);
+  return abs(dot(n, d)) > least * norm(n);
+}
+
+// a tetrahedron from what GJK left; false where the difference of the shapes is flat
+template <class R>
+FB_FN bool first_tetrahedron(ConvexPair<R>& pair, const Simplex<R>& s, R size, Epa<R>& e) {
+  const R least = size * R(kIsDouble<R> ? 1e-9 : 1e-5);
+  e.vertices = e.faces = 0;
+  for (int k = 0; k < s.n; ++k)
+    if (e.vertices == 0 || grows(e, s.at[k].w, least)) e.at[e.vertices++] = s.at[k];
+  for (int trial = 1; e.vertices < 4 && trial < 20; ++trial) {
+    const DifferencePoint<R> p = pair_support(pair, growing_direction(e, trial));
+    if (grows(e, p.w, least)) e.at[e.vertices++] = p;
+  }
+  if (e.vertices < 4) return false;
+  const Vec3<R> x = e.at[0].w, u = e.at[1].w - x, v = e.at[2].w - x;
+  if (dot(cross(u, v), e.at[3].w - x) > R(0)) {
+    const DifferencePoint<R> kept = e.at[1];
+    e.at[1] = e.at[2];
+    e.at[2] = kept;
+  }
+  return add_face(e, 0, 1, 2) && add_face(e, 0, 3, 1) && add_face(e, 0, 2, 3) &&
+         add_face(e, 1, 3, 2);
+}
+
+// take away the faces that see w and close the hole with faces to it; false on failure
+template <class R>
+FB_FN bool expand(Epa<R>& e, const DifferencePoint<R>& p, R visible) {
+  uint8_t from[kEpaEdges], to[kEpaEdges];
+  int edges = 0, kept = 0;
+  for (int f = 0; f < e.faces; ++f) {
+    const EpaFace<R> face = e.face[f];
+    if (!(dot(face.n, p.w) - face.d > visible)) {
+      e.face[kept++] = face;
+      continue;
+    }
+    for (int k = 0; k < 3; ++k) {
+      const uint8_t i = face.id[k], j = face.id[(k + 1) % 3];
+      int same = 0;
+      while (same < edges && !(from[same] == j && to[same] == i)) ++same;
+      if (same < edges) {
+        --edges;
+        from[same] = from[edges];
+        to[same] = to[edges];
+      } else if (edges == kEpaEdges) {
+        return false;
+      } else {
+        from[edges] = i;
+        to[edges++] = j;
+      }
+    }
+  }
+  e.faces = kept;
+  const int at = e.vertices;
+  e.at[e.vertices++] = p;
+  for (int k = 0; k < edges; ++k)
+    if (!add_face(e, from[k], to[k], at)) return false;
+  return edges > 0;
+}
+
+// the weights of the origin's foot on a face; all three corners count, however little
+template <class R>
+FB_INLINE void weigh_facet(Simplex<R>& s, Vec3<R> foot) {
+  const Vec3<R> x = s.at[0].w, e = s.at[1].w - x, f = s.at[2].w - x, n = cross(e, f);
+  const R inverse = R(1) / dot(n, n), least = R(1e-4);
+  const R b = dot(n, cross(foot - x, f)) * inverse, c = dot(n, cross(e, foot - x)) * inverse;
+  const R w[3] = {clamp(R(1) - b - c, least, R(1)), clamp(b, least, R(1)), clamp(c, least, R(1))};
+  const R all = R(1) / (w[0] + w[1] + w[2]);
+  for (int k = 0; k < 3; ++k) s.weight[k] = w[k] * all;
+}
+
+// (CV.5)  the polytope grows at the face nearest to the origin until it is one of the difference, or
+// there is no room for more
+template <class R>
+FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance) {
+  Epa<R> e;
+  Depth<R> out;
+  out.known = out.full = false;
+  if (!first_tetrahedron(pair, found, size, e)) return out;
+  const R visible = size * R(kIsDouble<R> ? 1e-15 : 5e-7);
+  while (true) {
+    int best = 0;
+    for (int f = 1; f < e.faces; ++f)
+      if (e.face[f].d < e.face[best].d) best = f;
+    const EpaFace<R> face = e.face[best];
+    const DifferencePoint<R> p = pair_support(pair, -face.n);
+    const bool done = dot(face.n, p.w) - face.d <= tolerance;
+    if (done || e.vertices == kEpaVertices) {
+      out.known = true;
+      out.full = !done;
+      out.n = -face.n;
+      out.gap = -face.d;
+      out.simplex.n = 3;
+      for (int k = 0; k < 3; ++k) out.simplex.at[k] = e.at[face.id[k]];
+      weigh_facet(out.simplex, face.n * face.d);
+      return out;
+    }
+    if (!expand(e, p, visible)) return out;
+  }
+}
+
+// overlap along a unit vector n from A to B
+template <class R>
+FB_INLINE R overlap_along(ConvexPair<R>& pair, Vec3<R> n) {
+  return -dot(n, pair_support(pair, n).w);
+}
+
+// (CV.6)  from a direction of overlap h, the closest points of A and of B moved by h and a little more
+// give one of no larger overlap
+template <class R>
+FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimits<R>& limit) {
+  Depth<R> out;
+  out.known = out.full = false;
+  out.n = n;
+  out.gap = -overlap_along(pair, n);
+  const R little = size * R(1e-2);
+  for (int step = 0; step < 16; ++step) {
+    pair.shift = out.n * (little - out.gap);
+    const Vec3<R> shift = pair.shift;
+    const GjkResult<R> r = gjk(pair, out.n, limit);
+    pair.shift = zero3<R>();
+    if (r.found != Found::kApart) break;
+    const R length = norm(r.v);
+    const Vec3<R> next = r.v * (R(1) / length);
+    const R gap = length - dot(next, shift);
+    if (out.known && !(gap > out.gap + size * R(kIsDouble<R> ? 1e-13 : 1e-6))) break;
+    out.known = true;
+    out.n = next;
+    out.gap = gap;
+    out.simplex = r.simplex;
+    for (int k = 0; k < out.simplex.n; ++k) {
+      out.simplex.at[k].w -= shift;
+      out.simplex.at[k].b -= shift;
+    }
+  }
+  return out;
+}
+// from four directions: a local minimum each, the least of them
+template <class R>
+FB_OUTLINE Depth<R> depth_by_shifts(ConvexPair<R>& pair, R size, const GjkLimits<R>& limit) {
+  Depth<R> best;
+  best.known = best.full = false;
+  for (int k = 0; k < 4; ++k) {
+    Vec3<R> n = k == 0 ? pair.b.p - pair.a.p : column(pair.a.R, k - 1);
+    const R length = norm(n);
+    if (!(length > size * R(1e-9))) continue;
+    n = n * (R(1) / length);
+    if (k > 0 && overlap_along(pair, -n) < overlap_along(pair, n)) n = -n;
+    const Depth<R> next = depth_from(pair, n, size, limit);
+    if (next.known && (!best.known || next.gap > best.gap)) best = next;
+  }
+  return best;
+}
+
+}  // namespace fb::FB_ISA

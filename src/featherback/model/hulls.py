@@ -1,0 +1,168 @@
+"""Convex hulls of meshes as the core reads them: vertices, neighbours, faces.
+
+MuJoCo's compiler gives the vertices of a hull and its triangles. Triangles that lie in one plane
+are merged here into faces, since a face against a face touches in several points.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from featherback._typing import Array, Ints
+from featherback.errors import ModelError
+
+if TYPE_CHECKING:
+    import mujoco
+
+COPLANAR = 4e-4
+"""Triangles whose normals differ by less [rad] from that of the largest among them are one face."""
+MOST_CORNERS = 32
+"""Corners of a face that the core can cut; of more, those that span least area are left out."""
+MOST_VERTICES = 65_536
+"""Vertices that the feature of a contact point can number."""
+
+
+def hull_vertices(m: mujoco.MjModel, mesh: int) -> Array:
+    """Return float64[n, 3], the vertices of a mesh's convex hull."""
+    first = m.mesh_vertadr[mesh]
+    points = m.mesh_vert[first : first + m.mesh_vertnum[mesh]].astype(np.float64)
+    graph = m.mesh_graphadr[mesh]
+    if graph < 0:
+        return points
+    n = int(m.mesh_graph[graph])
+    if n > MOST_VERTICES:
+        raise ModelError(
+            f'mesh "{m.mesh(mesh).name}": its hull has {n} vertices; at most {MOST_VERTICES} are '
+            'allowed. Give it maxhullvert="500", or fewer vertices.'
+        )
+    return points[m.mesh_graph[graph + 2 + n : graph + 2 + 2 * n]]
+
+
+def hull_triangles(m: mujoco.MjModel, mesh: int) -> Ints:
+    """Return int32[k, 3], the triangles of a hull by its vertices; none if it was not computed."""
+    graph = m.mesh_graphadr[mesh]
+    if graph < 0:
+        return np.zeros((0, 3), np.int32)
+    n, faces = (int(x) for x in m.mesh_graph[graph : graph + 2])
+    own = m.mesh_graph[graph + 2 + n : graph + 2 + 2 * n]
+    start = graph + 2 + 3 * n + 3 * faces
+    corners = m.mesh_graph[start : start + 3 * faces]
+    number = np.zeros(int(max(own.max(), corners.max())) + 1, np.int32)
+    number[own] = np.arange(n)
+    return number[corners].reshape(-1, 3)
+
+
+def hull_words(points: Array, triangles: Ints) -> Ints:
+    """Return the topology of a hull as the core reads it (`core/collision/convex_shape.hpp`).
+
+    The number of faces; where the neighbours of each vertex, the corners of each face and the faces
+    of each vertex begin, and after the last of them end; then those lists.
+    """
+    if len(triangles) == 0:
+        return np.zeros(1, np.int32)
+    n = len(points)
+    triangles = _outward(points, triangles)
+    merged = merged_faces(points, triangles)
+    faces = [_thinned(points, loop) for loop, _ in merged]
+    neighbours: list[set[int]] = [set() for _ in range(n)]
+    for triangle in triangles:
+        for i, j in zip(triangle, np.roll(triangle, -1), strict=True):
+            neighbours[i].add(int(j))
+            neighbours[j].add(int(i))
+    around: list[list[int]] = [[] for _ in range(n)]
+    for number, (_, members) in enumerate(merged):
+        for vertex in members:
+            around[vertex].append(number)
+    lists = [*(sorted(x) for x in neighbours), *faces, *around]
+    heads = (n + 1) + (len(faces) + 1) + (n + 1)
+    words = [len(faces)]
+    at = 1 + heads
+    for part in (lists[:n], lists[n : n + len(faces)], lists[n + len(faces) :]):
+        for entry in part:
+            words.append(at)
+            at += len(entry)
+        words.append(at)
+    return np.array(words + [k for entry in lists for k in entry], np.int32)
+
+
+def merged_faces(points: Array, triangles: Ints) -> list[tuple[list[int], list[int]]]:
+    """Return the faces of a hull: corners, counter-clockwise from outside, and all vertices."""
+    corner = points[triangles]
+    across = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    area = np.linalg.norm(across, axis=1)
+    normal = across / np.maximum(area, 1e-300)[:, None]
+    owner = {(int(t[k]), int(t[(k + 1) % 3])): i for i, t in enumerate(triangles) for k in range(3)}
+    free = np.ones(len(triangles), bool)
+    faces: list[tuple[list[int], list[int]]] = []
+    for seed in np.argsort(-area, kind="stable"):
+        if not free[seed]:
+            continue
+        group = _flood(int(seed), triangles, normal, owner, free)
+        loop = _boundary([triangles[i] for i in group])
+        if len(loop) > 2:
+            faces.append((loop, sorted({int(k) for i in group for k in triangles[i]})))
+        else:
+            faces += [
+                ([int(k) for k in triangles[i]], [int(k) for k in triangles[i]]) for i in group
+            ]
+    return faces
+
+
+def _outward(points: Array, triangles: Ints) -> Ints:
+    """Return the triangles with normals that point away from the middle."""
+    corner = points[triangles]
+    across = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    inward = np.einsum("ij,ij->i", across, corner.mean(axis=1) - points.mean(axis=0)) < 0
+    out = triangles.copy()
+    out[inward] = out[inward][:, ::-1]
+    return out
+
+
+def _flood(
+    seed: int,
+    triangles: Ints,
+    normal: Array,
+    owner: dict[tuple[int, int], int],
+    free: np.ndarray,
+) -> list[int]:
+    """Take the free triangles around a seed whose normal is the seed's."""
+    group, todo = [], [seed]
+    free[seed] = False
+    while todo:
+        i = todo.pop()
+        group.append(i)
+        for k in range(3):
+            j = owner.get((int(triangles[i][(k + 1) % 3]), int(triangles[i][k])))
+            if j is None or not free[j]:
+                continue
+            if np.linalg.norm(np.cross(normal[seed], normal[j])) < COPLANAR and (
+                normal[seed] @ normal[j] > 0
+            ):
+                free[j] = False
+                todo.append(j)
+    return group
+
+
+def _boundary(triangles: list[Ints]) -> list[int]:
+    """Return the loop around some triangles; empty if it is not one."""
+    edges = {(int(t[k]), int(t[(k + 1) % 3])) for t in triangles for k in range(3)}
+    after = dict(edge for edge in edges if edge[::-1] not in edges)
+    if not after:
+        return []
+    start = min(after)
+    loop = [start]
+    while (vertex := after.get(loop[-1], start)) != start and len(loop) <= len(after):
+        loop.append(vertex)
+    return loop if len(loop) == len(after) == sum(e[::-1] not in edges for e in edges) else []
+
+
+def _thinned(points: Array, loop: list[int]) -> list[int]:
+    """Return a loop of at most MOST_CORNERS corners; those that take least area away go first."""
+    loop = list(loop)
+    while len(loop) > MOST_CORNERS:
+        x = points[loop]
+        cut = np.cross(x - np.roll(x, 1, axis=0), np.roll(x, -1, axis=0) - x)
+        del loop[int(np.argmin(np.linalg.norm(cut, axis=1)))]
+    return loop
