@@ -111,10 +111,14 @@ FB_FN void note_largest(const WorldsOf<T>& block, void* base, T x) {
 }
 
 template <class T>
+FB_INLINE Mask<T> some_lanes(int first, int count) {
+  Mask<T> m(false);
+  for (int k = first; k < first + count; ++k) set_mask_lane(m, k, true);
+  return m;
+}
+template <class T>
 FB_INLINE Mask<T> only_lane(int k) {
-  Mask<T> only(false);
-  set_mask_lane(only, k, true);
-  return only;
+  return some_lanes<T>(k, 1);
 }
 template <class T>
 FB_FN Mask<T> all_finite(const T* x, int n) {

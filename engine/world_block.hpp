@@ -87,16 +87,30 @@ FB_FN void take_where(Mask<S> only, int n, const S* from, S* to) {
   for (int i = 0; i < n; ++i) to[i] = select(only, from[i], to[i]);
 }
 
-// one step; when the rows of all lanes together exceed the capacity, each lane is stepped by itself
+// visit the lanes of a block in halves; visit(lanes, alone) returns whether their rows are too many
+// together, and those are visited in halves again, down to lanes that are alone
+template <class S, class F>
+FB_FN void for_parts(F&& visit) {
+  for (int first = 0, count = kLanes<S> / 2; first < kLanes<S>;) {
+    if (visit(some_lanes<S>(first, count), count == 1)) {
+      count /= 2;
+      continue;
+    }
+    first += count;
+    while (count < kLanes<S> / 2 && first % (2 * count) == 0) count *= 2;
+  }
+}
+
+// one step; when the rows of all lanes together exceed the capacity, they are stepped in parts
 template <class S, class P>
 FB_FN void step_block(WorldBlock<S, P>& b) {
   step(b.m, b.o, b.x, b.u, Mask<S>(true), b.x1, b.w);
   if (kLanes<S> == 1 || !any(b.w.overflow)) return;
   Mask<S> overflow(false), unconverged(false), unrolled(false);
   S residual(0), sweeps(0), factorisations(0);
-  for (int k = 0; k < kLanes<S>; ++k) {
-    const Mask<S> only = only_lane<S>(k);
+  for_parts<S>([&](Mask<S> only, bool alone) {
     step(b.m, b.o, b.x, b.u, only, b.x2, b.w);
+    if (!alone && any(b.w.overflow)) return true;
     take_where(only, state_size(b.m.s), b.x2, b.x1);
     overflow = overflow | (only & b.w.overflow);
     unconverged = unconverged | (only & b.w.solution.unconverged);
@@ -104,7 +118,8 @@ FB_FN void step_block(WorldBlock<S, P>& b) {
     residual = select(only, b.w.solution.residual, residual);
     sweeps = select(only, b.w.solution.sweeps, sweeps);
     factorisations = select(only, b.w.solution.factorisations, factorisations);
-  }
+    return false;
+  });
   b.w.overflow = overflow;
   b.w.solution.unconverged = unconverged;
   b.w.solution.unrolled = unrolled;
@@ -181,14 +196,14 @@ FB_FN BackwardNotes<S> adjoint_block(WorldBlock<S, P>& b) {
     adjoint_lanes(b);
     return together;
   }
-  // as in the forward pass: too many rows together, so each lane by itself
+  // as in the forward pass: too many rows together, so in parts
   const int n = b.w.theta_bar ? theta_size(s) + derived_size(s) : 0;
   S *x = b.x2, *u = b.u2, *sum = b.lifted;
   BackwardNotes<S> all{Mask<S>(false), Mask<S>(false), S(0), S(0), S(0)};
-  for (int k = 0; k < kLanes<S>; ++k) {
-    const Mask<S> only = only_lane<S>(k);
-    for (int i = 0; i < n; ++i) sum[i] = b.param_bar[i];
+  for_parts<S>([&](Mask<S> only, bool alone) {
     const BackwardNotes<S> one = step_again(b, only);
+    if (!alone && any(b.w.overflow)) return true;
+    for (int i = 0; i < n; ++i) sum[i] = b.param_bar[i];
     adjoint_lanes(b);
     all.missing = all.missing | (only & one.missing);
     all.unrolled = all.unrolled | (only & one.unrolled);
@@ -198,7 +213,8 @@ FB_FN BackwardNotes<S> adjoint_block(WorldBlock<S, P>& b) {
     for (int i = 0; i < n; ++i) b.param_bar[i] = select(only, b.param_bar[i], sum[i]);
     take_where(only, nx, b.x_bar, x);
     take_where(only, s.nu, b.u_bar, u);
-  }
+    return false;
+  });
   for (int i = 0; i < nx; ++i) b.x_bar[i] = x[i];
   for (int i = 0; i < s.nu; ++i) b.u_bar[i] = u[i];
   return all;
