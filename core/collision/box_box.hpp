@@ -198,24 +198,22 @@ FB_FN void vertex_point_adjoint(const Shape<T>& a, const Shape<T>& b, const Slot
   share_wrench(touch, point_bar, moved.pose, from_bar, to_bar);
 }
 
-template <class T>
-FB_INLINE void clear_points(const Shape<T>& a, ContactPoint<T>* out) {
-  for (int k = 0; k < pair_slots(kBoxBox); ++k)
-    out[k] = {T(0), column(a.R, 2), a.p, false, no_feature<T>()};
-}
-
 // (C.15)-(C.18)  one world: an edge pair, a clipped face, or, where boxes are apart and the face
-// misses the closest point, one contact point
+// misses the closest point, one contact point.  None where an axis keeps the boxes further apart than far
 template <class T>
-FB_OUTLINE void box_box_one(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
+FB_OUTLINE void box_box_one(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
   using R = Real<T>;
   const BoxFrame<T> fa = box_frame(a), fb = box_frame(b);
   const T small_a = min(a.size.x, min(a.size.y, a.size.z)),
           small_b = min(b.size.x, min(b.size.y, b.size.z));
   const T small = min(small_a, small_b);
-  clear_points(a, out);
+  const T beyond = far + small * R(1e-3);
+  clear_points<pair_slots(kBoxBox)>(a, out);
 
-  const BoxAxis<T> face = best_face_axis(fa, fb, small * R(1e-4)), edge = best_edge_axis(fa, fb);
+  const BoxAxis<T> face = best_face_axis(fa, fb, small * R(1e-4));
+  if (face.sep > beyond) return;
+  const BoxAxis<T> edge = best_edge_axis(fa, fb);
+  if (edge.sep > beyond) return;
   const bool prefer_edge = edge.sep > face.sep + abs(face.sep) * R(0.05) + small * R(1e-3);
   const bool apart = max(face.sep, edge.sep) > T(0);
   if (prefer_edge && edges_point(fa, fb, edge, out[0])) return;
@@ -230,7 +228,7 @@ FB_OUTLINE void box_box_one(const Shape<T>& a, const Shape<T>& b, ContactPoint<T
   ContactPoint<T> single;
   if (!(edge.sep > face.sep && edges_point(fa, fb, edge, single))) single = vertex_point(a, b);
   if (count > 0 && single.phi > lowest - slack) return;
-  clear_points(a, out);
+  clear_points<pair_slots(kBoxBox)>(a, out);
   out[0] = single;
 }
 
@@ -256,9 +254,10 @@ FB_OUTLINE void box_box_one_adjoint(const Shape<T>& a, const Shape<T>& b, const 
 
 // (C.15)-(C.18)  lanes take their turns
 template <class T>
-FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
+FB_INLINE void box_box(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
   collide_worlds<pair_slots(kBoxBox)>(
-      a, b, out, [](const auto& a, const auto& b, auto* out) { box_box_one(a, b, out); });
+      a, b, far, out,
+      [](const auto& a, const auto& b, auto far, auto* out) { box_box_one(a, b, far, out); });
 }
 
 // given the bars of some slots, add to a_bar, b_bar

@@ -59,15 +59,9 @@ FB_OUTLINE void convex_one_adjoint(const Shape<T>& a, const Shape<T>& b, const S
 // lanes take their turns
 template <class T>
 FB_OUTLINE void convex_convex(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
-  if constexpr (kIsOneWorld<T>) {
-    convex_one(a, b, far, out);
-  } else {
-    ContactPoint<OneWorldOf<T>> own[kMostPoints];
-    for (int k = 0; k < kLanes<T>; ++k) {
-      convex_one(read_world(a, k), read_world(b, k), read_world(far, k), own);
-      for (int j = 0; j < kMostPoints; ++j) write_world(out[j], k, own[j]);
-    }
-  }
+  collide_worlds<kMostPoints>(
+      a, b, far, out,
+      [](const auto& a, const auto& b, auto far, auto* out) { convex_one(a, b, far, out); });
 }
 
 // given the bars of some slots, add to a_bar, b_bar

@@ -109,15 +109,25 @@ FB_INLINE bool is_nothing(const ContactPointBar<T>& x) {
   return is_nothing(x.phi) && is_nothing(x.n) && is_nothing(x.p);
 }
 
-// the pair function `one` of one world, in each world of T
+// no contact points
+template <int kSlots, class T>
+FB_INLINE void clear_points(const Shape<T>& a, ContactPoint<T>* out) {
+  for (int k = 0; k < kSlots; ++k)
+    out[k] = {T(0), column(a.R, 2), a.p, Mask<T>(false), no_feature<T>()};
+}
+// the pair function `one` of one world, in each world of T but those that do not look for contacts
 template <int kSlots, class T, class F>
-FB_INLINE void collide_worlds(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out, F one) {
+FB_INLINE void collide_worlds(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out,
+                              F one) {
   if constexpr (kIsOneWorld<T>) {
-    one(a, b, out);
+    one(a, b, far, out);
   } else {
     ContactPoint<OneWorldOf<T>> own[kSlots];
+    clear_points<kSlots>(a, out);
     for (int k = 0; k < kLanes<T>; ++k) {
-      one(read_world(a, k), read_world(b, k), own);
+      const auto reach = read_world(far, k);
+      if (primal(reach) == Real<T>(kNoReach)) continue;
+      one(read_world(a, k), read_world(b, k), reach, own);
       for (int j = 0; j < kSlots; ++j) write_world(out[j], k, own[j]);
     }
   }

@@ -10,7 +10,7 @@
 namespace fb::FB_ISA {
 
 // writes pair_slots(kind) contact points; A has the smaller shape type.  A search may end where no gap
-// is smaller than far
+// is smaller than far, and need not begin where it is kNoReach
 template <class T>
 FB_OUTLINE void collide(int kind, const Shape<T>& a, const Shape<T>& b, T far,
                         ContactPoint<T>* out) {

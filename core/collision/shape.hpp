@@ -93,6 +93,13 @@ FB_INLINE constexpr int most_slots() {
 }
 inline constexpr int kMaxSlots = most_slots();
 
+// the gap up to which a world looks for contacts, and that of worlds which do not
+inline constexpr double kNoReach = -1e30;
+template <class T>
+FB_INLINE T reach_where(Mask<T> near, T far) {
+  return select(near, far, T(Real<T>(kNoReach)));
+}
+
 // cotangent of one slot of a pair, and what carried it
 template <class T>
 struct SlotBar {

@@ -156,7 +156,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   const Vec3<T> cA = w.geom[ga].centre, cB = w.geom[gb].centre;
   ContactPoint<T> point[kMaxSlots];
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
-          place_shape(m, gb, w, cB + (OB - Oref)), can.far, point);
+          place_shape(m, gb, w, cB + (OB - Oref)), reach_where(near, can.far), point);
   for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
     // phi < margin, or the free motion closes the gap
     const ContactPoint<T>& x = point[k];

@@ -161,7 +161,7 @@ FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int&
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   ContactPoint<T> point[kMaxSlots];
   collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
-          place_shape(m, gb, w, cB + (OB - Oref)), margin, point);
+          place_shape(m, gb, w, cB + (OB - Oref)), reach_where(near, margin), point);
   for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
     const Mask<T> on = near & point[k].active & (point[k].phi < margin);
     if (!any(on)) continue;
