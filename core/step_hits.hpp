@@ -2,9 +2,9 @@
 // at that pose with the velocities of that moment, and an ordinary step of what is left follows.
 // Proof: docs/derivations/hit.md.
 #pragma once
-#include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
 #include "core/dynamics/spin.hpp"
+#include "core/dynamics/tendon.hpp"
 #include "core/step_recovery.hpp"
 #include "core/step_unrolled.hpp"
 
@@ -196,7 +196,8 @@ FB_FN void keep_touching(const Options<Real<T>>& o, const StepPart<T>& part, Wor
   for (int i = 0; i < w.ngroup; ++i) {
     const int kind = w.group[i].kind;
     RowGeometry<T>& x = w.geometry[i];
-    if (kind == kContactRows || kind == kLimitRows || kind == kBallLimitRows)
+    if (kind == kContactRows || kind == kLimitRows || kind == kBallLimitRows ||
+        kind == kTendonLimitRows)
       x.active = x.active & (x.phi <= reach);
   }
 }
@@ -220,6 +221,10 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
   w.hit.cuts = false;
   EqualityRows<T>::collect(m, o, x, part.hit, w);
   LimitRows<T>::collect(m, o, x, part.hit, w);
+  if (s.ntendon > 0) {
+    tendon_kinematics(m, x, v, w);
+    collect_tendon_gaps(m, o, part.hit, w);
+  }
   ContactRows<T>::collect(m, o, x, part.hit, w);
   w.hit.cuts = true;
   keep_touching(o, part, w);
@@ -263,6 +268,8 @@ FB_FN void hit_velocity_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
   const RowBars<T> bars{0,          w.solution.lam, row.z,  w.neg_z, w.R_bar, w.zero_row,
                         w.zero_row, row.mu,         row.lo, row.hi,  w.w_rate};
   rows_adjoint(m, o, x, bars, w, q_tan);
+  if (s.ntendon > 0)
+    tendon_kinematics_adjoint<T, T>(m, x.q, x.v, {q_tan, v_bar, nullptr, nullptr}, w);
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
     const int first = s.link_dof[l], last = first + s.link_ndof[l], parent = s.link_parent[l];

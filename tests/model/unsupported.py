@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tests.model.helpers import mjcf
 
+SPATIAL = '<tendon><spatial name="t"><site site="s"/><site site="w"/></spatial></tendon>'
 TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
 FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
 
@@ -130,7 +131,10 @@ UNSUPPORTED = [
         "motor", actuator("motor", 'jointinparent="j"'), "jointinparent", "actuator/* jointinparent"
     ),
     transmission(
-        "motor", actuator("motor", 'tendon="t"', more=TENDON), "tendon", "actuator/* tendon"
+        "motor",
+        actuator("motor", 'tendon="t"', '<site name="s"/>', more=SPATIAL),
+        "spatial tendon",
+        "actuator/* tendon",
     ),
     transmission(
         "motor",
@@ -290,9 +294,9 @@ UNSUPPORTED = [
     # tendons and equalities
     Unsupported(
         ("tendon/fixed", "default/tendon"),
-        mjcf(after=TENDON, before='<default><tendon stiffness="1"/></default>'),
+        mjcf(after=TENDON, before='<default><tendon armature="1"/></default>'),
         '<string>:8: <fixed name="t">',
-        "stiffness",
+        "armature",
         "tendon",
     ),
     Unsupported(
@@ -308,10 +312,14 @@ UNSUPPORTED = [
         "tendon",
     ),
     Unsupported(
-        ("equality/tendon",),
-        mjcf(after=TENDON + '<equality><tendon name="e" tendon1="t"/></equality>'),
+        (),
+        mjcf(
+            '<site name="s"/>',
+            world='<site name="w"/>',
+            after=SPATIAL + '<equality><tendon name="e" tendon1="t"/></equality>',
+        ),
         '<string>:8: <tendon name="e">',
-        "type tendon",
+        "between spatial tendons",
         "equality",
     ),
     *(
