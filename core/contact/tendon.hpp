@@ -35,6 +35,13 @@ FB_FN RowGroup& push_tendon_row(const Layout& s, Work<T>& w, int kind, int sourc
   set_chains(s, k, start[0], start[1]);
   return k;
 }
+// what the numbers of a row meet: impulse and z, with the rates w and v+
+template <class T>
+struct RowRates {
+  T lam, z;
+  const T *w, *v1;
+  FB_INLINE T at(int d) const { return lam * w[d] - z * v1[d]; }
+};
 // its numbers: scale times the moments of a tendon, in the lanes where it is active
 template <class T>
 FB_FN void set_tendon_row(const Layout& s, const RowGroup& k, int t, T scale, Mask<T> active,
@@ -43,14 +50,20 @@ FB_FN void set_tendon_row(const Layout& s, const RowGroup& k, int t, T scale, Ma
   int at = k.wide;
   for_tendon_dofs(s, t, [&](int i, int) { y.coef[at++] = select(active, y.J[i] * scale, T(0)); });
 }
-// given cotangents of them, rate by rate, add to those of the moments: scale times lam w - z v+
+// given them, add to the cotangents of the moments: scale times lam w - z v+
 template <class T>
-FB_FN void tendon_row_adjoint(const Layout& s, int t, T scale, T lam, const T* rate, T z,
-                              const T* rate1, Work<T>& w) {
-  for_tendon_dofs(
-      s, t, [&](int i, int d) { w.tendon.J_bar[i] += (lam * rate[d] - z * rate1[d]) * scale; });
+FB_FN void set_tendon_row_adjoint(const Layout& s, int t, T scale, const RowRates<T>& rates,
+                                  Work<T>& w) {
+  for_tendon_dofs(s, t, [&](int i, int d) { w.tendon.J_bar[i] += rates.at(d) * scale; });
 }
 
+// inverse weight of a coupling: of both tendons
+template <class T, class P>
+FB_INLINE T tendon_coupling_weight(const Model<T, P>& m, int e) {
+  const int t2 = m.s.eq_obj2[e];
+  const P first = m.theta.tendon_invweight0[m.s.eq_obj1[e]];
+  return T(t2 < 0 ? first : first + m.theta.tendon_invweight0[t2]);
+}
 // (E.8)  coupling of two tendons: phi = l1 - l1_0 - c0 - c1 y - ... - c4 y^4, y = l2 - l2_0
 template <class T>
 struct TendonCoupling {
@@ -72,11 +85,22 @@ FB_FN TendonCoupling<T> tendon_coupling(const Model<T, P>& m, int e, const Work<
   }
   return x;
 }
+// (E.9)  given phi_bar and slope_bar, add to the lengths and to the parameters
 template <class T, class P>
-FB_INLINE T tendon_coupling_weight(const Model<T, P>& m, int e) {
-  const int t2 = m.s.eq_obj2[e];
-  const P first = m.theta.tendon_invweight0[m.s.eq_obj1[e]];
-  return T(t2 < 0 ? first : first + m.theta.tendon_invweight0[t2]);
+FB_FN void tendon_coupling_adjoint(const Model<T, P>& m, int e, const TendonCoupling<T>& x,
+                                   T phi_bar, T slope_bar, Work<T>& w) {
+  const int t1 = m.s.eq_obj1[e], t2 = m.s.eq_obj2[e];
+  const T y_bar = x.bend * slope_bar - x.slope * phi_bar;
+  w.tendon.length_bar[t1] += phi_bar;
+  if (t2 >= 0) w.tendon.length_bar[t2] += y_bar;
+  if (!w.theta_bar) return;
+  w.theta_bar->tendon_length0[t1] -= phi_bar;
+  if (t2 >= 0) w.theta_bar->tendon_length0[t2] -= y_bar;
+  T* out = w.theta_bar->eq_data + 11 * e;
+  for (int i = 0; i < (t2 < 0 ? 1 : 5); ++i) {
+    out[i] -= x.power[i] * phi_bar;
+    if (i > 0) out[i] += x.power[i - 1] * Real<T>(i) * slope_bar;
+  }
 }
 // J1 - p' J2 on the dofs of both
 template <class T, class P>
@@ -94,23 +118,6 @@ FB_FN void set_coupled_row(const Model<T, P>& m, const RowGroup& k, T slope, Mas
   };
   add(s.eq_obj1[k.source], T(1));
   if (s.eq_obj2[k.source] >= 0) add(s.eq_obj2[k.source], -slope);
-}
-// (E.9)  given phi_bar and slope_bar, add to the lengths and to the parameters
-template <class T, class P>
-FB_FN void tendon_coupling_adjoint(const Model<T, P>& m, int e, const TendonCoupling<T>& x,
-                                   T phi_bar, T slope_bar, Work<T>& w) {
-  const int t1 = m.s.eq_obj1[e], t2 = m.s.eq_obj2[e];
-  const T y_bar = x.bend * slope_bar - x.slope * phi_bar;
-  w.tendon.length_bar[t1] += phi_bar;
-  if (t2 >= 0) w.tendon.length_bar[t2] += y_bar;
-  if (!w.theta_bar) return;
-  w.theta_bar->tendon_length0[t1] -= phi_bar;
-  if (t2 >= 0) w.theta_bar->tendon_length0[t2] -= y_bar;
-  T* out = w.theta_bar->eq_data + 11 * e;
-  for (int i = 0; i < (t2 < 0 ? 1 : 5); ++i) {
-    out[i] -= x.power[i] * phi_bar;
-    if (i > 0) out[i] += x.power[i - 1] * Real<T>(i) * slope_bar;
-  }
 }
 
 // one end of a range: side -1 is the lower, +1 the upper
@@ -203,13 +210,15 @@ struct TendonRows {
       const RowGroup& k = w.group[i];
       const int r = k.row - bars.first, t = k.source;
       const Mask<T> on = w.geometry[i].active;
-      const T zero = T(0), lam = select(on, bars.lam[r], zero), z = select(on, bars.z[r], zero);
+      const T zero = T(0);
+      const RowRates<T> rates{select(on, bars.lam[r], zero), select(on, bars.z[r], zero),
+                              bars.w_rate, x.v1};
       if (k.kind == kTendonEqualityRows) {
-        coupling(m, o, i, x, bars, w);
+        coupled_bars(m, o, i, rates, bars, w);
         continue;
       }
       const T scale = T(k.kind == kTendonLimitRows ? -k.side : 1);
-      tendon_row_adjoint(m.s, t, scale, lam, bars.w_rate, z, x.v1, w);
+      set_tendon_row_adjoint(m.s, t, scale, rates, w);
       if (k.kind == kTendonLimitRows) {
         const T weight = T(m.theta.tendon_invweight0[t]), *phi = &w.geometry[i].phi;
         const T phi_bar = select(
@@ -231,23 +240,20 @@ struct TendonRows {
   }
   // a coupling
   template <class P>
-  FB_FN static void coupling(const Model<T, P>& m, const Options<Real<T>>& o, int index,
-                             const StepPoint<T>& x, const RowBars<T>& bars, Work<T>& w) {
+  FB_FN static void coupling_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                                     const RowRates<T>& rates, const RowBars<T>& bars, Work<T>& w) {
     const RowGroup& k = w.group[index];
-    const int r = k.row - bars.first, t2 = m.s.eq_obj2[k.source];
-    const Mask<T> on = w.geometry[index].active;
-    const T zero = T(0), lam = select(on, bars.lam[r], zero), z = select(on, bars.z[r], zero);
+    const int t2 = m.s.eq_obj2[k.source];
     const TendonCoupling<T> c = tendon_coupling(m, k.source, w);
     const T weight = tendon_coupling_weight(m, k.source);
-    const T phi_bar = select(
-        on, gap_row_bars<1>(m, gap_law(o, true), &c.phi, weight, bars, k.row, w).phi[0], zero);
-    tendon_row_adjoint(m.s, m.s.eq_obj1[k.source], T(1), lam, bars.w_rate, z, x.v1, w);
-    T slope_bar = zero;
+    const GapLaw<Real<T>> law = gap_law(o, true);
+    const T gap_bar = gap_row_bars<1>(m, law, &c.phi, weight, bars, k.row, w).phi[0];
+    const T phi_bar = select(w.geometry[index].active, gap_bar, T(0));
+    set_tendon_row_adjoint(m.s, m.s.eq_obj1[k.source], T(1), rates, w);
+    T slope_bar = T(0);
     if (t2 >= 0) {
-      tendon_row_adjoint(m.s, t2, -c.slope, lam, bars.w_rate, z, x.v1, w);
-      for_tendon_dofs(m.s, t2, [&](int i, int d) {
-        slope_bar -= w.tendon.J[i] * (lam * bars.w_rate[d] - z * x.v1[d]);
-      });
+      set_tendon_row_adjoint(m.s, t2, -c.slope, rates, w);
+      for_tendon_dofs(m.s, t2, [&](int i, int d) { slope_bar -= w.tendon.J[i] * rates.at(d); });
     }
     tendon_coupling_adjoint(m, k.source, c, phi_bar, slope_bar, w);
   }

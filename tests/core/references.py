@@ -203,8 +203,8 @@ def actuation(model: fb.Model, x: Vector) -> Vector:
     """Return MuJoCo's passive and actuator forces, and armature + h damping, at (q, v, act, u).
 
     The damping is that of the joints and of the servos that brake: -d force / d speed times the
-    gear squared, of one-dof joints, where neither the force nor the joint's sum is at a limit. That of
-    tendons comes last; where it is a row's, the force is without it.
+    gear squared, of one-dof joints, where neither the force nor the joint's sum is at a limit.
+    That of tendons comes last; where it is a row's, the force is without it.
     """
     m, data = model.mujoco, data_at(model, x)
     data.act, data.ctrl = np.split(x[m.nq + m.nv :], [m.na])

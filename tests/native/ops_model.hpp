@@ -412,7 +412,8 @@ inline OpTable model_table(const Box& box) {
       "soft_step soft_motion metric soft_rows soft_contact contact_wrench frame_axis soft_equality "
       "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
       "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
-      "stage_activation stage_drive tendon_row tendon_coupling soft_moment soft_tendon "
+      "stage_activation stage_drive set_tendon_row tendon_coupling soft_moment "
+      "soft_tendon "
       "soft_tendon_coupling add_tendon_damping";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,

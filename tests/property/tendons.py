@@ -1,4 +1,4 @@
-"""Random models with fixed tendons: springs, damping, limits, dry friction, actuators, couplings."""
+"""Random models with fixed tendons, all their terms, actuators on them and couplings."""
 
 from __future__ import annotations
 

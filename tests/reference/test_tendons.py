@@ -107,7 +107,8 @@ SLIDES = """
   <body><joint name="a" type="slide"/><geom size="1" mass="1" contype="0" conaffinity="0"/></body>
   <body><joint name="b" type="slide"/><geom size="1" mass="1" contype="0" conaffinity="0"/></body>
 </worldbody>
-<tendon><fixed name="t" {more}><joint joint="a" coef="1"/><joint joint="b" coef="1"/></fixed></tendon>
+<tendon><fixed name="t" {more}>
+  <joint joint="a" coef="1"/><joint joint="b" coef="1"/></fixed></tendon>
 <actuator>{act}</actuator></mujoco>
 """
 

@@ -1,4 +1,4 @@
-"""Tendons: which of them act, what of them is not supported, and the tables that the engine reads."""
+"""Tendons: which of them act, what of them is not supported, and the engine's tables of them."""
 
 from __future__ import annotations
 
