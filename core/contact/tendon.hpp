@@ -240,8 +240,8 @@ struct TendonRows {
   }
   // a coupling
   template <class P>
-  FB_FN static void coupling_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, int index,
-                                     const RowRates<T>& rates, const RowBars<T>& bars, Work<T>& w) {
+  FB_FN static void coupled_bars(const Model<T, P>& m, const Options<Real<T>>& o, int index,
+                                 const RowRates<T>& rates, const RowBars<T>& bars, Work<T>& w) {
     const RowGroup& k = w.group[index];
     const int t2 = m.s.eq_obj2[k.source];
     const TendonCoupling<T> c = tendon_coupling(m, k.source, w);
