@@ -366,6 +366,8 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     params: dict[str, Array] = {}
     for name in parameter_names():
         value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
+        if name.startswith(("tendon_", "wrap_")) and not parsed.keep_tendon.any():
+            value = value[:0]
         value.setflags(write=False)
         params[name] = value
     return params

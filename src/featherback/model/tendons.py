@@ -51,12 +51,12 @@ MAX_BRANCHES = 2
 def acting_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:
     """Return which tendons are supported, bool[ntendon]; the others exert no force.
 
-    Those that do nothing, and that nothing acts on, are listed.
+    Those that do nothing, and that nothing acts on, are listed; where all are such, none is there.
     """
     import mujoco
 
     keep = np.zeros(model.ntendon, bool)
-    used = _named(model)
+    used, idle = _named(model), 0
     for number in range(model.ntendon):
         where = locator.at("tendon", number)
         first = int(model.tendon_adr[number])
@@ -68,6 +68,7 @@ def acting_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) 
         ]
         if not effects and number not in used:
             findings.note("ignored", where, "the tendon exerts no force of its own.")
+            idle += int(keep[number])
         elif keep[number]:
             _check_fields(model, number, where, findings)
         elif effects:
@@ -78,6 +79,8 @@ def acting_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) 
                 "tendon",
                 drop=f"the tendon is left out; it has {listed}.",
             )
+    if idle == keep.sum():
+        keep[:] = False
     for name in {**_EFFECTS, **_REFUSED}:
         if hasattr(model, name):
             values = getattr(model, name)
@@ -179,7 +182,10 @@ def branches(m: mujoco.MjModel, dofs: Iterable[int]) -> list[int]:
 
 
 def add_tendons(parsed: Parsed, tables: dict[str, Ints]) -> dict[str, int]:
-    """Name the joints of each tendon that acts and what acts on it; return the sizes."""
+    """Name the joints of each tendon that acts and what acts on it; return the sizes.
+
+    All are zero where no tendon acts, so that nobody asks for their lengths.
+    """
     import mujoco
 
     m, keep = parsed.mujoco, parsed.keep_tendon
@@ -198,18 +204,21 @@ def add_tendons(parsed: Parsed, tables: dict[str, Ints]) -> dict[str, int]:
     for e in _couplings(parsed):
         rows[e] = len(branches(m, _coupled_dofs(m, e))) <= MAX_BRANCHES
     on_tendon = (m.actuator_trntype == int(mujoco.mjtTrn.mjTRN_TENDON)) & parsed.keep_actuator
-    tables.update(
-        act_tendon=np.where(on_tendon, m.actuator_trnid[:, 0] if m.nu else 0, -1).astype(np.int32),
-        eq_rows=rows,
-        tendon_adr=m.tendon_adr,
-        tendon_num=np.where(keep, m.tendon_num, 0).astype(np.int32),
-        tendon_limited=(m.tendon_limited.astype(bool) & keep).astype(np.int32),
-        tendon_dry=((m.tendon_frictionloss > 0) & keep).astype(np.int32),
-        tendon_rows=holds.astype(np.int32),
-        tendon_dofadr=start[:-1],
-        tendon_dofnum=count,
-        tendon_dof=np.array([dof for each in dofs for dof in each], np.int32),
-        wrap_at=at,
-        wrap_qadr=qadr,
-    )
-    return {"ntendon": m.ntendon, "nwrap": m.nwrap, "ntendof": int(start[-1])}
+    number = np.where(on_tendon, m.actuator_trnid[:, 0] if m.nu else 0, -1)
+    tables.update(act_tendon=number.astype(np.int32), eq_rows=rows)
+    of_tendons = {
+        "tendon_adr": m.tendon_adr,
+        "tendon_num": np.where(keep, m.tendon_num, 0),
+        "tendon_limited": m.tendon_limited.astype(bool) & keep,
+        "tendon_dry": (m.tendon_frictionloss > 0) & keep,
+        "tendon_rows": holds,
+        "tendon_dofadr": start[:-1],
+        "tendon_dofnum": count,
+        "tendon_dof": np.array([dof for each in dofs for dof in each]),
+        "wrap_at": at,
+        "wrap_qadr": qadr,
+    }
+    last = None if keep.any() else 0
+    tables.update({name: array[:last].astype(np.int32) for name, array in of_tendons.items()})
+    names = {"ntendon": "tendon_adr", "nwrap": "wrap_at", "ntendof": "tendon_dof"}
+    return {size: len(tables[name]) for size, name in names.items()}
