@@ -268,8 +268,6 @@ FB_FN void hit_velocity_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
   const RowBars<T> bars{0,          w.solution.lam, row.z,  w.neg_z, w.R_bar, w.zero_row,
                         w.zero_row, row.mu,         row.lo, row.hi,  w.w_rate};
   rows_adjoint(m, o, x, bars, w, q_tan);
-  if (s.ntendon > 0)
-    tendon_kinematics_adjoint<T, T>(m, x.q, x.v, {q_tan, v_bar, nullptr, nullptr}, w);
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];
     const int first = s.link_dof[l], last = first + s.link_ndof[l], parent = s.link_parent[l];
@@ -289,6 +287,8 @@ FB_FN void hit_velocity_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
     w.bar[parent].v_bar += b.v_bar;
     w.bar[parent].pose += b.pose;
   }
+  if (s.ntendon > 0)
+    tendon_kinematics_adjoint<T, T>(m, x.q, x.v, {q_tan, v_bar, nullptr, nullptr}, w);
 }
 
 // (H.6)  where a part is hit: q_hit = q (+) tau (v + (1 + s) d / 2), v_hit = v + (s + 1/2) d with

@@ -270,9 +270,10 @@ struct TendonRows {
     bars.R = &R;
     adjoint(m, o, span, x, bars, w, nullptr);
     tendon_columns(m, x, w.qdd, f.one, f.row(k.row), w);
-    // the moments of a coupling answer to the state
+    // the moments of a coupling and of spatial tendons answer to the state
+    const bool moves = k.kind == kTendonEqualityRows || is_spatial(m.s, k.source);
     bars = row_bars(k.row, w.solution.lam + k.row, &zero, &zero, f.one);
-    for (int c = k.wide; k.kind == kTendonEqualityRows && c < k.wide + k.nwide; ++c) {
+    for (int c = k.wide; moves && c < k.wide + k.nwide; ++c) {
       const int d = w.tendon.dof[c];
       f.one[d] = T(1);
       adjoint(m, o, span, x, bars, w, nullptr);

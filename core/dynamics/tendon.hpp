@@ -2,6 +2,7 @@
 // damping that the step treats implicitly.  Proof: docs/derivations/tendon.md.
 #pragma once
 #include "core/dynamics/actuation.hpp"
+#include "core/dynamics/dynamics.hpp"
 
 namespace fb::FB_ISA {
 
@@ -12,7 +13,126 @@ FB_INLINE void for_tendon_dofs(const Layout& s, int t, F&& visit) {
   for (int k = first; k < first + s.tendon_dofnum[t]; ++k) visit(k, s.tendon_dof[k]);
 }
 
-// (E.1)  length = sum coef q of a fixed tendon, J = coef, speed = J v; sets all cotangents to zero
+// (E.1)  a fixed tendon: length = sum coef q, J = coef
+template <class T, class P>
+FB_FN void fixed_tendon(const Model<T, P>& m, int t, const T* q, TendonWork<T>& y) {
+  const Layout& s = m.s;
+  for (int i = s.tendon_adr[t]; i < s.tendon_adr[t] + s.tendon_num[t]; ++i) {
+    y.length[t] = mul_add(q[s.jnt_qadr[s.wrap_obj[i]]], T(m.theta.wrap_prm[i]), y.length[t]);
+    y.J[s.wrap_at[i]] += T(m.theta.wrap_prm[i]);
+  }
+}
+// given length_bar and J_bar, add to those of q, tangent, and of the coefficients
+template <class T, class P>
+FB_FN void fixed_tendon_adjoint(const Model<T, P>& m, int t, const T* q, T* q_bar, Work<T>& w) {
+  const Layout& s = m.s;
+  const TendonWork<T>& y = w.tendon;
+  for (int i = s.tendon_adr[t]; i < s.tendon_adr[t] + s.tendon_num[t]; ++i) {
+    q_bar[s.tendon_dof[s.wrap_at[i]]] += y.length_bar[t] * m.theta.wrap_prm[i];
+    if (w.theta_bar)
+      w.theta_bar->wrap_prm[i] +=
+          y.J_bar[s.wrap_at[i]] + y.length_bar[t] * q[s.jnt_qadr[s.wrap_obj[i]]];
+  }
+}
+
+// a straight part of a spatial tendon, from site a to site b, seen from their trees' origins
+template <class T>
+struct TendonPart {
+  int linkA, linkB;
+  Vec3<T> pa, pb, n;
+  T length, inverse;  // inverse: 1 / length
+};
+template <class T, class P>
+FB_FN TendonPart<T> tendon_part(const Model<T, P>& m, int siteA, int siteB, const Work<T>& w) {
+  const Layout& s = m.s;
+  TendonPart<T> x;
+  x.linkA = s.site_link[siteA];
+  x.linkB = s.site_link[siteB];
+  const LinkWork<T>&A = w.link[x.linkA], &B = w.link[x.linkB];
+  x.pa = A.r + mul(A.R, lift3<P>(m.derived.site_p + 3 * siteA));
+  x.pb = B.r + mul(B.R, lift3<P>(m.derived.site_p + 3 * siteB));
+  const Vec3<T> e = (x.pb - x.pa) + (origin_of(s, w, x.linkB) - origin_of(s, w, x.linkA));
+  // points that coincide have no direction, and pull nowhere
+  const T square = dot(e, e);
+  const Mask<T> apart = square > T(Real<T>(1e-30));
+  x.length = select(apart, sqrt(select(apart, square, T(1))), T(0));
+  x.inverse = select(apart, T(1) / select(apart, x.length, T(1)), T(0));
+  x.n = e * x.inverse;
+  return x;
+}
+// visit(i, divisor, part): the straight parts of a spatial tendon from site i of its path to the next,
+// and the entry of the parameters that divides them, -1 for none
+template <class T, class P, class F>
+FB_INLINE void for_tendon_parts(const Model<T, P>& m, int t, const Work<T>& w, F&& visit) {
+  const Layout& s = m.s;
+  int divisor = -1;
+  for (int i = s.tendon_adr[t]; i + 1 < s.tendon_adr[t] + s.tendon_num[t]; ++i) {
+    if (s.wrap_type[i] == kWrapPulley) divisor = i;
+    if (s.wrap_type[i] == kWrapPulley || s.wrap_type[i + 1] == kWrapPulley) continue;
+    visit(i, divisor, tendon_part(m, s.wrap_obj[i], s.wrap_obj[i + 1], w));
+  }
+}
+// J += S . F over the dofs that move a link
+template <class T>
+FB_INLINE void add_tendon_wrench(const Layout& s, int t, int link, const Force<T>& F, Work<T>& w) {
+  int k = s.tendon_dofadr[t];
+  for (int d = s.link_lastdof[link]; d >= 0; d = s.dof_parent[d]) {
+    while (s.tendon_dof[k] != d) ++k;
+    w.tendon.J[k] += dot(w.dof[d].S, F);
+  }
+}
+// (E.14)  a spatial tendon: length = sum |p_b - p_a| / divisor, J = n . (J_b - J_a) / divisor
+template <class T, class P>
+FB_FN void spatial_tendon(const Model<T, P>& m, int t, Work<T>& w) {
+  for_tendon_parts(m, t, w, [&](int, int divisor, const TendonPart<T>& x) {
+    const T share = divisor < 0 ? T(1) : T(1) / T(m.theta.wrap_prm[divisor]);
+    w.tendon.length[t] = mul_add(x.length, share, w.tendon.length[t]);
+    if (x.linkA == x.linkB) return;
+    const Vec3<T> f = x.n * share;
+    add_tendon_wrench(m.s, t, x.linkB, Force<T>{cross(x.pb, f), f}, w);
+    add_tendon_wrench(m.s, t, x.linkA, -Force<T>{cross(x.pa, f), f}, w);
+  });
+}
+// what a cotangent of a point of a link gives to its pose and to a site there
+template <class T>
+FB_INLINE void add_site_bar(int link, int site, Vec3<T> p, Vec3<T> p_bar, Work<T>& w) {
+  w.bar[link].pose += Force<T>{cross(p, p_bar), p_bar};
+  if (w.derived_bar) add3(mul_transposed(w.link[link].R, p_bar), w.derived_bar->site_p + 3 * site);
+}
+// (E.15)  given length_bar and J_bar, add to those of q, tangent, of sites, links and divisors: with
+// J_bar as rates of the dofs, and V the twists of links by them, J_bar . J = n . (V_b - V_a)
+template <class T, class P>
+FB_FN void spatial_tendon_adjoint(const Model<T, P>& m, int t, const T* q, T* q_bar, Work<T>& w) {
+  const Layout& s = m.s;
+  TendonWork<T>& y = w.tendon;
+  T *rate = w.weighted_rate, *zero = w.unit_rate;
+  for (int d = 0; d < s.nv; ++d) rate[d] = zero[d] = T(0);
+  for_tendon_dofs(s, t, [&](int k, int d) { rate[d] = y.J_bar[k]; });
+  link_twists(s, w, rate, w.twist);
+  for (int l = 0; l < s.nlink; ++l)
+    w.bar[l].w_bar = w.bar[l].a_bar = w.bar[l].pose = zero_force<T>();
+  for_tendon_parts(m, t, w, [&](int i, int divisor, const TendonPart<T>& x) {
+    const Motion<T>&VA = w.twist[x.linkA], &VB = w.twist[x.linkB];
+    const T share = divisor < 0 ? T(1) : T(1) / T(m.theta.wrap_prm[divisor]);
+    const Vec3<T> f = x.n * share;
+    const Vec3<T> rel = (VB.lin + cross(VB.ang, x.pb)) - (VA.lin + cross(VA.ang, x.pa));
+    const Vec3<T> across = (rel - x.n * dot(x.n, rel)) * (x.inverse * share);
+    const Vec3<T> e_bar = across + f * y.length_bar[t];
+    add_site_bar(x.linkB, s.wrap_obj[i + 1], x.pb, e_bar + cross(f, VB.ang), w);
+    add_site_bar(x.linkA, s.wrap_obj[i], x.pa, -e_bar - cross(f, VA.ang), w);
+    w.bar[x.linkB].w_bar += Force<T>{cross(x.pb, f), f};
+    w.bar[x.linkA].w_bar -= Force<T>{cross(x.pa, f), f};
+    if (w.theta_bar && divisor >= 0)
+      w.theta_bar->wrap_prm[divisor] -=
+          (dot(x.n, rel) + y.length_bar[t] * x.length) * (share * share);
+  });
+  still_tree_adjoint(m, zero, rate, q, w, q_bar);
+}
+
+FB_INLINE bool is_spatial(const Layout& s, int t) {
+  return s.tendon_num[t] > 0 && s.wrap_type[s.tendon_adr[t]] != kWrapJoint;
+}
+// lengths, moments and speeds, from the kinematics in w; sets all cotangents to zero
 template <class T, class P>
 FB_FN void tendon_kinematics(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
   const Layout& s = m.s;
@@ -21,15 +141,15 @@ FB_FN void tendon_kinematics(const Model<T, P>& m, const T* q, const T* v, Work<
   for (int t = 0; t < s.ntendon; ++t) {
     y.length[t] = y.speed[t] = T(0);
     y.length_bar[t] = y.speed_bar[t] = y.damping_bar[t] = T(0);
-    for (int i = s.tendon_adr[t]; i < s.tendon_adr[t] + s.tendon_num[t]; ++i) {
-      y.length[t] = mul_add(q[s.wrap_qadr[i]], T(m.theta.wrap_prm[i]), y.length[t]);
-      y.J[s.wrap_at[i]] += T(m.theta.wrap_prm[i]);
-    }
+    if (is_spatial(s, t))
+      spatial_tendon(m, t, w);
+    else
+      fixed_tendon(m, t, q, y);
     for_tendon_dofs(s, t, [&](int k, int d) { y.speed[t] = mul_add(y.J[k], v[d], y.speed[t]); });
   }
 }
 // (E.2)  given the cotangents that w has collected, add to those of (q, v), q tangent, and of the
-// coefficients; leaves them at zero
+// parameters; leaves them at zero
 template <class T, class P>
 FB_FN void tendon_kinematics_adjoint(const Model<T, P>& m, const T* q, const T* v,
                                      const ActuationBars<T>& bars, Work<T>& w) {
@@ -40,11 +160,10 @@ FB_FN void tendon_kinematics_adjoint(const Model<T, P>& m, const T* q, const T* 
       bars.v[d] += y.J[k] * y.speed_bar[t];
       y.J_bar[k] += v[d] * y.speed_bar[t];
     });
-    for (int i = s.tendon_adr[t]; i < s.tendon_adr[t] + s.tendon_num[t]; ++i) {
-      bars.q[s.tendon_dof[s.wrap_at[i]]] += y.length_bar[t] * m.theta.wrap_prm[i];
-      if (w.theta_bar)
-        w.theta_bar->wrap_prm[i] += y.J_bar[s.wrap_at[i]] + y.length_bar[t] * q[s.wrap_qadr[i]];
-    }
+    if (is_spatial(s, t))
+      spatial_tendon_adjoint(m, t, q, bars.q, w);
+    else
+      fixed_tendon_adjoint(m, t, q, bars.q, w);
     y.length_bar[t] = y.speed_bar[t] = y.damping_bar[t] = T(0);
   }
   for (int k = 0; k < s.ntendof; ++k) y.J_bar[k] = T(0);

@@ -38,6 +38,10 @@ enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 enum GainType : int { FB_GAINS(FB_ENUM_AT) };
 enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
 
+// what a tendon is made of, in the order of its path: constant, name, MuJoCo's number
+#define FB_WRAPS(X) X(kWrapJoint, joint, 1) X(kWrapPulley, pulley, 2) X(kWrapSite, site, 3)
+enum WrapType : int { FB_WRAPS(FB_ENUM_AT) };
+
 // how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
 // at all
 #define FB_ACTIVATIONS(X)                                                                          \
@@ -99,7 +103,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(act_tendon, nu) X(tendon_adr, ntendon) X(tendon_num, ntendon) X(tendon_limited, ntendon)       \
   X(tendon_dry, ntendon) X(tendon_rows, ntendon) X(tendon_dofadr, ntendon)                         \
   X(tendon_dofnum, ntendon)                                                                        \
-  X(tendon_dof, ntendof) X(wrap_at, nwrap) X(wrap_qadr, nwrap)
+  X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap)
 
 // contact laws under which a parameter or an option acts
 enum class ActsUnder : int { both, hard, mujoco };
@@ -126,7 +130,7 @@ inline constexpr const char* kHasGradient = nullptr;
 inline constexpr const char* kOnlyCompliance = "it only sets the default compliance and the smoothing of rows";
 inline constexpr const char* kOnlyStiffness = "it sets the stiffness of rows under MuJoCo's law";
 inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms";
-inline constexpr const char* kOnlySites = "sites do not act on the motion";
+inline constexpr const char* kOnlySites = "the rotation of a site does not act on the motion";
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
 // contact_compliance, body_inertia_products): name, rows, numbers in a row, unit, rule, the rows i
@@ -164,7 +168,7 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(contact_compliance, s.ngeom, 1, "m/N", not_negative, true, kHasGradient, hard)                 \
   X(pair_friction, s.npair, 1, "no unit", not_negative, true, kHasGradient, both)                  \
   X(mesh_scale, s.nmesh, 3, "no unit", nonzero, true, kHasGradient, both)                          \
-  X(site_pos, s.nsite, 3, "m", any, true, kOnlySites, both)                                        \
+  X(site_pos, s.nsite, 3, "m", any, true, kHasGradient, both)                                        \
   X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites, both)                          \
   X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient, both)                        \
   X(body_invweight0_mujoco, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyStiffness, mujoco)    \

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from tests.model.helpers import mjcf
 
-SPATIAL = '<tendon><spatial name="t"><site site="s"/><site site="w"/></spatial></tendon>'
+WRAPPED = (
+    '<tendon><spatial name="t"><site site="s"/><geom geom="g"/><site site="w"/></spatial></tendon>'
+)
 TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
 FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
 
@@ -132,8 +134,8 @@ UNSUPPORTED = [
     ),
     transmission(
         "motor",
-        actuator("motor", 'tendon="t"', '<site name="s"/>', more=SPATIAL),
-        "spatial tendon",
+        actuator("motor", 'tendon="t"', '<site name="s"/>', more=WRAPPED),
+        "wrapped tendon",
         "actuator/* tendon",
     ),
     transmission(
@@ -305,7 +307,7 @@ UNSUPPORTED = [
             '<site name="s"/>',
             world='<site name="w"/>',
             after='<tendon><spatial name="t" damping="1" range="0 1" frictionloss="1">'
-            '<site site="s"/><site site="w"/></spatial></tendon>',
+            '<site site="s"/><geom geom="g"/><site site="w"/></spatial></tendon>',
         ),
         '<string>:8: <spatial name="t">',
         "damping and a limit and dry friction",
@@ -316,10 +318,10 @@ UNSUPPORTED = [
         mjcf(
             '<site name="s"/>',
             world='<site name="w"/>',
-            after=SPATIAL + '<equality><tendon name="e" tendon1="t"/></equality>',
+            after=WRAPPED + '<equality><tendon name="e" tendon1="t"/></equality>',
         ),
         '<string>:8: <tendon name="e">',
-        "between spatial tendons",
+        "between tendons around geoms",
         "equality",
     ),
     *(

@@ -137,6 +137,7 @@ struct ActuationOp {
     const auto m = box->model<T>();
     const int nv = m.s.nv;
     Scratch<T> k(m.s);
+    core::kinematics(m, x, x + m.s.nq, k.w);
     core::actuation(m, core::step_point<T>(m.s, x, x + core::state_size(m.s), nullptr), k.w);
     for (int d = 0; d < nv; ++d) {
       y[d] = k.w.tau[d];
@@ -152,6 +153,7 @@ struct ActuationOp {
     Scratch<T> k(m.s);
     std::vector<T> tangent(nv, T(0));
     const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nx, nullptr);
+    core::kinematics(m, at.q, at.v, k.w);
     core::actuation(m, at, k.w);
     for (int i = 0; i < m.s.ntendon; ++i) k.w.tendon.damping_bar[i] = y_bar[2 * nv + i];
     const core::ActuationBars<T> bars{tangent.data(), x_bar + nq, x_bar + nq + nv, x_bar + nx};
@@ -431,7 +433,7 @@ inline OpTable model_table(const Box& box) {
       {"actuation",
        make_op(ActuationOp{box},
                "actuation actuators actuator actuator_input tendon_forces tendon_actuators "
-               "tendon_kinematics",
+               "tendon_kinematics fixed_tendon spatial_tendon",
                nx + nu, 2 * nv + box->s.ntendon)},
       {"activation", make_op(ActivationOp{box}, "advance_activation next_activation", nx + nu, na)},
       {"step", make_op(StepOp{box}, step, nx + nu, nx)},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from featherback._core import wrap_types
 from featherback._typing import Bools, Ints
 from featherback.model.compiler import Locator
 from featherback.model.report import Findings
@@ -44,23 +45,24 @@ _REFUSED = {
         "actuatorfrcrange",
     ),
 }
+WRAPS = {row.name: row.number for row in wrap_types()}
+"""What the path of a tendon may be made of, with MuJoCo's numbers."""
 # rows of the hard contact law act on two branches of a tree at most
 MAX_BRANCHES = 2
 
 
 def acting_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:
-    """Return which tendons are supported, bool[ntendon]; the others exert no force.
+    """Return which tendons are supported, bool[ntendon]; those around geoms exert no force.
 
     Those that do nothing, and that nothing acts on, are listed; where all are such, none is there.
     """
-    import mujoco
-
     keep = np.zeros(model.ntendon, bool)
     used, idle = _named(model), 0
     for number in range(model.ntendon):
         where = locator.at("tendon", number)
         first = int(model.tendon_adr[number])
-        keep[number] = model.wrap_type[first] == int(mujoco.mjtWrap.mjWRAP_JOINT)
+        path = model.wrap_type[first : first + int(model.tendon_num[number])]
+        keep[number] = np.isin(path, list(WRAPS.values())).all()
         effects = [
             word
             for name, word in _EFFECTS.items()
@@ -75,7 +77,7 @@ def acting_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) 
             listed = " and ".join(dict.fromkeys(effects))
             findings.add_unsupported(
                 where,
-                f"spatial tendons are not supported, and this one has {listed}",
+                f"tendons around geoms are not supported, and this one has {listed}",
                 "tendon",
                 drop=f"the tendon is left out; it has {listed}.",
             )
@@ -155,10 +157,28 @@ def _couplings(parsed: Parsed) -> list[int]:
 
 
 def tendon_dofs(m: mujoco.MjModel, number: int) -> list[int]:
-    """Return the dofs of a fixed tendon, descending."""
+    """Return the dofs that move a tendon, descending: its joints', or all that move its sites."""
     first = int(m.tendon_adr[number])
-    joints = m.wrap_objid[first : first + int(m.tendon_num[number])]
-    return sorted({int(m.jnt_dofadr[joint]) for joint in joints}, reverse=True)
+    dofs: set[int] = set()
+    for i in range(first, first + int(m.tendon_num[number])):
+        thing = int(m.wrap_objid[i])
+        if m.wrap_type[i] == WRAPS["joint"]:
+            dofs.add(int(m.jnt_dofadr[thing]))
+        elif m.wrap_type[i] == WRAPS["site"]:
+            dofs |= set(_body_dofs(m, int(m.site_bodyid[thing])))
+    return sorted(dofs, reverse=True)
+
+
+def _body_dofs(m: mujoco.MjModel, body: int) -> list[int]:
+    """Return the dofs that move a body, descending."""
+    while body > 0 and m.body_dofnum[body] == 0:
+        body = int(m.body_parentid[body])
+    dof = int(m.body_dofadr[body] + m.body_dofnum[body]) - 1 if body > 0 else -1
+    out: list[int] = []
+    while dof >= 0:
+        out.append(dof)
+        dof = int(m.dof_parentid[dof])
+    return out
 
 
 def _coupled_dofs(m: mujoco.MjModel, number: int) -> list[int]:
@@ -193,12 +213,10 @@ def add_tendons(parsed: Parsed, tables: dict[str, Ints]) -> dict[str, int]:
     count = np.array([len(each) for each in dofs], np.int32)
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
     at = np.zeros(m.nwrap, np.int32)
-    qadr = np.zeros(m.nwrap, np.int32)
     for t in np.flatnonzero(keep).tolist():
         for i in range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]):
-            joint = int(m.wrap_objid[i])
-            at[i] = start[t] + dofs[t].index(int(m.jnt_dofadr[joint]))
-            qadr[i] = m.jnt_qposadr[joint]
+            if m.wrap_type[i] == WRAPS["joint"]:
+                at[i] = start[t] + dofs[t].index(int(m.jnt_dofadr[m.wrap_objid[i]]))
     holds = np.array([len(branches(m, each)) in (1, MAX_BRANCHES) for each in dofs], bool)
     rows = np.ones(m.neq, np.int32)
     for e in _couplings(parsed):
@@ -215,8 +233,9 @@ def add_tendons(parsed: Parsed, tables: dict[str, Ints]) -> dict[str, int]:
         "tendon_dofadr": start[:-1],
         "tendon_dofnum": count,
         "tendon_dof": np.array([dof for each in dofs for dof in each]),
+        "wrap_type": m.wrap_type,
         "wrap_at": at,
-        "wrap_qadr": qadr,
+        "wrap_obj": m.wrap_objid,
     }
     last = None if keep.any() else 0
     tables.update({name: array[:last].astype(np.int32) for name, array in of_tendons.items()})

@@ -100,7 +100,7 @@ FIELD_RULES = (
 _TRANSMISSIONS = {
     "JOINTINPARENT": "jointinparent",
     "SLIDERCRANK": "slider-crank",
-    "TENDON": "spatial tendon",
+    "TENDON": "wrapped tendon",
     "SITE": "site",
     "BODY": "body (adhesion)",
     "SO3": "orientation",
@@ -284,7 +284,7 @@ def acting_equalities(
         fixed = kind == mujoco.mjtEq.mjEQ_TENDON and all(keep_tendon[t] for t in pair if t >= 0)
         if kind not in known and not fixed:
             word = kind.name.removeprefix("mjEQ_").lower()
-            word = "tendon between spatial tendons" if word == "tendon" else word
+            word = "tendon between tendons around geoms" if word == "tendon" else word
             findings.add_unsupported(
                 locator.at("equality", number),
                 f"equality constraints of type {word} are not supported",
