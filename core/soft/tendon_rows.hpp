@@ -166,6 +166,22 @@ FB_INLINE void for_tendon_pairs(const Layout& s, int t, const DofMatrix<T>& A, F
     }
   }
 }
+// B += h B J' J on the six dofs from `first` on, in a matrix of their own
+template <class T, class P>
+FB_FN void add_body_damping(const Model<T, P>& m, int first, const Work<T>& w, T* B) {
+  const Layout& s = m.s;
+  const TendonWork<T>& y = w.tendon;
+  for (int t = 0; t < s.ntendon; ++t) {
+    const T hB = y.damping[t] * m.theta.dt[0];
+    for_tendon_dofs(s, t, [&](int i, int a) {
+      for_tendon_dofs(s, t, [&](int j, int b) {
+        const int row = a - first, column = b - first;
+        if (row < 0 || row > 5 || column < 0 || column > 5) return;
+        B[6 * row + column] = mul_add(hB * y.J[i], y.J[j], B[6 * row + column]);
+      });
+    });
+  }
+}
 // A += h B J' J
 template <class T, class P>
 FB_FN void add_tendon_damping(const Model<T, P>& m, Work<T>& w) {

@@ -165,11 +165,11 @@ def tendon_dofs(m: mujoco.MjModel, number: int) -> list[int]:
         if m.wrap_type[i] == WRAPS["joint"]:
             dofs.add(int(m.jnt_dofadr[thing]))
         elif m.wrap_type[i] == WRAPS["site"]:
-            dofs |= set(_body_dofs(m, int(m.site_bodyid[thing])))
+            dofs |= set(body_dofs(m, int(m.site_bodyid[thing])))
     return sorted(dofs, reverse=True)
 
 
-def _body_dofs(m: mujoco.MjModel, body: int) -> list[int]:
+def body_dofs(m: mujoco.MjModel, body: int) -> list[int]:
     """Return the dofs that move a body, descending."""
     while body > 0 and m.body_dofnum[body] == 0:
         body = int(m.body_parentid[body])
