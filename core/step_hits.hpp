@@ -2,9 +2,9 @@
 // at that pose with the velocities of that moment, and an ordinary step of what is left follows.
 // Proof: docs/derivations/hit.md.
 #pragma once
-#include "core/dynamics/actuation.hpp"
 #include "core/dynamics/integrate.hpp"
 #include "core/dynamics/spin.hpp"
+#include "core/dynamics/tendon.hpp"
 #include "core/step_recovery.hpp"
 #include "core/step_unrolled.hpp"
 
@@ -196,7 +196,8 @@ FB_FN void keep_touching(const Options<Real<T>>& o, const StepPart<T>& part, Wor
   for (int i = 0; i < w.ngroup; ++i) {
     const int kind = w.group[i].kind;
     RowGeometry<T>& x = w.geometry[i];
-    if (kind == kContactRows || kind == kLimitRows || kind == kBallLimitRows)
+    if (kind == kContactRows || kind == kLimitRows || kind == kBallLimitRows ||
+        kind == kTendonLimitRows)
       x.active = x.active & (x.phi <= reach);
   }
 }
@@ -220,6 +221,10 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
   w.hit.cuts = false;
   EqualityRows<T>::collect(m, o, x, part.hit, w);
   LimitRows<T>::collect(m, o, x, part.hit, w);
+  if (s.ntendon > 0) {
+    tendon_kinematics(m, x, v, w);
+    collect_tendon_gaps(m, o, part.hit, w);
+  }
   ContactRows<T>::collect(m, o, x, part.hit, w);
   w.hit.cuts = true;
   keep_touching(o, part, w);
@@ -282,6 +287,8 @@ FB_FN void hit_velocity_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
     w.bar[parent].v_bar += b.v_bar;
     w.bar[parent].pose += b.pose;
   }
+  if (s.ntendon > 0)
+    tendon_kinematics_adjoint<T, T>(m, x.q, x.v, {q_tan, v_bar, nullptr, nullptr}, w);
 }
 
 // (H.6)  where a part is hit: q_hit = q (+) tau (v + (1 + s) d / 2), v_hit = v + (s + 1/2) d with

@@ -113,6 +113,18 @@ struct HitWork {
   T first, phi_bar, rate_bar, rate1_bar;  // of the group whose hit comes first
 };
 
+// tendons: lengths, speeds, the damping that joins the step implicitly, and moments, the derivatives
+// of lengths by the dofs of tendon_dof; their cotangents, which are zero but within an adjoint; and the
+// dofs and numbers of J of the rows on tendons, one group's after another's
+template <class T>
+struct TendonWork {
+  T *length, *speed, *damping, *J;
+  T *length_bar, *speed_bar, *damping_bar, *J_bar;
+  T* coef;
+  int* dof;
+  int used;  // of coef and dof
+};
+
 // which velocity slopes of actuators join the mass matrix: those that damp, none, or all
 enum ServoDamping : int { kDampingServos, kNoServos, kAllServos };
 
@@ -173,6 +185,7 @@ struct Work {
   SoftWork<WorldNumber<T>> soft_one;
   ServoDamping servos;  // of the step
   bool damped;          // whether joint damping joins the mass matrix
+  TendonWork<T> tendon;
 };
 
 // hand out consecutive, aligned pieces of a buffer; with a null base it only counts
@@ -304,6 +317,18 @@ FB_FN void carve_hits(const Layout& s, Carver& c, Work<T>& w) {
 }
 
 template <class T>
+FB_FN void carve_tendons(const Layout& s, Carver& c, TendonWork<T>& w) {
+  size_t wide = 4 * size_t(s.ntendof);
+  for (int e = 0; e < s.neq; ++e)
+    if (s.eq_type[e] == kTendonEquality) wide += 2 * size_t(s.nv);
+  for (T** x : {&w.length, &w.speed, &w.damping, &w.length_bar, &w.speed_bar, &w.damping_bar})
+    *x = c.take<T>(s.ntendon);
+  for (T** x : {&w.J, &w.J_bar}) *x = c.take<T>(s.ntendof);
+  w.coef = c.take<T>(wide);
+  w.dof = c.take<int>(wide);
+}
+
+template <class T>
 FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   Carver c{base, 0};
   w.theta_bar = nullptr;
@@ -340,6 +365,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   carve_hits(s, c, w);
   carve_soft(s, c, w.soft);
   if constexpr (!kIsDouble<T>) carve_soft(s, c, w.soft_one);
+  if (s.ntendon > 0) carve_tendons(s, c, w.tendon);
   w.servos = kDampingServos;
   w.damped = true;
   return c.at;

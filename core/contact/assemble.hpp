@@ -5,6 +5,7 @@
 #include "core/contact/equality.hpp"
 #include "core/contact/friction.hpp"
 #include "core/contact/limit.hpp"
+#include "core/contact/tendon.hpp"
 
 namespace fb::FB_ISA {
 

@@ -226,7 +226,7 @@ struct EqualityRows {
     const Layout& s = m.s;
     for (int e = 0; e < s.neq; ++e) {
       const int a = s.eq_obj1[e], b = s.eq_obj2[e], type = s.eq_type[e];
-      if (type == kNoEquality) continue;
+      if (type == kNoEquality || type == kTendonEquality) continue;
       if (type == kJointEquality) {
         RowGroup& k = push_group(w, kJointEqualityRows, 1, e);
         k.linkA = s.jnt_link[a];

@@ -16,13 +16,18 @@ enum RowKind : int {
   kFrictionRows,
   kConnectRows,
   kWeldRotationRows,
-  kJointEqualityRows
+  kJointEqualityRows,
+  kTendonDampingRows,
+  kTendonFrictionRows,
+  kTendonLimitRows,
+  kTendonEqualityRows
 };
 struct RowGroup {
   int kind, rows, row;    // row: first row in the solver's order
   int linkA, linkB;       // bodies of a contact or equality; for joint rows the joints' links
   int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
   int source, side;       // pair, joint or equality; slot of the pair, or -1 | +1 for a limit's end
+  int wide, nwide;        // of a row on tendons: its numbers of J in w.tendon, and how many
 };
 // gap, normal from A to B, and point relative to the origin of B's tree (of A's where B is static),
 // in the lanes where the group is active; with all that the contact's adjoint needs of it.  A limit
@@ -48,7 +53,7 @@ struct RowData {
 
 // rows and groups a model can have at once
 FB_FN int group_capacity(const Layout& s) {
-  int n = s.max_contacts + 2 * s.nlimit + s.nfriction;
+  int n = s.max_contacts + 2 * s.nlimit + s.nfriction + 4 * s.ntendon;
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
   return n;
 }
@@ -60,7 +65,7 @@ FB_FN int contact_rows(const Layout& s) {
   return most;
 }
 FB_FN int row_capacity(const Layout& s) {
-  int n = contact_rows(s) * s.max_contacts + 2 * s.nlimit + s.nfriction;
+  int n = contact_rows(s) * s.max_contacts + 2 * s.nlimit + s.nfriction + 4 * s.ntendon;
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 6 : s.eq_type[e] == kConnect ? 3 : 1;
   return n;
 }
@@ -112,6 +117,8 @@ struct FrictionRows;
 template <class T>
 struct LimitRows;
 template <class T>
+struct TendonRows;
+template <class T>
 struct ContactRows;
 
 // all of them, in the order in which a step collects them
@@ -120,6 +127,7 @@ FB_INLINE void for_row_groups(F&& visit) {
   visit(EqualityRows<T>{});
   visit(FrictionRows<T>{});
   visit(LimitRows<T>{});
+  visit(TendonRows<T>{});
   visit(ContactRows<T>{});
 }
 // the one of a kind
@@ -133,6 +141,11 @@ FB_INLINE void with_row_group(int kind, F&& visit) {
       return visit(LimitRows<T>{});
     case kFrictionRows:
       return visit(FrictionRows<T>{});
+    case kTendonDampingRows:
+    case kTendonFrictionRows:
+    case kTendonLimitRows:
+    case kTendonEqualityRows:
+      return visit(TendonRows<T>{});
     default:
       return visit(EqualityRows<T>{});
   }

@@ -84,11 +84,31 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, 
   half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
   half_solve_axis<0, N>(w.dof[first], first, out, F);
 }
+// one row with many coefficients, dofs descending, on up to two chains
+template <class T>
+FB_FN void half_solve_wide(const Layout& s, Work<T>& w, const RowGroup& k) {
+  int a = k.start[0], b = k.start[1], at = k.wide;
+  Force<T> F[2] = {zero_force<T>(), zero_force<T>()};
+  while (a >= 0 || b >= 0) {
+    if (a == b) {
+      F[0] += F[1];
+      b = -1;
+    }
+    const int side = a > b ? 0 : 1, d = side ? b : a;
+    const DofWork<T>& f = w.dof[d];
+    T g = dot(f.S, F[side]);
+    if (at < k.wide + k.nwide && w.tendon.dof[at] == d) g += w.tendon.coef[at++];
+    row_segment(s, w, k, k.row, side)[d] = g;
+    F[side] = mul_add(f.U, -(g * f.Dinv), F[side]);
+    (side ? b : a) = s.dof_parent[d];
+  }
+}
 // (R.1)  g = L^-1 J' for the rows of a group: walk both chains rootward, joined where they meet
 template <class T>
 FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowData<T>& e) {
   int a = k.start[0], b = k.start[1];
   if (e.ncoef == 0 && k.rows == 3 && a < 0) return half_solve_chain<3>(s, w, k, 1, e.F[1]);
+  if (k.nwide > 0) return half_solve_wide(s, w, k);
   Force<T> F[2][3];
   for (int side = 0; side < 2; ++side)
     for (int i = 0; i < k.rows; ++i) F[side][i] = e.F[side][i];
@@ -112,6 +132,11 @@ template <class T>
 FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i) {
   const T* x = w.v_free;
   T y = T(0);
+  if (k.nwide > 0) {
+    for (int c = k.wide; c < k.wide + k.nwide; ++c)
+      y = mul_add(w.tendon.coef[c], x[w.tendon.dof[c]], y);
+    return y;
+  }
   if (k.linkA > 0) y += dot(w.link[k.linkA].v_free, e.F[0][i]);
   if (k.linkB > 0) y += dot(w.link[k.linkB].v_free, e.F[1][i]);
   for (int c = 0; c < e.ncoef; ++c) y = mul_add(e.coef[c], x[e.cdof[c]], y);

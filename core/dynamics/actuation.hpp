@@ -6,6 +6,15 @@
 
 namespace fb::FB_ISA {
 
+// tendons: core/dynamics/tendon.hpp
+template <class T, class P>
+FB_FN void tendon_kinematics(const Model<T, P>& m, const T* q, const T* v, Work<T>& w);
+template <class T, class P>
+FB_FN void tendon_forces(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w);
+template <class T, class P>
+FB_FN void add_tendon_actuators(const Model<T, P>& m, const StepPoint<T>& x, const Work<T>& w,
+                                T* sums);
+
 // (A.1)  tau = -k (q - q_spring) - d v, on the manifold
 // for ball and free joints; hD = armature + h d
 template <class T, class P>
@@ -192,6 +201,17 @@ FB_FN void advance_activation_adjoint(const Model<T, P>& m, const StepPoint<T>& 
     if (m.s.act_adr[a] >= 0) next_activation_adjoint(m, a, x, act1_bar[m.s.act_adr[a]], bars, w);
 }
 
+// given the bars of forces, of the implicit damping, of lengths and of moments, which w collects
+template <class T, class P>
+FB_FN void tendon_forces_adjoint(const Model<T, P>& m, const T* tau_bar, Work<T>& w);
+template <class T, class P>
+FB_FN void tendon_actuators_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const T* sums,
+                                    const ForceBars<T>& in, const ActuationBars<T>& bars,
+                                    Work<T>& w);
+template <class T, class P>
+FB_FN void tendon_kinematics_adjoint(const Model<T, P>& m, const T* q, const T* v,
+                                     const ActuationBars<T>& bars, Work<T>& w);
+
 // where an actuator's slope in the speed joins the mass matrix: of the hard law only damping does, and
 // a servo that pushes along with the velocity stays explicit
 template <class T>
@@ -221,14 +241,12 @@ template <class T>
 struct ActuatorForce {
   T input, gain, raw, force, dspeed, length, speed;
 };
+// from the length, the speed and the input that f has
 template <class T, class P>
-FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const StepPoint<T>& x) {
+FB_INLINE void actuator_law(const Model<T, P>& m, int a, ActuatorForce<T>& f) {
   const Layout& s = m.s;
   const P *gain = m.theta.actuator_gainprm + 3 * a, *bias = m.theta.actuator_biasprm + 3 * a;
   const P* fr = m.theta.actuator_forcerange + 2 * a;
-  ActuatorForce<T> f;
-  transmission(m, a, x.q, x.v, f.length, f.speed);
-  f.input = actuator_input(m, a, x);
   f.gain = T(gain[0]);
   f.dspeed = T(0);
   if (s.act_affine_gain[a]) {
@@ -243,6 +261,13 @@ FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const Ste
   f.force = s.act_forcelimited[a] ? clamp(f.raw, T(fr[0]), T(fr[1])) : f.raw;
   // a force at its limit does not answer to the speed
   f.dspeed = select(f.raw == f.force, f.dspeed, T(0));
+}
+template <class T, class P>
+FB_INLINE ActuatorForce<T> actuator_force(const Model<T, P>& m, int a, const StepPoint<T>& x) {
+  ActuatorForce<T> f;
+  transmission(m, a, x.q, x.v, f.length, f.speed);
+  f.input = actuator_input(m, a, x);
+  actuator_law(m, a, f);
   return f;
 }
 // (A.5)  given the joint's tau_bar and hD_bar, add to q_bar, v_bar, act_bar, u_bar and the
@@ -319,7 +344,7 @@ FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, 
 
 // sums over the actuators of each dof before joint force limits: force and damping
 template <class T, class P>
-FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, ServoDamping servos, T* sums,
+FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, const Work<T>& w, T* sums,
                          T* kv) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) sums[d] = kv[d] = T(0);
@@ -331,8 +356,9 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, ServoDampi
     const ActuatorForce<T> f = actuator_force(m, a, x);
     for (int i = 0; i < n; ++i) sums[da + i] += f.force * gear[i];
     if (n == 1)
-      kv[da] += select(servo_damps(servos, f.dspeed), -f.dspeed, T(0)) * (gear[0] * gear[0]);
+      kv[da] += select(servo_damps(w.servos, f.dspeed), -f.dspeed, T(0)) * (gear[0] * gear[0]);
   }
+  if (s.ntendon > 0) add_tendon_actuators(m, x, w, sums);
 }
 
 // (A.6)  tau += the sums within each joint's force limits; hD += h times the damping of those not
@@ -340,7 +366,7 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, ServoDampi
 template <class T, class P>
 FB_FN void actuate(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, T* sums, T* kv) {
   const Layout& s = m.s;
-  actuator_sums(m, x, w.servos, sums, kv);
+  actuator_sums(m, x, w, sums, kv);
   const P h = m.theta.dt[0];
   for (int j = 0; j < s.njnt; ++j) {
     const int da = s.jnt_dofadr[j];
@@ -358,8 +384,10 @@ FB_FN void actuate(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w, T* s
 // tau(q, v, act, u) and the diagonal that joins M in the step; w.qdd and w.v_free serve as scratch
 template <class T, class P>
 FB_FN void actuation(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
+  if (m.s.ntendon > 0) tendon_kinematics(m, x.q, x.v, w);
   passive_forces(m, x.q, x.v, w);
   if (m.s.nu > 0) actuate(m, x, w, w.qdd, w.v_free);
+  if (m.s.ntendon > 0) tendon_forces(m, x, w);
 }
 
 // (A.7)  a joint's spring
@@ -393,6 +421,21 @@ FB_INLINE void joint_force_limit_adjoint(const Model<T, P>& m, const T* sums, co
     theta_bar.jnt_actfrcrange[2 * j + 1] += select(sums[da] > T(jr[1]), tau_bar[da], T(0));
   }
 }
+// given tau_bar and hD_bar, the part of the actuators
+template <class T, class P>
+FB_FN void actuators_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const ForceBars<T>& in,
+                             const ActuationBars<T>& bars, Work<T>& w) {
+  const Layout& s = m.s;
+  // the unlimited sums tell which joints are held at their force limit
+  T *sums = w.qdd, *kv = w.dv;
+  bool limited = false;
+  for (int j = 0; j < s.njnt; ++j) limited = limited || s.jnt_forcelimited[j];
+  if (limited) actuator_sums(m, x, w, sums, kv);
+  for (int a = 0; a < s.nu; ++a)
+    if (s.act_jnt[a] >= 0) actuator_adjoint(m, a, x, sums, in, bars, w);
+  if (s.ntendon > 0) tendon_actuators_adjoint(m, x, sums, in, bars, w);
+  if (w.theta_bar) joint_force_limit_adjoint(m, sums, in.tau, *w.theta_bar);
+}
 // (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar, act_bar, u_bar and the parameters
 template <class T, class P>
 FB_FN void actuation_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const ForceBars<T>& in,
@@ -407,15 +450,9 @@ FB_FN void actuation_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const 
     w.theta_bar->dt[0] += in.hD[d] * (w.hD[d] - T(m.theta.dof_armature[d])) / T(m.theta.dt[0]);
   }
   for (int j = 0; j < s.njnt; ++j) spring_adjoint(m, j, x.q, in.tau, w, bars.q);
-  if (s.nu == 0) return;
-  // the unlimited sums tell which joints are held at their force limit
-  T *sums = w.qdd, *kv = w.dv;
-  bool limited = false;
-  for (int j = 0; j < s.njnt; ++j) limited = limited || s.jnt_forcelimited[j];
-  if (limited) actuator_sums(m, x, w.servos, sums, kv);
-  for (int a = 0; a < s.nu; ++a)
-    if (s.act_jnt[a] >= 0) actuator_adjoint(m, a, x, sums, in, bars, w);
-  if (w.theta_bar) joint_force_limit_adjoint(m, sums, in.tau, *w.theta_bar);
+  if (s.ntendon > 0) tendon_forces_adjoint(m, in.tau, w);
+  if (s.nu > 0) actuators_adjoint(m, x, in, bars, w);
+  if (s.ntendon > 0) tendon_kinematics_adjoint(m, x.q, x.v, bars, w);
 }
 
 }  // namespace fb::FB_ISA

@@ -80,8 +80,10 @@ FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, co
   for (int d = 0; d < s.nv; ++d) f.one[d] = f.to[d] = T(0);
   open_fields(m, x, w, f);
   if (m.applied) applied_columns(m, T(m.theta.dt[0]), w, f);
+  // dry friction of a tendon turns with it at its bound too
   for (int i = 0; i < w.ngroup; ++i)
-    if (any(row_moves(w, w.group[i].row))) group_columns(m, o, i, x, w, f);
+    if (any(row_moves(w, w.group[i].row)) || w.group[i].kind == kTendonFrictionRows)
+      group_columns(m, o, i, x, w, f);
   equation_columns(m, x, w, f);
   if (w.problem.nrow > 0) impulse_columns(s, w, f);
   for (int d = 0; d < s.nv; ++d) {

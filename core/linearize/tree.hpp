@@ -221,7 +221,7 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
       tau_bar[d] = T(0);
     }
   }
-  if (s.nu > 0) actuator_sums(m, x, w.servos, sums, kv);
+  if (s.nu > 0) actuator_sums(m, x, w, sums, kv);
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
@@ -234,6 +234,13 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
       actuator_adjoint<T, P>(m, a, x, sums, {tau_bar, hD_bar}, bars, w);
       tau_bar[d] = hD_bar[d] = T(0);
     }
+  }
+  if (s.ntendon == 0) return;
+  for (int d = 0; d < nv; ++d) {
+    tau_bar[d] = h;
+    tendon_forces_adjoint(m, tau_bar, w);
+    tendon_columns(m, x, sums, tau_bar, f.dof_row(d), w);
+    tau_bar[d] = T(0);
   }
 }
 

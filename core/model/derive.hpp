@@ -435,13 +435,16 @@ FB_FN void derive_shapes_adjoint(const Layout& s, const Theta<const P>& theta,
   }
 }
 
+// whether an equality holds two bodies together
+FB_INLINE bool joins_bodies(int type) { return type == kConnect || type == kWeld; }
+
 // (M.6)  equality anchors: the two frames that a connect or weld holds together, in their links
 template <class P>
 FB_FN void derive_equalities(const Layout& s, const Theta<const P>& theta, Derived<P>& out) {
   for (int e = 0; e < s.neq; ++e) {
     store<P>({identity3<P>(), zero3<P>()}, out.eq_R1 + 9 * e, out.eq_p1 + 3 * e);
     store<P>({identity3<P>(), zero3<P>()}, out.eq_R2 + 9 * e, out.eq_p2 + 3 * e);
-    if (s.eq_type[e] == kJointEquality || s.eq_type[e] == kNoEquality) continue;
+    if (!joins_bodies(s.eq_type[e])) continue;
     const P* data = theta.eq_data + 11 * e;
     const bool weld = s.eq_type[e] == kWeld;
     const int a = s.eq_obj1[e], b = s.eq_obj2[e];
@@ -473,7 +476,7 @@ FB_FN void derive_equalities_adjoint(const Layout& s, const Theta<const P>& thet
     store<P>({now.R, now.p + out_bar.p}, R, p);
   };
   for (int e = 0; e < s.neq; ++e) {
-    if (s.eq_type[e] == kJointEquality || s.eq_type[e] == kNoEquality) continue;
+    if (!joins_bodies(s.eq_type[e])) continue;
     const bool weld = s.eq_type[e] == kWeld;
     const int obj[2] = {s.eq_obj1[e], s.eq_obj2[e]};
     const P* data = theta.eq_data + 11 * e;

@@ -21,7 +21,8 @@ enum JointType : int { FB_JOINTS(FB_ENUM_AT) };
 
 // equality constraints: constant, name, MuJoCo's number
 #define FB_EQUALITIES(X)                                                                           \
-  X(kNoEquality, none, -1) X(kConnect, connect, 0) X(kWeld, weld, 1) X(kJointEquality, joint, 2)
+  X(kNoEquality, none, -1) X(kConnect, connect, 0) X(kWeld, weld, 1) X(kJointEquality, joint, 2) \
+  X(kTendonEquality, tendon, 3)
 enum EqualityType : int { FB_EQUALITIES(FB_ENUM_AT) };
 
 // whose friction a pair takes: the larger, its own, or that of the geom of higher priority
@@ -36,6 +37,10 @@ enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 #define FB_BIASES(X) X(kNoBias, none, 0) X(kAffineBias, affine, 1)
 enum GainType : int { FB_GAINS(FB_ENUM_AT) };
 enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
+
+// what a tendon is made of, in the order of its path: constant, name, MuJoCo's number
+#define FB_WRAPS(X) X(kWrapJoint, joint, 1) X(kWrapPulley, pulley, 2) X(kWrapSite, site, 3)
+enum WrapType : int { FB_WRAPS(FB_ENUM_AT) };
 
 // how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
 // at all
@@ -91,7 +96,8 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
-  X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)
+  X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)       \
+  X(ntendon) X(nwrap) X(ntendof)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -106,10 +112,14 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(geom_nvert, ngeom) X(geom_mesh, ngeom) X(geom_hull, ngeom) X(hull, nhull)                      \
   X(site_body, nsite) X(site_link, nsite)                                                          \
   X(pair_geom1, npair) X(pair_geom2, npair) X(pair_kind, npair) X(pair_condim, npair)              \
-  X(pair_rule, npair) X(pair_explicit, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
+  X(pair_rule, npair) X(pair_explicit, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq) X(eq_rows, neq)             \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
-  X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
+  X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)    \
+  X(act_tendon, nu) X(tendon_adr, ntendon) X(tendon_num, ntendon) X(tendon_limited, ntendon)       \
+  X(tendon_dry, ntendon) X(tendon_rows, ntendon) X(tendon_dofadr, ntendon)                         \
+  X(tendon_dofnum, ntendon)                                                                        \
+  X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap)
 
 // contact laws under which a parameter or an option acts
 enum class ActsUnder : int { both, hard, mujoco };
@@ -136,7 +146,7 @@ inline constexpr const char* kHasGradient = nullptr;
 inline constexpr const char* kOnlyCompliance = "it only sets the default compliance and the smoothing of rows";
 inline constexpr const char* kOnlyStiffness = "it sets the stiffness of rows under MuJoCo's law";
 inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms";
-inline constexpr const char* kOnlySites = "sites do not act on the motion";
+inline constexpr const char* kOnlySites = "the rotation of a site does not act on the motion";
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
 // contact_compliance, body_inertia_products): name, rows, numbers in a row, unit, rule, the rows i
@@ -174,7 +184,7 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(contact_compliance, s.ngeom, 1, "m/N", not_negative, true, kHasGradient, hard)                 \
   X(pair_friction, s.npair, 1, "no unit", not_negative, true, kHasGradient, both)                  \
   X(mesh_scale, s.nmesh, 3, "no unit", nonzero, true, kHasGradient, both)                          \
-  X(site_pos, s.nsite, 3, "m", any, true, kOnlySites, both)                                        \
+  X(site_pos, s.nsite, 3, "m", any, true, kHasGradient, both)                                        \
   X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites, both)                          \
   X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient, both)                        \
   X(body_invweight0_mujoco, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyStiffness, mujoco)    \
@@ -205,7 +215,23 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
     both)                                                                                          \
   X(actuator_dynprm, s.nu, 1, "s", any, true, kHasGradient, both)                                  \
   X(actuator_actrange, s.nu, 2, "of the activation", range, s.act_limited[i] > 0, kHasGradient,    \
-    both)
+    both)                                                                                          \
+  X(wrap_prm, s.nwrap, 1, "no unit or m", any, true, kHasGradient, both)                           \
+  X(tendon_stiffness, s.ntendon, 1, "N/m", not_negative, true, kHasGradient, both)                 \
+  X(tendon_lengthspring, s.ntendon, 2, "m", range, true, kHasGradient, both)                       \
+  X(tendon_damping, s.ntendon, 1, "N·s/m", not_negative, true, kHasGradient, both)                 \
+  X(tendon_range, s.ntendon, 2, "m", range, s.tendon_limited[i] > 0, kHasGradient, both)           \
+  X(tendon_frictionloss, s.ntendon, 1, "N", friction_loss, s.tendon_dry[i] > 0, kHasGradient,      \
+    both)                                                                                          \
+  X(tendon_length0, s.ntendon, 1, "m", any, true, kHasGradient, both)                              \
+  X(tendon_invweight0, s.ntendon, 1, "1/kg", any, true, kOnlyCompliance, both)                     \
+  X(tendon_margin, s.ntendon, 1, "m", any, true, kHasGradient, mujoco)                             \
+  X(tendon_solref_lim, s.ntendon, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient,    \
+    mujoco)                                                                                        \
+  X(tendon_solimp_lim, s.ntendon, 5, "no unit, m", any, true, kHasGradient, mujoco)                \
+  X(tendon_solref_fri, s.ntendon, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient,    \
+    mujoco)                                                                                        \
+  X(tendon_solimp_fri, s.ntendon, 5, "no unit, m", any, true, kHasGradient, mujoco)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)

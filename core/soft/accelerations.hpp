@@ -1,7 +1,7 @@
 // The accelerations of a state under MuJoCo's law on one page, and their adjoint on the next.
 // Proof: docs/derivations/soft.md.
 #pragma once
-#include "core/dynamics/actuation.hpp"
+#include "core/dynamics/tendon.hpp"
 #include "core/soft/gyroscopic.hpp"
 #include "core/soft/in_double.hpp"
 
@@ -78,6 +78,7 @@ FB_FN void factor_metric(const Model<T, P>& m, Work<T>& w) {
   for (int e = 0; e < f.M.p.start[m.s.nv]; ++e) f.A.value[e] = f.M.value[e];
   for (int d = 0; d < m.s.nv; ++d)
     f.A.diagonal[d] = f.M.diagonal[d] + (w.hD[d] - T(m.theta.dof_armature[d]));
+  if (m.s.ntendon > 0 && w.servos == kAllServos) add_tendon_damping(m, w);
   factor(f.A);
 }
 // rows exactly on the border between two zones
@@ -124,6 +125,13 @@ FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, co
         break;
       case kJointEqualityRows:
         soft_coupling_adjoint(m, safe, g, x, bars, w, {q_tan, v_bar});
+        break;
+      case kTendonFrictionRows:
+      case kTendonLimitRows:
+        soft_tendon_adjoint(m, safe, g, bars, w);
+        break;
+      case kTendonEqualityRows:
+        soft_tendon_coupling_adjoint(m, safe, g, bars, w);
         break;
       default:
         soft_equality_adjoint(m, safe, g, bars, w);
@@ -243,6 +251,7 @@ FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>
     if (w.theta_bar)
       w.theta_bar->dof_armature[d] += (metric_bar - hD_bar[d]) - (w.w_rate[d] - f.mu[d]) * f.a[d];
   }
+  if (s.ntendon > 0 && w.servos == kAllServos) add_tendon_damping_adjoint(m, w);
   const ActuationBars<T> inputs{q_tan, v_bar, activation_of(s, bar.x), bar.u};
   actuation_adjoint<T, P>(m, x, {tau_bar, hD_bar}, inputs, w);
   lift_tangent(s, x.q, q_tan, bar.x);

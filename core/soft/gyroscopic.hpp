@@ -83,6 +83,7 @@ FB_FN void factor_gyro(const Model<T, P>& m, int l, const T* v, Work<T>& w, T* B
     B[7 * i] = f.M.diagonal[d + i] + (w.hD[d + i] - T(m.theta.dof_armature[d + i]));
     for (int j = 0; j < i; ++j) B[6 * i + j] = B[6 * j + i] = f.M.row(d + i)[j];
   }
+  if (m.s.ntendon > 0) add_body_damping(m, d, w, B);
   for (int j = 0; j < 3; ++j) {
     T column[6];
     gyro_column(m, l, v, j, w, column);

@@ -3,6 +3,7 @@
 #pragma once
 #include "core/soft/body_rows.hpp"
 #include "core/soft/contact_rows.hpp"
+#include "core/soft/tendon_rows.hpp"
 
 namespace fb::FB_ISA {
 
@@ -56,6 +57,7 @@ FB_FN void collect_soft(const Model<T, P>& m, const Options<Real<T>>& o, const T
   EqualityRows<T>::collect(m, o, q, alive, w);
   FrictionRows<T>::collect(m, o, q, alive, w);
   collect_soft_limits(m, q, alive, w);
+  if (m.s.ntendon > 0) collect_soft_tendons(m, alive, w);
   for (int g = 0; g < m.s.ngeom; ++g)
     w.soft.centre[g] = geom_centre(m, g, w) + origin_of(m.s, w, m.s.geom_link[g]);
   int contacts = 0;
@@ -84,6 +86,13 @@ FB_FN void soft_group_data(const Model<T, P>& m, const Options<Real<T>>& o, int 
     case kJointEqualityRows:
       soft_coupling_data(m, safe, index, x, w);
       break;
+    case kTendonFrictionRows:
+    case kTendonLimitRows:
+      soft_tendon_data(m, safe, index, x.v, w);
+      break;
+    case kTendonEqualityRows:
+      soft_tendon_coupling_data(m, safe, index, x.v, w);
+      break;
     default:
       soft_equality_data(m, safe, index, w);
   }
@@ -102,6 +111,11 @@ FB_FN int group_jacobian(const Layout& s, const RowGroup& k, const SoftGroup<T>&
     for (int i = 0; i < k.rows; ++i) J[n * k.rows + i] = number(i);
     ++n;
   };
+  if (k.nwide > 0) {
+    for (int c = k.wide; c < k.wide + k.nwide; ++c)
+      put(w.tendon.dof[c], [&](int) { return w.tendon.coef[c]; });
+    return n;
+  }
   if (e.ncoef > 0) {
     int order[3] = {0, 1, 2};
     for (int i = 1; i < e.ncoef; ++i)

@@ -86,7 +86,7 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   if (!s.soft) return;
   const size_t groups = group_capacity(s) + 1, n = s.nv > 0 ? s.nv : 1;
   const size_t rows = row_capacity(s) + 1, wide = contact_rows(s);
-  const size_t chain = size_t(2) * longest_chain(s), both = chain < n ? chain : n;
+  const size_t chain = size_t(2) * longest_chain(s), both = chain < n && s.ntendon == 0 ? chain : n;
   size_t tree = 0;
   for (int d = 0; d < s.nv; ++d)
     for (int e = s.dof_parent[d]; e >= 0; e = s.dof_parent[e]) ++tree;

@@ -293,6 +293,9 @@ def bias_types() -> list[TypeRow]:
 def activation_types() -> list[TypeRow]:
     """How an activation follows its control."""
 
+def wrap_types() -> list[TypeRow]:
+    """What the path of a tendon is made of."""
+
 def friction_rules() -> list[TypeRow]:
     """Whose friction a pair of geoms takes."""
 

@@ -34,6 +34,9 @@ from tests.core.ops_models import (
     pile_unfinished,
     pure,
     robot,
+    tendons,
+    tendons_smooth,
+    tendons_unfinished,
     tree,
     tree_bounce,
     tree_box,
@@ -298,7 +301,9 @@ def _precision(label: str, name: str) -> dict[str, float]:
         # a smooth law bends within its smoothing
         stencil = 1e-6 if "smooth" in label else 3e-5
         return {"float_tolerance": 3e-3, "pairing": pairing, "stencil": stencil}
-    if name != "step" or not label.startswith(("loop", "limits", "laikago", "pile", "mesh")):
+    if name != "step" or not label.startswith(
+        ("loop", "limits", "laikago", "pile", "mesh", "tendons")
+    ):
         return {}
     return {"float_tolerance": 2e-4, "pairing": 1e-11}
 
@@ -336,11 +341,17 @@ def _step(case: Case, x: Vector) -> Vector:
 
 
 # parameters that steer the step without a gradient, and those that carry none here
-WITHOUT_GRADIENT = ("body_invweight0", "dof_invweight0", "body_invweight0_mujoco", "geom_solmix")
+WITHOUT_GRADIENT = (
+    *("body_invweight0", "dof_invweight0", "body_invweight0_mujoco", "geom_solmix"),
+    "tendon_invweight0",
+)
 # parameters that only MuJoCo's law reads
-OF_MUJOCO = re.compile("_(solref|solreffriction|solimp|margin|friction_rest)$")
+OF_MUJOCO = re.compile("_(solref|solreffriction|solimp|margin|friction_rest)(_lim|_fri)?$")
 # parameters of which a draw changes every number by a few per cent
-SCALED = "body_inertia jnt_range actuator_gear mesh_scale actuator_dynprm actuator_actrange".split()
+SCALED = (
+    "body_inertia jnt_range actuator_gear mesh_scale actuator_dynprm actuator_actrange wrap_prm "
+    "tendon_stiffness tendon_damping tendon_frictionloss tendon_range tendon_lengthspring"
+).split()
 
 
 def parameters(case: Case, rng: np.random.Generator | None) -> Vector:
@@ -362,7 +373,7 @@ def parameters(case: Case, rng: np.random.Generator | None) -> Vector:
             part = rng.normal(size=part.shape)
         if name == "contact_compliance":
             part = part + rng.uniform(1e-6, 1e-5, part.shape)
-        if name.endswith(("quat", "axis", "pos", "qpos_spring", "eq_data", "qpos0")):
+        if name.endswith(("quat", "axis", "pos", "qpos_spring", "eq_data", "qpos0", "length0")):
             part = part + rng.normal(size=part.shape) * 0.01
         if name == "body_inertia_products":
             # small beside the moments, so that the inertia stays that of a body
@@ -489,6 +500,11 @@ ROWS: list[OpRow] = [
     _model_row("loop/step", loop),
     _model_row("limits/actuation", limits),
     _model_row("limits/step", limits),
+    _model_row("tendons/actuation", tendons),
+    _model_row("tendons/step", tendons),
+    *_theta_rows("tendons", tendons),
+    _theta_row("tendons/smooth", tendons_smooth),
+    _theta_row("tendons/unfinished", tendons_unfinished),
     _model_row("activation/actuation", activation),
     _model_row("activation/activation", activation),
     _model_row("activation/step", activation),

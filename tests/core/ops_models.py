@@ -114,6 +114,58 @@ def tree_model() -> fb.Model:
     return fb.load(TREE, name="tree")
 
 
+TENDONS = """
+<mujoco>
+  <option timestep="0.004"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <geom type="plane" size="5 5 1" contype="1" conaffinity="1" friction="0.6"/>
+    <body pos="0 0 0.3">
+      <freejoint/>
+      <geom type="box" size="0.2 0.1 0.05" mass="2"/>
+      <body pos="0.2 0.1 0"><joint name="a" axis="0 1 0" damping="0.1" actuatorfrcrange="-2 2"/>
+        <geom type="capsule" size="0.03" fromto="0 0 0 0.2 0 0" mass="0.5"/>
+        <body pos="0.2 0 0"><joint name="b" axis="0 1 0.2" armature="0.01"/>
+          <geom type="capsule" size="0.02" fromto="0 0 0 0.2 0 0" mass="0.3"/>
+          <geom size="0.05" pos="0.2 0 -0.2" contype="1" conaffinity="1" mass="0.1"/>
+        </body>
+      </body>
+      <body pos="0.2 -0.1 0"><joint name="c" axis="0 1 0"/>
+        <geom type="capsule" size="0.03" fromto="0 0 0 0.2 0 0" mass="0.4"/>
+      </body>
+    </body>
+    <body pos="1 0 1"><joint name="d" type="slide" axis="0 0 1"/>
+      <geom size="0.1" mass="1"/>
+    </body>
+  </worldbody>
+  <tendon>
+    <fixed name="chain" stiffness="3" springlength="0.01 0.02" damping="0.4" range="-0.02 0.03">
+      <joint joint="b" coef="1"/><joint joint="a" coef="-0.7"/></fixed>
+    <fixed name="fork" stiffness="5" frictionloss="0.1">
+      <joint joint="a" coef="1"/><joint joint="c" coef="0.8"/></fixed>
+    <fixed name="trees" damping="2" range="-0.01 0.02">
+      <joint joint="d" coef="2"/><joint joint="c" coef="0.5"/></fixed>
+    <fixed name="one"><joint joint="d" coef="0.6"/></fixed>
+  </tendon>
+  <equality><tendon tendon1="fork" tendon2="chain" polycoef="0.01 0.9 0.4 0.3 0.2"/></equality>
+  <actuator>
+    <position tendon="fork" kp="20" kv="1" ctrlrange="-1 1" forcerange="-2 2"/>
+    <motor tendon="chain" gear="3"/>
+    <velocity tendon="one" kv="2" gear="-1.5"/>
+    <general tendon="trees" gaintype="affine" gainprm="2 0.5 -0.9" biastype="affine"
+             biasprm="1 -3 -0.5" gear="1.5"/>
+    <motor joint="a"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@cache
+def tendons_model() -> fb.Model:
+    """Return a model whose tendons lie on one branch, on two, and on two trees, with all terms."""
+    return fb.load(TENDONS, name="tendons")
+
+
 LOOP = """
 <mujoco>
   <option timestep="0.004"/>
@@ -472,5 +524,8 @@ tree_interior = Case(tree_model, solver="interior")
 mesh = Case(mesh_model)
 activation = Case(activation_model)
 robot = Case(laikago)
+tendons = Case(tendons_model)
+tendons_smooth = Case(tendons_model, smoothing=0.02)
+tendons_unfinished = Case(tendons_model, solver="pgs", max_sweeps=4)
 crowd = Case(crowd_model)
 crowd_box = Case(crowd_model, friction="box")

@@ -21,7 +21,14 @@ from tests.core.ops import (
     quat_at_edge,
     state,
 )
-from tests.core.ops_models import Case, limits_model, loop_model, pile_model, tree_model
+from tests.core.ops_models import (
+    Case,
+    limits_model,
+    loop_model,
+    pile_model,
+    tendons_model,
+    tree_model,
+)
 
 # ---- the parts of a row
 
@@ -280,6 +287,9 @@ tree_rk4 = _soft(tree_model, "elliptic", integrator="rk4")
 driven_rk4 = _soft(driven_model, "pyramidal", integrator="rk4")
 loop = _soft(loop_model, "pyramidal")
 limits = _soft(limits_model, "elliptic")
+tendons = _soft(tendons_model, "pyramidal")
+tendons_fast = _soft(tendons_model, "pyramidal", integrator="implicitfast")
+tendons_rk4 = _soft(tendons_model, "elliptic", integrator="rk4")
 pile = _soft(pile_model, "elliptic")
 pile_pyramid = _soft(pile_model, "pyramidal", 3.0)
 
@@ -370,6 +380,9 @@ SOFT_ROWS: list[OpRow] = [
     *_step_rows("driven/rk4/pyramid", driven_rk4),
     *_step_rows("loop", loop),
     *_step_rows("limits", limits),
+    *_step_rows("tendons/pyramid", tendons),
+    *_step_rows("tendons/implicitfast/pyramid", tendons_fast),
+    *_step_rows("tendons/rk4", tendons_rk4),
     # contact points between boxes and balls are chosen otherwise
     *_step_rows("pile", pile, like_mujoco=False),
     *_step_rows("pile/pyramid", pile_pyramid, like_mujoco=False),

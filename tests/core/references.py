@@ -17,6 +17,7 @@ NORMALS = (0, 3)
 BOUNDED, ONE_SIDED = 6, 7
 
 FREE, BALL, SLIDE = (int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("FREE", "BALL", "SLIDE"))
+TENDON = int(mujoco.mjtTrn.mjTRN_TENDON)
 CONNECT, WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
 SITE = int(mujoco.mjtObj.mjOBJ_SITE)
 OWN_FRICTION = 1  # the rule of an explicit pair
@@ -203,18 +204,25 @@ def actuation(model: fb.Model, x: Vector) -> Vector:
 
     The damping is that of the joints and of the servos that brake: -d force / d speed times the
     gear squared, of one-dof joints, where neither the force nor the joint's sum is at a limit.
+    That of tendons comes last; where it is a row's, the force is without it.
     """
     m, data = model.mujoco, data_at(model, x)
     data.act, data.ctrl = np.split(x[m.nq + m.nv :], [m.na])
     mujoco.mj_fwdActuation(m, data)
     after = activation(model, x)
     damping = np.array(m.dof_damping).reshape(-1)[: m.nv].copy()
+    implicit = model.structure.tables["tendon_rows"] * m.tendon_damping
     for i in range(m.nu):
-        j = m.actuator_trnid[i, 0]
-        d, gear = m.jnt_dofadr[j], m.actuator_gear[i, 0]
+        j, on_tendon = m.actuator_trnid[i, 0], m.actuator_trntype[i] == TENDON
+        gear = m.actuator_gear[i, 0]
         limited = m.actuator_forcelimited[i] and data.actuator_force[i] in m.actuator_forcerange[i]
-        held = m.jnt_actfrclimited[j] and data.qfrc_actuator[d] in m.jnt_actfrcrange[j]
-        if m.jnt_type[j] < SLIDE or limited or held:
+        if limited or (on_tendon and not model.structure.tables["tendon_rows"][j]):
+            continue
+        d = 0 if on_tendon else m.jnt_dofadr[j]
+        held = not on_tendon and (
+            m.jnt_actfrclimited[j] and data.qfrc_actuator[d] in m.jnt_actfrcrange[j]
+        )
+        if held or (not on_tendon and m.jnt_type[j] < SLIDE):
             continue
         at, u = m.actuator_actadr[i], data.ctrl[i]
         if at >= 0:
@@ -222,9 +230,24 @@ def actuation(model: fb.Model, x: Vector) -> Vector:
         elif m.actuator_ctrllimited[i]:
             u = np.clip(u, *m.actuator_ctrlrange[i])
         slope = m.actuator_gainprm[i, 2] * u
-        damping[d] += max(-(slope + m.actuator_biasprm[i, 2]), 0.0) * gear**2
+        servo = max(-(slope + m.actuator_biasprm[i, 2]), 0.0) * gear**2
+        if on_tendon:
+            implicit[j] += servo
+        else:
+            damping[d] += servo
     tau = data.qfrc_passive + data.qfrc_actuator
-    return np.r_[tau, m.dof_armature + m.opt.timestep * damping]
+    moments = tendon_moments(m, data)
+    tau = tau + moments.T @ (implicit * (moments @ data.qvel))
+    return np.r_[tau, m.dof_armature + m.opt.timestep * damping, implicit]
+
+
+def tendon_moments(m: mujoco.MjModel, data: mujoco.MjData) -> Vector:
+    """Return ten_J as a dense matrix."""
+    out = np.zeros((m.ntendon, m.nv))
+    for t in range(m.ntendon):
+        at = slice(m.ten_J_rowadr[t], m.ten_J_rowadr[t] + m.ten_J_rownnz[t])
+        out[t, m.ten_J_colind[at]] = np.asarray(data.ten_J).reshape(-1)[at]
+    return out
 
 
 def activation(model: fb.Model, x: Vector) -> Vector:

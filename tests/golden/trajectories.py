@@ -30,6 +30,8 @@ ACTIVATION = "actuator_dynprm actuator_actrange act_adr act_dyn act_early act_li
 HULLS = {"geom_hull", "hull"}
 # tables of which the hard contact law reads nothing
 SOFT = {"pair_explicit"}
+# tables that say nothing of a model without tendons
+TENDONS = {"act_tendon", "eq_rows"}
 
 PILE = """<mujoco model="pile"><option timestep="0.002"/><worldbody>
 <geom type="plane" size="0 0 1"/>
@@ -99,6 +101,7 @@ def hashes_of(scene: Scene) -> dict[str, str]:
     params = {name: rounded(value) for name, value in fb.Simulator(model).params.items()}
     said = {*params, *model.structure.tables} - SOFT - set(() if model.na else ACTIVATION)
     said -= set() if model.structure.sizes["nmesh"] else HULLS
+    said -= set() if model.structure.sizes["ntendon"] else TENDONS
     tables = model.structure.tables
     inputs = [group[name] for group in (params, tables) for name in sorted(group) if name in said]
     start = model.keyframe(0)[0] if model.keyframe_names else model.q0

@@ -20,6 +20,10 @@ PAIRS = "".join(
     for b in GEOMS[i + 1 :]
     if (a, b) != ("s1", "s2")
 )
+TENDON = (
+    '<fixed range="0 1" frictionloss="1"><joint joint="b" coef="1"/>'
+    '<joint joint="c" coef="1"/></fixed>'
+)
 XML = f"""<mujoco><default><geom contype="0"/></default>
 <asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/></asset><worldbody>
 <geom type="plane" size="1 1 1" contype="1" conaffinity="0"/><site/><site/>
@@ -32,7 +36,7 @@ XML = f"""<mujoco><default><geom contype="0"/></default>
 </body>
 </body></body></body></worldbody>
 <equality><joint joint1="b" joint2="c"/><joint joint1="c"/></equality>
-<contact>{PAIRS}</contact>
+<contact>{PAIRS}</contact><tendon>{6 * TENDON}</tendon>
 <actuator><motor joint="b"/><motor joint="c"/><position joint="b"/></actuator></mujoco>"""
 
 
@@ -56,6 +60,7 @@ def test_names_and_shapes(sims: dict[str, fb.Simulator]) -> None:
     rows, model = table(), sims["hard"].model
     sizes = {name: int(getattr(model.mujoco, name)) for name in "nbody njnt nq nv nu".split()}
     sizes |= {name: int(getattr(model.mujoco, name)) for name in "ngeom nmesh nsite neq".split()}
+    sizes |= {name: int(getattr(model.mujoco, name)) for name in ("ntendon", "nwrap")}
     sizes |= {"npair": len(model.parsed.pairs), "nexplicit": model.mujoco.npair}
     assert len(set(sizes.values())) == len(sizes)
     assert list(rows) == list(model.params)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from tests.model.helpers import mjcf
 
+WRAPPED = (
+    '<tendon><spatial name="t"><site site="s"/><geom geom="g"/><site site="w"/></spatial></tendon>'
+)
 TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
 FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
 
@@ -130,7 +133,10 @@ UNSUPPORTED = [
         "motor", actuator("motor", 'jointinparent="j"'), "jointinparent", "actuator/* jointinparent"
     ),
     transmission(
-        "motor", actuator("motor", 'tendon="t"', more=TENDON), "tendon", "actuator/* tendon"
+        "motor",
+        actuator("motor", 'tendon="t"', '<site name="s"/>', more=WRAPPED),
+        "wrapped tendon",
+        "actuator/* tendon",
     ),
     transmission(
         "motor",
@@ -283,9 +289,9 @@ UNSUPPORTED = [
     # tendons and equalities
     Unsupported(
         ("tendon/fixed", "default/tendon"),
-        mjcf(after=TENDON, before='<default><tendon stiffness="1"/></default>'),
+        mjcf(after=TENDON, before='<default><tendon armature="1"/></default>'),
         '<string>:8: <fixed name="t">',
-        "stiffness",
+        "armature",
         "tendon",
     ),
     Unsupported(
@@ -294,17 +300,21 @@ UNSUPPORTED = [
             '<site name="s"/>',
             world='<site name="w"/>',
             after='<tendon><spatial name="t" damping="1" range="0 1" frictionloss="1">'
-            '<site site="s"/><site site="w"/></spatial></tendon>',
+            '<site site="s"/><geom geom="g"/><site site="w"/></spatial></tendon>',
         ),
         '<string>:8: <spatial name="t">',
         "damping and a limit and dry friction",
         "tendon",
     ),
     Unsupported(
-        ("equality/tendon",),
-        mjcf(after=TENDON + '<equality><tendon name="e" tendon1="t"/></equality>'),
+        (),
+        mjcf(
+            '<site name="s"/>',
+            world='<site name="w"/>',
+            after=WRAPPED + '<equality><tendon name="e" tendon1="t"/></equality>',
+        ),
         '<string>:8: <tendon name="e">',
-        "type tendon",
+        "between tendons around geoms",
         "equality",
     ),
     *(

@@ -129,7 +129,7 @@ struct IntegrateOp {
   }
 };
 
-// (x, u) -> (tau, hD)
+// (x, u) -> (tau, hD, implicit damping of tendons)
 struct ActuationOp {
   Box box;
   template <class T>
@@ -137,11 +137,13 @@ struct ActuationOp {
     const auto m = box->model<T>();
     const int nv = m.s.nv;
     Scratch<T> k(m.s);
+    core::kinematics(m, x, x + m.s.nq, k.w);
     core::actuation(m, core::step_point<T>(m.s, x, x + core::state_size(m.s), nullptr), k.w);
     for (int d = 0; d < nv; ++d) {
       y[d] = k.w.tau[d];
       y[nv + d] = k.w.hD[d];
     }
+    for (int i = 0; i < m.s.ntendon; ++i) y[2 * nv + i] = k.w.tendon.damping[i];
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
@@ -151,7 +153,9 @@ struct ActuationOp {
     Scratch<T> k(m.s);
     std::vector<T> tangent(nv, T(0));
     const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nx, nullptr);
+    core::kinematics(m, at.q, at.v, k.w);
     core::actuation(m, at, k.w);
+    for (int i = 0; i < m.s.ntendon; ++i) k.w.tendon.damping_bar[i] = y_bar[2 * nv + i];
     const core::ActuationBars<T> bars{tangent.data(), x_bar + nq, x_bar + nq + nv, x_bar + nx};
     core::actuation_adjoint<T, R>(m, at, {y_bar, y_bar + nv}, bars, k.w);
     core::lift_tangent(m.s, x, tangent.data(), x_bar);
@@ -410,7 +414,9 @@ inline OpTable model_table(const Box& box) {
       "soft_step soft_motion metric soft_rows soft_contact contact_wrench frame_axis soft_equality "
       "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
       "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
-      "stage_activation stage_drive";
+      "stage_activation stage_drive set_tendon_row tendon_coupling soft_moment "
+      "soft_tendon "
+      "soft_tendon_coupling add_tendon_damping";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));
@@ -425,7 +431,10 @@ inline OpTable model_table(const Box& box) {
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},
       {"actuation",
-       make_op(ActuationOp{box}, "actuation actuator actuator_input", nx + nu, 2 * nv)},
+       make_op(ActuationOp{box},
+               "actuation actuators actuator actuator_input tendon_forces tendon_actuators "
+               "tendon_kinematics fixed_tendon spatial_tendon",
+               nx + nu, 2 * nv + box->s.ntendon)},
       {"activation", make_op(ActivationOp{box}, "advance_activation next_activation", nx + nu, na)},
       {"step", make_op(StepOp{box}, step, nx + nu, nx)},
       {"derive", make_op(DeriveOp{box}, derive, ntheta, core::derived_size(box->s))},

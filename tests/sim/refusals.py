@@ -279,9 +279,9 @@ DERIVATIVES: dict[str, tuple[str, dict[str, Any], type[Exception], tuple[str, ..
     ),
     "no gradient": (
         "jvp",
-        {"dparams": {"site_pos": np.zeros((0, 3))}},
+        {"dparams": {"site_quat": np.zeros((0, 4))}},
         ParameterError,
-        ('dparams["site_pos"]', "gradient"),
+        ('dparams["site_quat"]', "gradient"),
     ),
     "overflow of the tangent": (
         "jvp",
@@ -389,7 +389,7 @@ CHECKS: dict[str, tuple[dict[str, Any], type[Exception], tuple[str, ...]]] = {
     "no steps": ({"steps": 0}, ParameterError, ("steps", "0")),
     "draws is a bool": ({"draws": True}, ParameterError, ("draws", "True")),
     "params is a text": ({"params": "dt"}, ParameterError, ("params", '["dt"]')),
-    "no gradient": ({"params": ["site_pos"]}, ParameterError, ('params["site_pos"]', "gradient")),
+    "no gradient": ({"params": ["site_quat"]}, ParameterError, ('params["site_quat"]', "gradient")),
     "unknown parameter": ({"params": ["mass"]}, ParameterError, ('"mass"', "body_mass")),
     "worlds": ({"q": np.zeros((3, 2))}, ParameterError, ("q", "world axis")),
 }

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Literal
 
 from featherback._typing import Bools
 from featherback.errors import ModelError, ParameterError
-from featherback.model import mjcf, pairs, settings, unsupported, urdf, value_checks, xmltree
+from featherback.model import (
+    mjcf,
+    pairs,
+    settings,
+    tendons,
+    unsupported,
+    urdf,
+    value_checks,
+    xmltree,
+)
 from featherback.model.compiler import Locator, compile_spec, quiet, read_spec
 from featherback.model.files import Folders, expand_includes
 from featherback.model.model import Model, Parsed
@@ -227,20 +236,23 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
     unsupported.check_fields(model, locator, findings)
     unsupported.check_gaps(model, locator, findings)
     unsupported.check_options(model, locator.option, findings)
-    unsupported.check_tendons(model, locator, findings)
-    keep_actuator = unsupported.acting_actuators(model, dead, locator, findings)
-    keep_equality = unsupported.acting_equalities(model, locator, findings)
+    keep_tendon = tendons.acting_tendons(model, locator, findings)
+    keep_actuator = unsupported.acting_actuators(model, dead, keep_tendon, locator, findings)
+    keep_equality = unsupported.acting_equalities(model, keep_tendon, locator, findings)
     found = pairs.candidate_pairs(model)
     unsupported.check_frictions(model, found, locator, findings)
-    return Parsed(
+    parsed = Parsed(
         mujoco=model,
         pairs=found.frozen(),
         keep_equality=_locked(keep_equality),
         keep_actuator=_locked(keep_actuator),
+        keep_tendon=_locked(keep_tendon),
         notices=(),
         name=spec.modelname,
         filename=None,
     )
+    tendons.check_branches(parsed, locator, findings)
+    return parsed
 
 
 def _locked(mask: Bools) -> Bools:

@@ -32,6 +32,7 @@ class Parsed:
         pairs: pairs of geoms that may touch.
         keep_equality: bool[neq], which equality constraints act.
         keep_actuator: bool[nu], which actuators act.
+        keep_tendon: bool[ntendon], which tendons are supported.
         notices: what was ignored, dropped, approximated or repaired.
         name: name of the model.
         filename: the file it was read from, or None.
@@ -42,6 +43,7 @@ class Parsed:
     pairs: Pairs
     keep_equality: Bools
     keep_actuator: Bools
+    keep_tendon: Bools
     notices: tuple[Notice, ...]
     name: str
     filename: str | None

@@ -60,7 +60,7 @@ def _row(supported: str = "", **others: str) -> dict[str, Meaning]:
 SUBTREES: dict[str, Meaning] = _row(
     checked="tendon/fixed tendon/spatial default/tendon",
     refused="extension asset/hfield asset/model asset/mesh/plugin body/attach body/plugin "
-    "body/geom/plugin body/flexcomp body/composite deformable/flex equality/tendon equality/flex "
+    "body/geom/plugin body/flexcomp body/composite deformable/flex equality/flex "
     "equality/flexvert equality/flexstrain equality/distance actuator/orientation actuator/pid "
     "actuator/muscle actuator/adhesion actuator/dcmotor actuator/plugin",
     ignored="size sensor custom",
@@ -158,6 +158,7 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         f"{_EQUALITY} anchor body1 body2 site1 site2 relpose", mujoco="solimp solref torquescale"
     ),
     "equality/joint": _row(f"{_EQUALITY} joint1 joint2 polycoef", mujoco="solimp solref"),
+    "equality/tendon": _row(f"{_EQUALITY} tendon1 tendon2 polycoef", mujoco="solimp solref"),
     "actuator/general": _row(
         f"{_ACTUATOR} gainprm biasprm inheritrange actearly actlimited actrange dynprm actdim",
         **{

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 # flag -> arrays that are zero when it is switched off
 _ZERO_WHEN_OFF: dict[str, tuple[str, ...]] = {
-    "CONSTRAINT": ("jnt_limited", "dof_frictionloss", "eq_active0", "tendon_limited"),
+    "CONSTRAINT": (
+        *("jnt_limited", "dof_frictionloss", "eq_active0", "tendon_limited"),
+        "tendon_frictionloss",
+    ),
     "EQUALITY": ("eq_active0",),
     "FRICTIONLOSS": ("dof_frictionloss", "tendon_frictionloss"),
     "LIMIT": ("jnt_limited", "tendon_limited"),

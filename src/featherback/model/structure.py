@@ -32,6 +32,7 @@ from featherback.model.compiler import muted
 from featherback.model.hulls import hull_triangles, hull_vertices, hull_words
 from featherback.model.joints import FREE, JOINTS, SINGLE
 from featherback.model.pairs import SHAPES
+from featherback.model.tendons import add_tendons
 
 if TYPE_CHECKING:
     import mujoco
@@ -90,6 +91,7 @@ def build_structure(parsed: Parsed) -> Structure:
     touches = _add_pairs(parsed, tables)
     _add_equalities(parsed, tables)
     _add_actuators(parsed, tables)
+    tendon_sizes = add_tendons(parsed, tables)
     limits = {row.name: row.default for row in option_table() if row.kind == "whole"}
     limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != FREE))
     tables["limit_jnt"] = limited.astype(np.int32)
@@ -115,6 +117,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nhull": len(tables["hull"]),
         "max_contacts": min(touches, limits["max_contacts"]),
         "max_sweeps": limits["max_sweeps"],
+        **tendon_sizes,
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])
@@ -299,9 +302,12 @@ def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
 
 
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
-    """Name each actuator's joint, -1 for one that does not act, and its law."""
+    """Name each actuator's joint, -1 for one that has none or does not act, and its law."""
+    import mujoco
+
     m = parsed.mujoco
-    joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
+    on_joint = (m.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT)) & parsed.keep_actuator
+    joint = np.where(on_joint, m.actuator_trnid[:, 0] if m.nu else 0, -1)
     tables.update(
         act_jnt=joint.astype(np.int32),
         **_law_tables("gain", gain_types(), m.actuator_gaintype),
@@ -356,6 +362,8 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     params: dict[str, Array] = {}
     for name in parameter_names():
         value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
+        if name.startswith(("tendon_", "wrap_")) and not parsed.keep_tendon.any():
+            value = value[:0]
         value.setflags(write=False)
         params[name] = value
     return params

@@ -95,7 +95,7 @@ FIELD_RULES = (
 _TRANSMISSIONS = {
     "JOINTINPARENT": "jointinparent",
     "SLIDERCRANK": "slider-crank",
-    "TENDON": "tendon",
+    "TENDON": "wrapped tendon",
     "SITE": "site",
     "BODY": "body (adhesion)",
     "SO3": "orientation",
@@ -218,11 +218,16 @@ def drop_law(model: mujoco.MjModel) -> None:
 
 
 def acting_actuators(
-    model: mujoco.MjModel, dead: set[int], locator: Locator, findings: Findings
+    model: mujoco.MjModel,
+    dead: set[int],
+    keep_tendon: Bools,
+    locator: Locator,
+    findings: Findings,
 ) -> Bools:
     """Return which actuators act, bool[nu]; the others lose their gain and bias.
 
-    What does not act: laws that are not supported (`dead`), and transmissions that are not joints.
+    What does not act: laws that are not supported (`dead`), and transmissions that are neither
+    joints nor tendons that are supported.
     """
     import mujoco
 
@@ -231,7 +236,9 @@ def acting_actuators(
         kind = mujoco.mjtTrn(model.actuator_trntype[number])
         if number in dead:
             keep[number] = False
-        elif kind != mujoco.mjtTrn.mjTRN_JOINT:
+        elif kind != mujoco.mjtTrn.mjTRN_JOINT and not (
+            kind == mujoco.mjtTrn.mjTRN_TENDON and keep_tendon[model.actuator_trnid[number, 0]]
+        ):
             word = _TRANSMISSIONS.get(kind.name.removeprefix("mjTRN_"), "this")
             findings.add_unsupported(
                 locator.at("actuator", number),
@@ -255,16 +262,24 @@ def acting_actuators(
     return keep
 
 
-def acting_equalities(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:
-    """Return which equality constraints act, bool[neq]; connect, weld and joint are supported."""
+def acting_equalities(
+    model: mujoco.MjModel, keep_tendon: Bools, locator: Locator, findings: Findings
+) -> Bools:
+    """Return which equality constraints act, bool[neq].
+
+    Those of type connect, weld, joint and tendon are supported, the last between tendons that are.
+    """
     import mujoco
 
     known = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     keep = np.ones(model.neq, bool)
     for number in range(model.neq):
         kind = mujoco.mjtEq(model.eq_type[number])
-        if kind not in known:
+        pair = (int(model.eq_obj1id[number]), int(model.eq_obj2id[number]))
+        fixed = kind == mujoco.mjtEq.mjEQ_TENDON and all(keep_tendon[t] for t in pair if t >= 0)
+        if kind not in known and not fixed:
             word = kind.name.removeprefix("mjEQ_").lower()
+            word = "tendon between tendons around geoms" if word == "tendon" else word
             findings.add_unsupported(
                 locator.at("equality", number),
                 f"equality constraints of type {word} are not supported",
@@ -281,43 +296,6 @@ def acting_equalities(model: mujoco.MjModel, locator: Locator, findings: Finding
             keep[number] = False
     model.eq_active0[~keep] = 0
     return keep
-
-
-# field of a tendon -> how its effect is called
-_TENDON_EFFECTS = {
-    "tendon_stiffness": "stiffness",
-    "tendon_stiffnesspoly": "stiffness",
-    "tendon_damping": "damping",
-    "tendon_dampingpoly": "damping",
-    "tendon_limited": "a limit",
-    "tendon_frictionloss": "dry friction",
-    "tendon_armature": "armature",
-    "tendon_springyield": "a plastic spring",
-}
-
-
-def check_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
-    """Find tendons that exert forces of their own, and list those that do nothing."""
-    for number in range(model.ntendon):
-        effects = [
-            word
-            for name, word in _TENDON_EFFECTS.items()
-            if hasattr(model, name) and np.any(getattr(model, name)[number] != 0)
-        ]
-        where = locator.at("tendon", number)
-        if not effects:
-            findings.note("ignored", where, "the tendon exerts no force of its own.")
-            continue
-        listed = " and ".join(dict.fromkeys(effects))
-        findings.add_unsupported(
-            where,
-            f"tendons are not supported, and this one has {listed}",
-            "tendon",
-            drop=f"the tendon is left out; it has {listed}.",
-        )
-    for name in _TENDON_EFFECTS:
-        if hasattr(model, name):
-            getattr(model, name)[:] = 0
 
 
 def check_frictions(

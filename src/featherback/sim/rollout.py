@@ -81,7 +81,8 @@ class Rollout:
         residual: real[worlds], largest residual of the contact solve in any step [m/s].
         sweeps: real[worlds], largest number of Gauss-Seidel sweeps in one step.
         factorisations: real[worlds], largest number of matrices that the contact solve of one step
-            has factorised, where bodies that do not touch count apart; iterations of contact="mujoco".
+            has factorised, the most of any group of bodies that touch; under contact="mujoco"
+            the iterations.
         dt: step [s]; real[worlds] where each world has its own.
         replay: what the derivatives run again.
     """
