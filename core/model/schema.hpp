@@ -218,7 +218,7 @@ inline constexpr const char* kOnlySites = "the rotation of a site does not act o
     both)                                                                                          \
   X(wrap_prm, s.nwrap, 1, "no unit or m", any, true, kHasGradient, both)                           \
   X(tendon_stiffness, s.ntendon, 1, "N/m", not_negative, true, kHasGradient, both)                 \
-  X(tendon_lengthspring, s.ntendon, 2, "m", range, true, kHasGradient, both)                       \
+  X(tendon_lengthspring, s.ntendon, 2, "m", any, true, kHasGradient, both)                         \
   X(tendon_damping, s.ntendon, 1, "N·s/m", not_negative, true, kHasGradient, both)                 \
   X(tendon_range, s.ntendon, 2, "m", range, s.tendon_limited[i] > 0, kHasGradient, both)           \
   X(tendon_frictionloss, s.ntendon, 1, "N", friction_loss, s.tendon_dry[i] > 0, kHasGradient,      \

@@ -301,6 +301,9 @@ def _precision(label: str, name: str) -> dict[str, float]:
         # a smooth law bends within its smoothing
         stencil = 1e-6 if "smooth" in label else 3e-5
         return {"float_tolerance": 3e-3, "pairing": pairing, "stencil": stencil}
+    if label == "tendons/unfinished":
+        # what a few sweeps leave of stiff couplings is recovered by positions, to its own tolerance
+        return {"float_tolerance": 2e-3, "pairing": 1e-8}
     if name != "step" or not label.startswith(
         ("loop", "limits", "laikago", "pile", "mesh", "tendons")
     ):

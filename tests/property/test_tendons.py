@@ -26,7 +26,7 @@ def check(seed: int, steps: int, hard: bool, tally: Tally) -> None:
     known = parameters(model)
     inputs = {"q": q, "v": v, "u": rng.normal(size=(steps, model.nu))}
     inputs |= {name: known[name] for name in OF_TENDONS if name in known}
-    roll = sim.rollout(**{k: inputs[k] for k in ("q", "v", "u")})
+    roll = sim.rollout(q, v, inputs["u"])
     if not roll.ok:
         tally.count["models unconverged"] += 1
         return
@@ -54,7 +54,8 @@ def test_columns_and_dual_numbers_agree_with_reverse_mode(hard: bool) -> None:
     worst, compared = 0.0, 0
     for seed in range(25):
         model, q, v, rng = draw_tendons(seed, narrow=hard)
-        sim = fb.Simulator(model, **({"tolerance": 1e-13} if hard else soft_options(seed)))
+        options: dict[str, Any] = {"tolerance": 1e-13} if hard else soft_options(seed)
+        sim = fb.Simulator(model, **options)
         u = rng.normal(size=model.nu)
         try:
             A, B = sim.linearize(q, v, u)
