@@ -275,7 +275,7 @@ def test_adjoint_in_float_is_close(kind: str, rng: np.random.Generator) -> None:
             error = adjoint(kind, slot, pair, bar, vert=vert, single=True)[on] - exact
             errors[slot].append(np.abs(error).max(axis=1) / np.abs(exact).max(axis=1))
     for found in errors:
-        assert len(np.concatenate(found)) >= 10
+        assert len(np.concatenate(found)) >= (10 if kind in CONVEX else 1)
         assert np.median(np.concatenate(found)) <= 2e-6
 
 
