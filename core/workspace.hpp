@@ -132,6 +132,7 @@ struct Work {
   Theta<T>* theta_bar;
   Derived<T>* derived_bar;
   T *tau, *hD, *qdd, *v_free, *dv;
+  T* compensation;                   // of gravity, by dof
   T *w_rate, *a_eff, *hD_bar_extra;  // adjoint only
   RowGroup* group;
   RowGeometry<T>* geometry;
@@ -327,6 +328,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
     *x = c.take<T>(s.nv);
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv, &w.p, &w.v_moved, &w.p_bar, &w.p_rate})
     *x = c.take<T>(s.nv);
+  w.compensation = c.take<T>(s.ngravcomp > 0 ? s.nv : 0);
   w.group = c.take<RowGroup>(w.max_group);
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);

@@ -129,6 +129,7 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
     case ParameterRule::moments:
     case ParameterRule::fraction:
     case ParameterRule::friction_loss:
+    case ParameterRule::medium:
       if (*least < 0)
         return refuse_all(*least, "holds " + number(*least) + " " + p.unit,
                           ParameterRule::not_negative);
@@ -138,6 +139,14 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
         return refuse_row(*most,
                           "is > 0, but the model was loaded with none there, so it has no "
                           "friction row");
+      if (p.rule == ParameterRule::medium && !in_force && *most > 0)
+        return refuse_all(*most, "is > 0, but the model was loaded without a fluid", p.rule);
+      break;
+    case ParameterRule::loaded:
+      if (!in_force && (*least != 0 || *most != 0))
+        return refuse_all(*least != 0 ? *least : *most,
+                          "is not 0, but the model was loaded with none, so it has no effect",
+                          p.rule);
       break;
     case ParameterRule::nonzero:
       if (std::find(x, end, R(0)) != end) return refuse_all(0, "holds 0", p.rule);

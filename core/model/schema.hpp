@@ -32,8 +32,8 @@ enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 
 // the law of an actuator, force = gain * input + bias: constant, name, MuJoCo's number. A law other
 // than number 0 has a table act_<name>_gain or act_<name>_bias that says where it is in force
-#define FB_GAINS(X) X(kFixedGain, fixed, 0) X(kAffineGain, affine, 1)
-#define FB_BIASES(X) X(kNoBias, none, 0) X(kAffineBias, affine, 1)
+#define FB_GAINS(X) X(kFixedGain, fixed, 0) X(kAffineGain, affine, 1) X(kMuscleGain, muscle, 2)
+#define FB_BIASES(X) X(kNoBias, none, 0) X(kAffineBias, affine, 1) X(kMuscleBias, muscle, 2)
 enum GainType : int { FB_GAINS(FB_ENUM_AT) };
 enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
 
@@ -41,8 +41,14 @@ enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
 // at all
 #define FB_ACTIVATIONS(X)                                                                          \
   X(kNoActivation, none, 0) X(kIntegrator, integrator, 1) X(kFilter, filter, 2)                    \
-  X(kFilterExact, filterexact, 3) X(kHeldActivation, held, 4)
+  X(kFilterExact, filterexact, 3) X(kMuscleActivation, muscle, 4) X(kHeldActivation, held, 100)
 enum ActivationType : int { FB_ACTIVATIONS(FB_ENUM_AT) };
+// where the gravity compensation of a joint goes: to its passive forces, to its actuators and their
+// limit, or nowhere
+#define FB_COMPENSATIONS(X)                                                                        \
+  X(kPassiveCompensation, passive, 0) X(kActuatorCompensation, actuator, 1)                        \
+  X(kNoCompensation, none, 2)
+enum CompensationType : int { FB_COMPENSATIONS(FB_ENUM_AT) };
 // a time constant of a filter counts as no less [s]
 inline constexpr double kLeastTimeConstant = 1e-15;
 
@@ -76,7 +82,8 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
-  X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps)
+  X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps) X(ngravcomp) \
+  X(nfluid) X(nmuscle)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -93,7 +100,9 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(pair_rule, npair) X(pair_explicit, npair) X(eq_type, neq) X(eq_obj1, neq) X(eq_obj2, neq) X(eq_site, neq)              \
   X(limit_jnt, nlimit) X(friction_dof, nfriction)                                                  \
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
-  X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)
+  X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)              \
+  X(jnt_gravcomp, njnt) X(fluid_body, nfluid) X(fluid_geom, nfluid)                \
+  X(act_muscle_gain, nu) X(act_muscle_bias, nu) X(act_muscle, nu)
 
 // contact laws under which a parameter or an option acts
 enum class ActsUnder : int { both, hard, mujoco };
@@ -112,7 +121,9 @@ inline constexpr double kNoLeast = -__builtin_huge_val();
   X(range, kNoLeast, "the lower end must not lie above the upper.")                                \
   X(moments, 0, "all must be >= 0.")                                                               \
   X(products, kNoLeast, "all must be >= 0.")                                                       \
-  X(friction_loss, 0, "give it a small frictionloss in the file.")
+  X(friction_loss, 0, "give it a small frictionloss in the file.")                                 \
+  X(loaded, kNoLeast, "give it a small number in the file.")                                       \
+  X(medium, 0, "give the file a small density or viscosity.")
 enum class ParameterRule : int { FB_RULES(FB_ENUM) };
 
 // why the motion has no gradient with respect to a parameter
@@ -189,7 +200,17 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
     both)                                                                                          \
   X(actuator_dynprm, s.nu, 1, "s", any, true, kHasGradient, both)                                  \
   X(actuator_actrange, s.nu, 2, "of the activation", range, s.act_limited[i] > 0, kHasGradient,    \
-    both)
+    both)                                                                                          \
+  X(body_gravcomp, s.nbody, 1, "no unit", loaded, s.ngravcomp > 0, kHasGradient, both)             \
+  X(density, 1, 1, "kg/m³", medium, s.nfluid > 0, kHasGradient, both)                              \
+  X(viscosity, 1, 1, "Pa·s", medium, s.nfluid > 0, kHasGradient, both)                             \
+  X(wind, 3, 1, "m/s", any, true, kHasGradient, both)                                              \
+  X(geom_fluid, s.ngeom, 12, "no unit, m³ or m⁵", any, true, kHasGradient, both)                   \
+  X(muscle_gainprm, s.nmuscle, 9, "of the muscle's curves", any, true, kHasGradient, both)         \
+  X(muscle_biasprm, s.nmuscle, 9, "of the muscle's curves", any, true, kHasGradient, both)         \
+  X(muscle_dynprm, s.nmuscle, 3, "s, s and no unit", any, true, kHasGradient, both)                \
+  X(muscle_lengthrange, s.nmuscle, 2, "of the actuator's length", range, true, kHasGradient, both) \
+  X(muscle_acc0, s.nmuscle, 1, "1/kg or 1/(kg·m²)", any, true, kHasGradient, both)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)

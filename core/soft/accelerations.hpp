@@ -2,6 +2,7 @@
 // Proof: docs/derivations/soft.md.
 #pragma once
 #include "core/dynamics/actuation.hpp"
+#include "core/soft/fluid_metric.hpp"
 #include "core/soft/gyroscopic.hpp"
 #include "core/soft/in_double.hpp"
 
@@ -71,13 +72,22 @@ FB_FN void close_rows(Work<T>& w) {
       Mask<T>(false);
   w.solution.residual = w.solution.sweeps = T(0);
 }
-// A = M + h D
+// whether the integrator is implicit in the forces of a fluid
+template <class T>
+FB_INLINE bool fluid_is_implicit(const Layout& s, const Work<T>& w) {
+  return s.nfluid > 0 && w.servos == kAllServos;
+}
+// A = M + h D, and what a fluid adds
 template <class T, class P>
 FB_FN void factor_metric(const Model<T, P>& m, Work<T>& w) {
   SoftWork<T>& f = w.soft;
   for (int e = 0; e < f.M.p.start[m.s.nv]; ++e) f.A.value[e] = f.M.value[e];
   for (int d = 0; d < m.s.nv; ++d)
     f.A.diagonal[d] = f.M.diagonal[d] + (w.hD[d] - T(m.theta.dof_armature[d]));
+  if (fluid_is_implicit(m.s, w)) {
+    fluid_inertia(m, w);
+    add_fluid_inertia(m.s, w);
+  }
   factor(f.A);
 }
 // rows exactly on the border between two zones
@@ -179,7 +189,7 @@ FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
   SoftWork<T>& f = w.soft;
   for (int i = 0; i < f.nsingle; ++i) {
     const int first = m.s.link_dof[f.single[i]];
-    factor_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
+    factor_gyro(m, f.single[i], v, fluid_is_implicit(m.s, w), w, f.gyro + 36 * i);
     for (int d = first; d < first + 6; ++d) f.acc[d] = f.pushed[d];
     solve_gyro(f.gyro + 36 * i, false, f.acc + first);
   }
@@ -225,6 +235,7 @@ FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>
     metric_adjoint(m, x, w, q_tan);
   }
   FB_STAGE(adjoint_fields);
+  if (fluid_is_implicit(s, w)) fluid_inertia_adjoint(m, x, w, q_tan, v_bar);
   soft_motion_adjoint(m, w);
   FB_STAGE(adjoint_contacts);
   if (any(f.touched)) soft_rows_adjoint(m, o, x, w, q_tan, v_bar);

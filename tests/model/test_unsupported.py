@@ -33,7 +33,8 @@ def test_dropped_actuator_keeps_its_place_without_force() -> None:
     """Mask a refused actuator and take its gain, so that controls keep their numbers."""
     text = mjcf(
         '<site name="s"/>',
-        after='<actuator><motor site="s"/><motor joint="j"/><muscle joint="j"/></actuator>',
+        after='<actuator><motor site="s"/><motor joint="j"/>'
+        '<dcmotor joint="j" motorconst="1" resistance="1"/></actuator>',
     )
     parsed = read(text, on_unsupported="drop")
     assert parsed.keep_actuator.tolist() == [False, True, False]
@@ -46,10 +47,10 @@ def test_dropped_actuator_keeps_its_place_without_force() -> None:
 def test_many_problems_are_listed_ten_at_a_time_and_of_every_sort() -> None:
     """Name ten of many problems, the first of each sort before the others, and count the rest."""
     cylinders = "".join(f'<geom name="c{i}" type="cylinder" size="1 1"/>' for i in range(12))
-    text = mjcf(world=cylinders, after='<actuator><motor name="m" jointinparent="j"/></actuator>')
+    text = mjcf(world=cylinders, after='<actuator><adhesion name="m" body="b"/></actuator>')
     lines = message(text).splitlines()
     assert lines[0].startswith("<string>: 13 things") and 'on_unsupported="drop"' in lines[0]
-    assert '<string>:8: <motor name="m">' in lines[1] and "#transmission" in lines[1]
+    assert '<string>:8: <adhesion name="m">' in lines[1] and "#transmission" in lines[1]
     assert '<string>:4: <geom name="g">' in lines[2] and '"c0"' in lines[2] and "#pairs" in lines[2]
     assert len(lines) == 12
     assert "3 more" in lines[-1]

@@ -137,6 +137,7 @@ struct ActuationOp {
     const auto m = box->model<T>();
     const int nv = m.s.nv;
     Scratch<T> k(m.s);
+    core::kinematics(m, x, x + m.s.nq, k.w);
     core::actuation(m, core::step_point<T>(m.s, x, x + core::state_size(m.s), nullptr), k.w);
     for (int d = 0; d < nv; ++d) {
       y[d] = k.w.tau[d];
@@ -151,6 +152,7 @@ struct ActuationOp {
     Scratch<T> k(m.s);
     std::vector<T> tangent(nv, T(0));
     const core::StepPoint<T> at = core::step_point<T>(m.s, x, x + nx, nullptr);
+    core::kinematics(m, x, x + nq, k.w);
     core::actuation(m, at, k.w);
     const core::ActuationBars<T> bars{tangent.data(), x_bar + nq, x_bar + nq + nv, x_bar + nx};
     core::actuation_adjoint<T, R>(m, at, {y_bar, y_bar + nv}, bars, k.w);
@@ -392,11 +394,16 @@ inline OpTable model_table(const Box& box) {
   const char* derive =
       "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
       "compose";
+  const char* actuation =
+      "actuation actuators actuator actuator_input compensation gravity_compensation fluid_forces "
+      "fluid_force ellipsoid_force flow box_drag fluid_place local_motion muscle_force muscle_gain "
+      "muscle_bias muscle_rate";
   const char* step_theta =
       "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
       "link_pose "
       "link_inertia actuator_force actuator_input control next_activation "
-      "activation_gain activation_limit activation_drive spring "
+      "activation_gain activation_limit activation_drive spring fluid_law semiaxes ellipsoid_law "
+      "box_law drag_numbers muscle_units "
       "joint_force_limit collide";
   const char* step =
       "step solve_step island world velocity recover recover_world recover_large motion link_force "
@@ -410,7 +417,7 @@ inline OpTable model_table(const Box& box) {
       "soft_step soft_motion metric soft_rows soft_contact contact_wrench frame_axis soft_equality "
       "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
       "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
-      "stage_activation stage_drive";
+      "stage_activation stage_drive fluid_inertia fluid_twist slope";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));
@@ -424,8 +431,7 @@ inline OpTable model_table(const Box& box) {
       {"output_forward_dynamics", output(Output::forward_dynamics, "forward_dynamics")},
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},
-      {"actuation",
-       make_op(ActuationOp{box}, "actuation actuator actuator_input", nx + nu, 2 * nv)},
+      {"actuation", make_op(ActuationOp{box}, actuation, nx + nu, 2 * nv)},
       {"activation", make_op(ActivationOp{box}, "advance_activation next_activation", nx + nu, na)},
       {"step", make_op(StepOp{box}, step, nx + nu, nx)},
       {"derive", make_op(DeriveOp{box}, derive, ntheta, core::derived_size(box->s))},
