@@ -66,6 +66,7 @@ std::vector<TypeRow> equality_types() { return {FB_EQUALITIES(FB_X)}; }
 std::vector<TypeRow> gain_types() { return {FB_GAINS(FB_X)}; }
 std::vector<TypeRow> bias_types() { return {FB_BIASES(FB_X)}; }
 std::vector<TypeRow> activation_types() { return {FB_ACTIVATIONS(FB_X)}; }
+std::vector<TypeRow> transmission_types() { return {FB_TRANSMISSIONS(FB_X)}; }
 std::vector<TypeRow> compensation_types() { return {FB_COMPENSATIONS(FB_X)}; }
 std::vector<TypeRow> friction_rules() { return {FB_FRICTION_RULES(FB_X)}; }
 #undef FB_X
@@ -397,6 +398,7 @@ void bind_schema(nb::module_& m) {
   m.def("gain_types", &gain_types, "What multiplies the input of an actuator.");
   m.def("bias_types", &bias_types, "What an actuator adds to it.");
   m.def("activation_types", &activation_types, "How an activation follows its control.");
+  m.def("transmission_types", &transmission_types, "What an actuator acts on.");
   m.def("compensation_types", &compensation_types, "Where gravity compensation of a joint goes.");
   m.def("friction_rules", &friction_rules, "Whose friction a pair of geoms takes.");
   m.def("shape_types", &shape_types, "Shapes of geoms: (name, MuJoCo's number).");

@@ -118,8 +118,13 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
     if (open ? std::isnan(x[i]) : !std::isfinite(x[i]))
       return refuse_all(x[i], "holds a NaN or infinity", ParameterRule::any);
   const R *end = x + p.columns, *least = std::min_element(x, end), *most = std::max_element(x, end);
+  const bool absent = p.rule == ParameterRule::loaded || p.rule == ParameterRule::medium;
+  if (absent && !in_force && (*least != 0 || *most != 0))
+    return refuse_all(*most != 0 ? *most : *least, "is not 0, but the model was loaded without it",
+                      p.rule);
   switch (p.rule) {
     case ParameterRule::any:
+    case ParameterRule::loaded:
     case ParameterRule::products:
       break;
     case ParameterRule::positive:
@@ -139,14 +144,6 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
         return refuse_row(*most,
                           "is > 0, but the model was loaded with none there, so it has no "
                           "friction row");
-      if (p.rule == ParameterRule::medium && !in_force && *most > 0)
-        return refuse_all(*most, "is > 0, but the model was loaded without a fluid", p.rule);
-      break;
-    case ParameterRule::loaded:
-      if (!in_force && (*least != 0 || *most != 0))
-        return refuse_all(*least != 0 ? *least : *most,
-                          "is not 0, but the model was loaded with none, so it has no effect",
-                          p.rule);
       break;
     case ParameterRule::nonzero:
       if (std::find(x, end, R(0)) != end) return refuse_all(0, "holds 0", p.rule);

@@ -81,6 +81,15 @@ struct ForceBars {
   const T *tau, *hD;
 };
 
+// actuators on sites and slider-cranks: core/dynamics/reached.hpp
+template <class T, class P>
+FB_FN void add_reached_actuators(const Model<T, P>& m, const StepPoint<T>& x, const Work<T>& w,
+                                 T* sums);
+template <class T, class P>
+FB_FN void reached_actuators_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const T* sums,
+                                     const ForceBars<T>& in, const ActuationBars<T>& bars,
+                                     Work<T>& w);
+
 // the control of one actuator within its range
 template <class T, class P>
 FB_INLINE T control(const Model<T, P>& m, int a, const T* u) {
@@ -138,8 +147,9 @@ FB_INLINE T activation_drive(const Model<T, P>& m, int a, T ctrl, T act) {
 }
 // given drive_bar, add to act_bar and to that of the control
 template <class T, class P>
-FB_INLINE void activation_drive_adjoint(const Model<T, P>& m, int a, const T* u, T ctrl, T act,
-                                        T drive_bar, const ActuationBars<T>& bars, Work<T>& w) {
+FB_INLINE void activation_drive_adjoint(const Model<T, P>& m, int a, const T* u, T act, T drive_bar,
+                                        const ActuationBars<T>& bars, Work<T>& w) {
+  const T ctrl = control(m, a, u);
   if (m.s.act_dyn[a] == kMuscleActivation) {
     const int k = 3 * m.s.act_muscle[a];
     const P* prm = m.theta.muscle_dynprm + k;
@@ -189,8 +199,8 @@ FB_FN void next_activation_adjoint(const Model<T, P>& m, int a, const StepPoint<
   const T raw_bar = activation_limit_adjoint(a, y, next_bar, w);
   bars.act[m.s.act_adr[a]] += raw_bar;
   if (dyn == kHeldActivation) return;
-  activation_drive_adjoint(m, a, x.u, y.ctrl, x.act[m.s.act_adr[a]],
-                           raw_bar * activation_gain(m, a, dyn), bars, w);
+  activation_drive_adjoint(m, a, x.u, x.act[m.s.act_adr[a]], raw_bar * activation_gain(m, a, dyn),
+                           bars, w);
   if (w.theta_bar) activation_gain_adjoint(m, a, dyn, raw_bar * y.drive, w);
 }
 // all activations after the step
@@ -391,6 +401,7 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, const Work
     if (n == 1)
       kv[da] += select(servo_damps(w.servos, f.dspeed), -f.dspeed, T(0)) * (gear[0] * gear[0]);
   }
+  if (s.nreach > 0) add_reached_actuators(m, x, w, sums);
 }
 
 // (A.6)  tau += the sums within each joint's force limits; hD += h times the damping of those not
@@ -468,9 +479,10 @@ FB_FN void actuators_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const 
   if (limited) actuator_sums(m, x, w, sums, kv);
   for (int a = 0; a < s.nu; ++a)
     if (s.act_jnt[a] >= 0) actuator_adjoint(m, a, x, sums, in, bars, w);
+  if (s.nreach > 0) reached_actuators_adjoint(m, x, sums, in, bars, w);
   if (w.theta_bar) joint_force_limit_adjoint(m, sums, in.tau, *w.theta_bar);
 }
-// (E.4)  that of gravity compensation: nothing passes where it is not applied, or a limit holds it
+// that of gravity compensation: nothing passes where it is not applied, or a limit holds it
 template <class T, class P>
 FB_FN void compensation_adjoint(const Model<T, P>& m, const T* q, const T* sums, const T* tau_bar,
                                 Work<T>& w, T* q_bar) {

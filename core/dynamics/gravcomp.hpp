@@ -58,7 +58,7 @@ FB_FN void gravity_compensation_adjoint(const Model<T, P>& m, const T* q, const 
   still_tree_adjoint(m, out_bar, out_bar, q, w, q_bar);
 }
 
-// visit(joint, dof) all dofs of joints that are compensated in one way
+// (E.4)  visit(joint, dof) all dofs of joints that are compensated in one way
 template <class F>
 FB_INLINE void for_compensated(const Layout& s, CompensationType way, F&& visit) {
   for (int d = 0; d < s.nv; ++d)

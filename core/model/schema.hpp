@@ -37,6 +37,12 @@ enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 enum GainType : int { FB_GAINS(FB_ENUM_AT) };
 enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
 
+// what an actuator acts on: constant, name, MuJoCo's number
+#define FB_TRANSMISSIONS(X)                                                                        \
+  X(kJointTransmission, joint, 0) X(kCrankTransmission, slidercrank, 2)                            \
+  X(kSiteTransmission, site, 4)
+enum TransmissionType : int { FB_TRANSMISSIONS(FB_ENUM_AT) };
+
 // how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
 // at all
 #define FB_ACTIVATIONS(X)                                                                          \
@@ -83,7 +89,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
   X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(max_contacts) X(max_sweeps) X(ngravcomp) \
-  X(nfluid) X(nmuscle)
+  X(nfluid) X(nmuscle) X(nreach)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -102,7 +108,8 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(act_jnt, nu) X(act_affine_gain, nu) X(act_affine_bias, nu) X(act_ctrllimited, nu)              \
   X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)              \
   X(jnt_gravcomp, njnt) X(fluid_body, nfluid) X(fluid_geom, nfluid)                \
-  X(act_muscle_gain, nu) X(act_muscle_bias, nu) X(act_muscle, nu)
+  X(act_muscle_gain, nu) X(act_muscle_bias, nu) X(act_muscle, nu)                   \
+  X(act_trn, nu) X(act_site, nu) X(act_refsite, nu)
 
 // contact laws under which a parameter or an option acts
 enum class ActsUnder : int { both, hard, mujoco };
@@ -131,7 +138,6 @@ inline constexpr const char* kHasGradient = nullptr;
 inline constexpr const char* kOnlyCompliance = "it only sets the default compliance and the smoothing of rows";
 inline constexpr const char* kOnlyStiffness = "it sets the stiffness of rows under MuJoCo's law";
 inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms";
-inline constexpr const char* kOnlySites = "sites do not act on the motion";
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
 // contact_compliance, body_inertia_products): name, rows, numbers in a row, unit, rule, the rows i
@@ -169,8 +175,8 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(contact_compliance, s.ngeom, 1, "m/N", not_negative, true, kHasGradient, hard)                 \
   X(pair_friction, s.npair, 1, "no unit", not_negative, true, kHasGradient, both)                  \
   X(mesh_scale, s.nmesh, 3, "no unit", nonzero, true, kHasGradient, both)                          \
-  X(site_pos, s.nsite, 3, "m", any, true, kOnlySites, both)                                        \
-  X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites, both)                          \
+  X(site_pos, s.nsite, 3, "m", any, true, kHasGradient, both)                                       \
+  X(site_quat, s.nsite, 4, "no unit", quaternion, true, kHasGradient, both)                         \
   X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient, both)                        \
   X(body_invweight0_mujoco, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyStiffness, mujoco)    \
   X(geom_margin, s.ngeom, 1, "m", any, true, kHasGradient, mujoco)                                 \
@@ -210,7 +216,8 @@ inline constexpr const char* kOnlySites = "sites do not act on the motion";
   X(muscle_biasprm, s.nmuscle, 9, "of the muscle's curves", any, true, kHasGradient, both)         \
   X(muscle_dynprm, s.nmuscle, 3, "s, s and no unit", any, true, kHasGradient, both)                \
   X(muscle_lengthrange, s.nmuscle, 2, "of the actuator's length", range, true, kHasGradient, both) \
-  X(muscle_acc0, s.nmuscle, 1, "1/kg or 1/(kg·m²)", any, true, kHasGradient, both)
+  X(muscle_acc0, s.nmuscle, 1, "1/kg or 1/(kg·m²)", any, true, kHasGradient, both)                 \
+  X(actuator_cranklength, s.nu, 1, "m", any, true, kHasGradient, both)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)

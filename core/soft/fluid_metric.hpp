@@ -29,12 +29,16 @@ FB_INLINE FluidLaw<Dual<T>> constant_law(const FluidLaw<T>& k) {
   return out;
 }
 
-// (Z.10)  the symmetric part of B = df/dv of one part, times y
+// (Z.10)  B y, B = df/dv of one part, and the same of its symmetric part
 template <class T>
-FB_FN Force<T> symmetric_slope(const FluidLaw<T>& k, Motion<T> v, Motion<T> y) {
+FB_FN Force<T> slope_times(const FluidLaw<T>& k, Motion<T> v, Motion<T> y) {
   const Motion<Dual<T>> x{with_tangent(v.ang, y.ang), with_tangent(v.lin, y.lin)};
   const Force<Dual<T>> f = fluid_force(constant_law(k), x);
-  Force<T> out{tangent_of(f.ang), tangent_of(f.lin)};
+  return {tangent_of(f.ang), tangent_of(f.lin)};
+}
+template <class T>
+FB_FN Force<T> symmetric_slope(const FluidLaw<T>& k, Motion<T> v, Motion<T> y) {
+  Force<T> out = slope_times(k, v, y);
   fluid_force_adjoint<T>(k, v, y, out, nullptr);
   return out * T(Real<T>(0.5));
 }
@@ -73,6 +77,38 @@ FB_INLINE void put_columns(const Force<T>* F, Sym6<T>& out) {
     out.H.a[6 + i] = F[3 + i].ang.z;
   }
 }
+// what a fluid adds to the links (below), in the matrix A over the dofs
+template <class T>
+FB_FN void add_fluid_inertia(const Layout& s, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int d = 0; d < s.nv; ++d) {
+    const Force<T> F = f.composite[s.dof_link[d]] * w.dof[d].S;
+    f.A.diagonal[d] += dot(w.dof[d].S, F);
+    const int* col = f.A.p.columns(d);
+    T* row = f.A.row(d);
+    for (int e = 0; e < f.A.p.count(d); ++e) row[e] += dot(w.dof[col[e]].S, F);
+  }
+}
+// (Z.14)  B -= h times the whole slope, of a free body without children
+template <class T, class P>
+FB_FN void add_single_fluid(const Model<T, P>& m, int l, Work<T>& w, T* B) {
+  const Layout& s = m.s;
+  const int d = s.link_dof[l];
+  const Vec3<T> wind = lift3<T>(m.theta.wind), still = zero3<T>();
+  for (int part = 0; part < s.nfluid; ++part) {
+    if (s.body_link[s.fluid_body[part]] != l) continue;
+    const FluidPlace<T> at = fluid_place(m, part, w);
+    const FluidLaw<T> k = fluid_law(m, part);
+    const Motion<T> v = local_motion(at, w.link[l].v, wind);
+    for (int j = 0; j < 6; ++j) {
+      const Motion<T> S = w.dof[d + j].S;
+      PlaceBars<T> none{still, still};
+      const Force<T> F =
+          local_motion_adjoint(at, S, still, slope_times(k, v, local_motion(at, S, still)), none);
+      for (int i = 0; i < 6; ++i) B[6 * i + j] -= dot(w.dof[d + i].S, F) * m.theta.dt[0];
+    }
+  }
+}
 // (Z.12)  what the fluid adds to the inertia of each link: -h times the symmetric slope of its wrench
 // in its twist; in w.soft.composite, for a link and all that it carries
 template <class T, class P>
@@ -106,17 +142,44 @@ FB_FN void fluid_inertia(const Model<T, P>& m, Work<T>& w) {
   for (int l = s.nlink - 1; l > 0; --l)
     if (s.link_parent[l] > 0) add(K[s.link_parent[l]], K[l]);
 }
-// its share of the matrix A over the dofs
+// cotangents of y' sym(B) z, or of y' B z, times h
 template <class T>
-FB_FN void add_fluid_inertia(const Layout& s, Work<T>& w) {
-  SoftWork<T>& f = w.soft;
-  for (int d = 0; d < s.nv; ++d) {
-    const Force<T> F = f.composite[s.dof_link[d]] * w.dof[d].S;
-    f.A.diagonal[d] += dot(w.dof[d].S, F);
-    const int* col = f.A.p.columns(d);
-    T* row = f.A.row(d);
-    for (int e = 0; e < f.A.p.count(d); ++e) row[e] += dot(w.dof[col[e]].S, F);
+struct SlopePair {
+  Force<T> y, z, v;
+  FluidLaw<T> law;
+};
+template <class T>
+FB_FN SlopePair<T> slope_pair(const FluidLaw<T>& k, Motion<T> v, Motion<T> y, Motion<T> z, T h,
+                              bool whole) {
+  const SlopeBars<T> one = slope_adjoint(k, v, y, z);
+  if (whole) {
+    SlopePair<T> out{slope_times(k, v, z) * h, one.transposed * h, one.v * h, one.law};
+    scale_law(out.law, h);
+    return out;
   }
+  const SlopeBars<T> two = slope_adjoint(k, v, z, y);
+  const T half = h * Real<T>(0.5);
+  SlopePair<T> out{symmetric_slope(k, v, z) * h, symmetric_slope(k, v, y) * h,
+                   (one.v + two.v) * half, one.law};
+  out.law.rho += two.law.rho;
+  out.law.mu += two.law.mu;
+  for (int c = 0; c < 12; ++c) out.law.coef[c] += two.law.coef[c];
+  for (int c = 0; c < 10; ++c) out.law.shape[c] += two.law.shape[c];
+  scale_law(out.law, half);
+  return out;
+}
+template <class T>
+FB_FN void scale_law(FluidLaw<T>& k, T scale) {
+  k.rho *= scale;
+  k.mu *= scale;
+  for (T& x : k.coef) x *= scale;
+  for (T& x : k.shape) x *= scale;
+}
+template <class T>
+FB_INLINE bool is_single(const SoftWork<T>& f, int l) {
+  for (int i = 0; i < f.nsingle; ++i)
+    if (f.single[i] == l) return true;
+  return false;
 }
 // (Z.13)  -mu' dA acc of that share, A_fluid = -h J' sym(B) J: adds to q_tan, v_bar and the parameters
 template <class T, class P>
@@ -124,7 +187,6 @@ FB_FN void fluid_inertia_adjoint(const Model<T, P>& m, const StepPoint<T>& x, Wo
                                  T* v_bar) {
   const Layout& s = m.s;
   const SoftWork<T>& f = w.soft;
-  const T half = T(m.theta.dt[0]) * Real<T>(0.5);
   const Vec3<T> wind = lift3<T>(m.theta.wind), still = zero3<T>();
   link_twists(s, w, f.mu, w.twist);
   link_twists(s, w, f.acc, w.twist2);
@@ -137,25 +199,17 @@ FB_FN void fluid_inertia_adjoint(const Model<T, P>& m, const StepPoint<T>& x, Wo
     const Motion<T> v = local_motion(at, w.link[l].v, wind);
     const Motion<T> y = local_motion(at, w.twist[l], still),
                     z = local_motion(at, w.twist2[l], still);
-    // both halves of the symmetric part
-    const SlopeBars<T> one = slope_adjoint(k, v, y, z), two = slope_adjoint(k, v, z, y);
-    const Force<T> to_y = symmetric_slope(k, v, z), to_z = symmetric_slope(k, v, y);
+    SlopePair<T> b = slope_pair(k, v, y, z, T(m.theta.dt[0]), is_single(f, l));
     PlaceBars<T> place{still, still};
-    w.bar[l].w_bar += local_motion_adjoint(at, w.twist[l], still, to_y * (half + half), place);
-    w.bar[l].a_bar += local_motion_adjoint(at, w.twist2[l], still, to_z * (half + half), place);
-    const Force<T> moved =
-        local_motion_adjoint(at, w.link[l].v, wind, (one.v + two.v) * half, place);
+    w.bar[l].w_bar += local_motion_adjoint(at, w.twist[l], still, b.y, place);
+    w.bar[l].a_bar += local_motion_adjoint(at, w.twist2[l], still, b.z, place);
+    const Force<T> moved = local_motion_adjoint(at, w.link[l].v, wind, b.v, place);
     w.wrench[l] += moved;
     fluid_place_adjoint(m, i, at.c, place.turn, place.c, w);
     if (!w.theta_bar) continue;
     add3(-moved.lin, w.theta_bar->wind);
-    w.theta_bar->dt[0] += dot(y, to_y);
-    FluidLaw<T> k_bar = no_fluid<T>(k.ellipsoid);
-    k_bar.rho = (one.law.rho + two.law.rho) * half;
-    k_bar.mu = (one.law.mu + two.law.mu) * half;
-    for (int c = 0; c < 12; ++c) k_bar.coef[c] = (one.law.coef[c] + two.law.coef[c]) * half;
-    for (int c = 0; c < 10; ++c) k_bar.shape[c] = (one.law.shape[c] + two.law.shape[c]) * half;
-    fluid_law_adjoint(m, i, k_bar, w);
+    w.theta_bar->dt[0] += dot(y, b.y) / T(m.theta.dt[0]);
+    fluid_law_adjoint(m, i, b.law, w);
   }
   still_tree_adjoint(m, f.acc, f.mu, x.q, w, q_tan);
   fluid_twist_adjoint(m, x, w, q_tan, v_bar);

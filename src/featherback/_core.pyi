@@ -293,6 +293,9 @@ def bias_types() -> list[TypeRow]:
 def activation_types() -> list[TypeRow]:
     """How an activation follows its control."""
 
+def transmission_types() -> list[TypeRow]:
+    """What an actuator acts on."""
+
 def compensation_types() -> list[TypeRow]:
     """Where gravity compensation of a joint goes."""
 

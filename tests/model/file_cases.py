@@ -191,17 +191,17 @@ HOSTILE = [
 
 MANY = mjcf(
     world="".join(f'<geom name="c{i}" type="cylinder" size="1 1"/>' for i in range(12)),
-    after='<actuator><motor name="m" jointinparent="j"/></actuator>',
+    after='<actuator><adhesion name="m" body="b" ctrlrange="0 1"/></actuator>',
 )
 
 MIXED = mjcf(
     '<geom size="1" solref="1 1"/>',
     world='<geom name="w" type="plane" size="1 1 1" condim="4"/>',
-    after='<actuator><motor name="m" jointinparent="j"/></actuator>',
+    after='<actuator><adhesion name="m" body="b" ctrlrange="0 1"/></actuator>',
 )
 
 NOTICES = [
-    _source("many things at once", MANY, "13 things", "3 more", '<motor name="m">'),
+    _source("many things at once", MANY, "13 things", "3 more", '<adhesion name="m">'),
     _source(
         "an unnamed geom",
         mjcf(world='<geom type="cylinder" size="1 1"/>'),
@@ -257,7 +257,7 @@ NOTICES = [
     returns(
         "report: a mixed model",
         lambda: Model(read(MIXED, on_unsupported="drop"), None).report(),  # type: ignore[arg-type]
-        '<motor name="m">',
+        '<adhesion name="m">',
         '<geom name="w">',
         "solref",
     ),

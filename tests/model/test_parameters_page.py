@@ -20,10 +20,11 @@ PAIRS = "".join(
     for b in GEOMS[i + 1 :]
     if (a, b) != ("s1", "s2")
 )
+MUSCLES = '<muscle joint="b" lengthrange="0 1"/>' * 14
 XML = f"""<mujoco><default><geom contype="0"/></default>
 <asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/></asset><worldbody>
 <geom type="plane" size="1 1 1" contype="1" conaffinity="0"/><site/><site/>
-<body pos="0 0 1"><freejoint/><geom type="mesh" mesh="m"/><geom name="s1" size=".1"/>
+<body pos="0 0 1" gravcomp="1"><freejoint/><geom type="mesh" mesh="m"/><geom name="s1" size=".1"/>
 <geom name="s2" size=".1"/>
 <site/><site/><site/><site/><site/><site/>
 <body pos="0 0 1"><joint name="a" type="ball"/><geom name="s3" size=".1"/>
@@ -33,7 +34,8 @@ XML = f"""<mujoco><default><geom contype="0"/></default>
 </body></body></body></worldbody>
 <equality><joint joint1="b" joint2="c"/><joint joint1="c"/></equality>
 <contact>{PAIRS}</contact>
-<actuator><motor joint="b"/><motor joint="c"/><position joint="b"/></actuator></mujoco>"""
+<actuator><motor joint="b"/><motor joint="c"/><position joint="b"/>{MUSCLES}</actuator>
+</mujoco>"""
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -57,6 +59,7 @@ def test_names_and_shapes(sims: dict[str, fb.Simulator]) -> None:
     sizes = {name: int(getattr(model.mujoco, name)) for name in "nbody njnt nq nv nu".split()}
     sizes |= {name: int(getattr(model.mujoco, name)) for name in "ngeom nmesh nsite neq".split()}
     sizes |= {"npair": len(model.parsed.pairs), "nexplicit": model.mujoco.npair}
+    sizes |= {"nmuscle": model.structure.sizes["nmuscle"]}
     assert len(set(sizes.values())) == len(sizes)
     assert list(rows) == list(model.params)
     for law in ("hard", "mujoco"):

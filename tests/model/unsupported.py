@@ -128,20 +128,6 @@ UNSUPPORTED = [
     transmission(
         "motor", actuator("motor", 'tendon="t"', more=TENDON), "tendon", "actuator/* tendon"
     ),
-    transmission(
-        "motor",
-        actuator("motor", 'site="s" refsite="w"', '<site name="s"/>'),
-        "site",
-        "actuator/* site",
-        "actuator/* refsite",
-    ),
-    transmission(
-        "motor",
-        actuator("motor", 'slidersite="s" cranksite="w" cranklength="1"', '<site name="s"/>'),
-        "slider-crank",
-        "actuator/* slidersite",
-        "actuator/* cranksite",
-    ),
     # actuators: terms
     Unsupported(
         ("actuator/* armature",),

@@ -397,7 +397,8 @@ inline OpTable model_table(const Box& box) {
   const char* actuation =
       "actuation actuators actuator actuator_input compensation gravity_compensation fluid_forces "
       "fluid_force ellipsoid_force flow box_drag fluid_place local_motion muscle_force muscle_gain "
-      "muscle_bias muscle_rate";
+      "muscle_bias muscle_rate reached_actuator reached_actuators reach site_reach crank_reach "
+      "site_place path";
   const char* step_theta =
       "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
       "link_pose "
@@ -417,7 +418,7 @@ inline OpTable model_table(const Box& box) {
       "soft_step soft_motion metric soft_rows soft_contact contact_wrench frame_axis soft_equality "
       "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
       "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
-      "stage_activation stage_drive fluid_inertia fluid_twist slope";
+      "stage_activation stage_drive fluid_inertia fluid_twist slope reach_damping";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));

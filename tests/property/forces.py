@@ -1,4 +1,4 @@
-"""Random models whose bodies are carried and drift in a fluid, driven by muscles too."""
+"""Random models whose bodies are carried and drift in a fluid, driven by muscles and at sites."""
 
 from __future__ import annotations
 
@@ -52,8 +52,30 @@ def _muscle(found: re.Match[str], rng: Rng) -> str:
     return f'<muscle{place} {length} {own} timeconst="{times}"{smooth}/>'
 
 
+def _reaching(rng: Rng, sites: list[str], index: int) -> str:
+    """Return an actuator on one site, on a site seen from another, or on a slider-crank."""
+    one, two = (str(name) for name in rng.choice(sites, 2, replace=len(sites) < 2))
+    law = (
+        f'name="r{index}" gaintype="affine" gainprm="{text(rng.uniform(-2, 2, 3))}" '
+        f'biastype="affine" biasprm="{text(rng.uniform(-2, 0, 3))}"'
+    )
+    kind = rng.integers(3)
+    if kind == 2 and one != two:
+        rod = text(rng.uniform(0.1, 2))
+        gear = text(rng.uniform(-2, 2))
+        return (
+            f'<general {law} slidersite="{one}" cranksite="{two}" cranklength="{rod}" '
+            f'gear="{gear}"/>'
+        )
+    gear = rng.normal(size=6)
+    gear[:3] *= rng.random() < 0.7
+    gear[3:] *= rng.random() < 0.7
+    seen = f'refsite="{two}"' if kind == 1 and one != two else ""
+    return f'<general {law} site="{one}" {seen} gear="{text(gear)}"/>'
+
+
 def with_forces(xml: str, rng: Rng) -> str:
-    """Return a random tree with gravity compensation, a fluid, muscles and terms of actuators."""
+    """Return a random tree with gravity compensation, a fluid, and actuators of these kinds."""
 
     def body(found: re.Match[str]) -> str:
         share = rng.choice([0.0, 1.0, rng.uniform(-0.5, 1.5)])
@@ -76,6 +98,11 @@ def with_forces(xml: str, rng: Rng) -> str:
     xml = re.sub(r"<joint [^>]*type=[^>]*>", joint, xml)
     xml = re.sub(r"<(motor|position|velocity|general) [^>]*/>", lambda f: _muscle(f, rng), xml)
     xml = re.sub(r"<motor [^>]*/>", motor, xml)
+    sites = re.findall(r'<site name="([^"]*)"', xml)
+    if sites:
+        rows = "".join(_reaching(rng, [*sites, "w0"], k) for k in range(rng.integers(1, 4)))
+        xml = xml.replace("<worldbody>", '<worldbody><site name="w0" pos="0.1 0.2 0.3"/>', 1)
+        xml = xml.replace("</mujoco>", f"<actuator>{rows}</actuator></mujoco>", 1)
     medium = f'density="{text(rng.uniform(0, 100))}" viscosity="{text(rng.uniform(0, 1))}"'
     return xml.replace("<option", f'<option {medium} wind="{text(rng.normal(size=3))}"', 1)
 

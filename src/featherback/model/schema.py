@@ -71,10 +71,13 @@ SUBTREES: dict[str, Meaning] = _row(
 
 _ORIENTATION = "quat axisangle euler xyaxes zaxis"
 _TRANSMISSION = {
-    "checked": "jointinparent tendon site body slidersite cranksite refsite delay armature damping",
-    "ignored": "lengthrange cranklength nsample interp user",
+    "checked": "jointinparent tendon body delay armature damping",
+    "ignored": "lengthrange nsample interp user",
 }
-_ACTUATOR = "name class group joint gear ctrllimited ctrlrange forcelimited forcerange"
+_ACTUATOR = (
+    "name class group joint site refsite slidersite cranksite cranklength gear ctrllimited ctrlrange "
+    "forcelimited forcerange"
+)
 _EQUALITY = "name class active"
 
 ATTRIBUTES: dict[str, dict[str, Meaning]] = {
@@ -162,7 +165,7 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         "lengthrange",
         **{
             **_TRANSMISSION,
-            "ignored": "cranklength nsample interp user",
+            "ignored": "nsample interp user",
             "checked": _TRANSMISSION["checked"]
             + " dyntype gaintype biastype input ffrange velrange",
         },
@@ -179,7 +182,7 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     "actuator/muscle": _row(
         f"{_ACTUATOR} timeconst tausmooth range force scale lmin lmax vmax fpmax fvmax lengthrange "
         "actlimited actrange actearly actdim dynprm",
-        **{**_TRANSMISSION, "ignored": "cranklength nsample interp user"},
+        **{**_TRANSMISSION, "ignored": "nsample interp user"},
     ),
     "actuator/cylinder": _row(f"{_ACTUATOR} area bias diameter timeconst", **_TRANSMISSION),
     "keyframe/key": _row("name qpos qvel act", ignored="ctrl mpos mquat plastic time"),

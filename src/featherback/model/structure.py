@@ -27,6 +27,7 @@ from featherback._core import (
     parameter_names,
     size_names,
     table_names,
+    transmission_types,
 )
 from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
@@ -47,6 +48,7 @@ FRICTION_RULES = {row.name: row.number for row in friction_rules()}
 ACTIVATIONS = {row.name: row.number for row in activation_types()}
 GAINS = {row.name: row.number for row in gain_types()}
 BIASES = {row.name: row.number for row in bias_types()}
+TRANSMISSIONS = {row.name: row.number for row in transmission_types()}
 COMPENSATIONS = {row.name: row.number for row in compensation_types()}
 
 
@@ -119,8 +121,9 @@ def build_structure(parsed: Parsed) -> Structure:
         "nvert": len(vert),
         "max_contacts": min(touches, limits["max_contacts"]),
         "max_sweeps": limits["max_sweeps"],
-        "ngravcomp": np.count_nonzero(m.body_gravcomp),
+        "ngravcomp": np.count_nonzero(m.body_gravcomp > 0),
         "nfluid": len(tables["fluid_body"]),
+        "nreach": np.count_nonzero(tables["act_site"] >= 0),
         "nmuscle": np.count_nonzero(tables["act_muscle"] >= 0),
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
@@ -314,7 +317,9 @@ def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name each actuator's joint, -1 for one that does not act, and its law."""
     m = parsed.mujoco
-    joint = np.where(parsed.keep_actuator, m.actuator_trnid[:, 0] if m.nu else 0, -1)
+    remote = np.isin(m.actuator_trntype, (TRANSMISSIONS["site"], TRANSMISSIONS["slidercrank"]))
+    acts, first, second = parsed.keep_actuator, *m.actuator_trnid.T.reshape(2, -1)
+    joint = np.where(acts & ~remote, first, -1)
     muscle = _is_muscle(parsed)
     tables.update(
         act_jnt=joint.astype(np.int32),
@@ -326,12 +331,15 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
         act_dyn=_activation_types(parsed),
         act_early=m.actuator_actearly.astype(np.int32),
         act_limited=m.actuator_actlimited.astype(np.int32),
+        act_trn=np.where(remote, m.actuator_trntype, TRANSMISSIONS["joint"]),
+        act_site=np.where(acts & remote, first, -1),
+        act_refsite=np.where(acts & remote, second, -1),
         act_muscle=np.where(muscle, np.cumsum(muscle) - 1, -1).astype(np.int32),
     )
 
 
 def _is_muscle(parsed: Parsed) -> NDArray[np.bool_]:
-    """Return bool[nu]: whether the gain, the bias or the activation of an actuator is a muscle's."""
+    """Return bool[nu]: whether gain, bias or activation of an actuator is a muscle's."""
     m = parsed.mujoco
     laws = (m.actuator_gaintype, m.actuator_biastype, _activation_types(parsed))
     numbers = (GAINS["muscle"], BIASES["muscle"], ACTIVATIONS["muscle"])

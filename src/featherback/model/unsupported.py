@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from featherback._core import transmission_types
 from featherback._typing import Bools
 from featherback.model import pairs as pairing
 from featherback.model import settings
@@ -77,9 +78,7 @@ FIELD_RULES = (
 # mjtTrn without its prefix -> how the transmission is called
 _TRANSMISSIONS = {
     "JOINTINPARENT": "jointinparent (on a ball or free joint)",
-    "SLIDERCRANK": "slider-crank",
     "TENDON": "tendon",
-    "SITE": "site",
     "BODY": "body (adhesion)",
     "SO3": "orientation",
 }
@@ -105,7 +104,7 @@ def check_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) ->
 
 
 def fold_actuator_terms(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
-    """Add gear² times armature and damping of actuators to the dofs of their joints, as MuJoCo does.
+    """Add gear² times armature and damping of actuators to their joints, as MuJoCo does.
 
     Those of actuators on anything else than a joint are refused.
     """
@@ -222,17 +221,18 @@ def acting_actuators(
 ) -> Bools:
     """Return which actuators act, bool[nu]; the others lose their gain and bias.
 
-    What does not act: laws that are not supported (`dead`), and transmissions that are not joints;
+    What does not act: laws that are not supported (`dead`), and transmissions that are not known;
     in its parent's frame a hinge or slide is driven as in its own.
     """
     import mujoco
 
+    known = [mujoco.mjtTrn(row.number) for row in transmission_types()]
     scalar = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
     keep = np.ones(model.nu, bool)
     for number in range(model.nu):
         kind = mujoco.mjtTrn(model.actuator_trntype[number])
-        plain = kind == mujoco.mjtTrn.mjTRN_JOINT or (
+        plain = kind in known or (
             kind == mujoco.mjtTrn.mjTRN_JOINTINPARENT
             and int(model.jnt_type[model.actuator_trnid[number, 0]]) in scalar
         )
