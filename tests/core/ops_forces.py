@@ -1,4 +1,4 @@
-"""Rows of the op table for gravity compensation, fluids and muscles."""
+"""Rows of the op table for gravity compensation, fluids, muscles and actuators on sites."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ FORCES = """
     <body pos="0 0 1" gravcomp="0.6">
       <freejoint/>
       <geom type="box" size="0.2 0.1 0.05" mass="2"/>
+      <site name="hip" pos="0.1 0.1 0" euler="0 20 10"/>
       <body pos="0.2 0.1 0.1" euler="20 30 40" gravcomp="1.2">
         <joint name="a" axis="1 2 3" pos="0.02 0 0.01" range="-60 60" damping="0.1"
                actuatorgravcomp="true" actuatorfrcrange="-0.9 0.8"/>
@@ -32,6 +33,7 @@ FORCES = """
         <body pos="0 0.1 0.2" euler="10 0 70">
           <joint name="c" type="ball" pos="0.01 0 -0.02" actuatorgravcomp="true"/>
           <geom type="cylinder" size="0.05 0.1" mass="0.5" fluidshape="ellipsoid"/>
+          <site name="tip" pos="0.02 0.05 0.1" euler="10 30 50"/>
           <body pos="0.1 0 0" euler="30 0 10" gravcomp="0.4">
             <geom type="box" size="0.03 0.05 0.02" pos="0.02 0 0" euler="0 20 0" mass="0.3"/>
           </body>
@@ -39,6 +41,7 @@ FORCES = """
       </body>
     </body>
     <body pos="1 0 0.2" gravcomp="1">
+      <site name="far" pos="0.1 0.2 0.1" euler="20 10 5"/>
       <joint name="d" type="slide" axis="0 0 1" actuatorgravcomp="true"/>
       <joint name="e" axis="0 1 0.2" range="-50 60" damping="0.3"/>
       <geom type="sphere" size="0.1" pos="0.05 0 -0.1" mass="1" fluidshape="ellipsoid"/>
@@ -56,6 +59,12 @@ FORCES = """
              biastype="muscle" biasprm="0.9 1.4 2 200 0.5 1.6 1.5 1.1 1.2" lengthrange="-0.4 0.5"
              dyntype="filter" dynprm="0.03" forcerange="-1.5 1"/>
     <motor jointinparent="d" gear="1.5" armature="0.1" damping="0.2"/>
+    <general site="tip" gear="1 0.5 -0.3 0.2 0.1 -0.4" biastype="affine" biasprm="0.1 0 -0.5"/>
+    <general site="tip" refsite="hip" gear="1 0.4 0.2 0.3 -0.2 0.1" gaintype="affine"
+             gainprm="1 0.3 -0.2" biastype="affine" biasprm="0 -2 -0.3"/>
+    <position site="tip" refsite="far" gear="0 1 0.5 0 0 0" kp="2" kv="0.4" forcerange="-1 1"/>
+    <general slidersite="far" cranksite="tip" cranklength="3" gear="1.2" biastype="affine"
+             biasprm="0 -1 -0.6"/>
   </actuator>
 </mujoco>
 """
@@ -69,7 +78,7 @@ def forces_model() -> fb.Model:
 
 def _slope(m: Any, data: Any, i: int) -> float:
     """Return how the force of an actuator answers to its speed, per input."""
-    if m.actuator_gaintype[i] != mujoco.mjtGain.mjGAIN_MUSCLE:
+    if m.actuator_gaintype[i] != int(mujoco.mjtGain.mjGAIN_MUSCLE):
         return m.actuator_gainprm[i, 2] if m.actuator_gaintype[i] else 0.0
     length, speed, h = data.actuator_length[i], data.actuator_velocity[i], 1e-5
     ends = [
@@ -88,6 +97,8 @@ def actuation(model: fb.Model, x: Vector) -> Vector:
     mujoco.mj_fwdActuation(m, data)
     damping = np.array(m.dof_damping).reshape(-1)[: m.nv].copy()
     for i in range(m.nu):
+        if m.actuator_trntype[i] > int(mujoco.mjtTrn.mjTRN_JOINTINPARENT):
+            continue
         j = m.actuator_trnid[i, 0]
         d, gear = m.jnt_dofadr[j], m.actuator_gear[i, 0]
         limited = m.actuator_forcelimited[i] and data.actuator_force[i] in m.actuator_forcerange[i]

@@ -1,4 +1,4 @@
-"""Gravity compensation, fluids and muscles on random models: forces, gradients, bits."""
+"""Gravity compensation, fluids, muscles and actuators on sites: forces, gradients, bits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ LAWS: dict[str, dict[str, Any]] = {
     "implicitfast": {"contact": "mujoco", "integrator": "implicitfast"},
     "rk4": {"contact": "mujoco", "integrator": "rk4"},
 }
-PARAMETERS = "body_gravcomp density viscosity wind geom_fluid geom_size muscle_gainprm".split()
+PARAMETERS = (
+    "body_gravcomp density viscosity wind geom_fluid geom_size muscle_gainprm site_pos actuator_gear"
+).split()
+MORE = set(
+    "muscle_biasprm muscle_dynprm muscle_lengthrange muscle_acc0 site_quat "
+    "actuator_cranklength".split()
+)
 
 
 @pytest.mark.parametrize("chunk", range(4))
 def test_forces_are_those_of_mujoco(chunk: int) -> None:
     """Have MuJoCo's passive and actuator forces and its rates of activation, to 1e-9."""
-    seen = {"gravcomp": 0, "fluid": 0, "muscle": 0, "limited": 0}
+    seen = {"gravcomp": 0, "fluid": 0, "muscle": 0, "limited": 0, "site": 0}
     for seed in range(50 * chunk, 50 * chunk + 50):
         model, rng = draw_forces(seed)
         m, ops = model.mujoco, Case(lambda model=model: model).ops
@@ -49,7 +55,8 @@ def test_forces_are_those_of_mujoco(chunk: int) -> None:
         held = m.jnt_actfrclimited[m.dof_jntid].astype(bool)
         seen["gravcomp"] += bool(np.any(data.qfrc_gravcomp))
         seen["fluid"] += bool(np.any(data.qfrc_fluid))
-        seen["muscle"] += int(np.sum(m.actuator_gaintype == mujoco.mjtGain.mjGAIN_MUSCLE))
+        seen["muscle"] += int(np.sum(m.actuator_gaintype == int(mujoco.mjtGain.mjGAIN_MUSCLE)))
+        seen["site"] += int(np.sum(m.actuator_trntype != int(mujoco.mjtTrn.mjTRN_JOINT)))
         seen["limited"] += bool(np.any(carried & held))
     print(seen)
     assert min(seen.values()) > 10
@@ -130,7 +137,7 @@ def test_all_derivatives_agree(law: str) -> None:
             worst[name] = max(worst[name], float(gap))
     print(worst)
     assert max(worst.values()) < 1e-9
-    assert acted >= set(PARAMETERS) | {"muscle_dynprm", "muscle_lengthrange", "muscle_biasprm"}
+    assert acted >= MORE | set(PARAMETERS)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -75,8 +75,8 @@ _TRANSMISSION = {
     "ignored": "lengthrange nsample interp user",
 }
 _ACTUATOR = (
-    "name class group joint site refsite slidersite cranksite cranklength gear ctrllimited ctrlrange "
-    "forcelimited forcerange"
+    "name class group joint site refsite slidersite cranksite cranklength gear ctrllimited "
+    "ctrlrange forcelimited forcerange"
 )
 _EQUALITY = "name class active"
 
