@@ -132,6 +132,9 @@ def _rows(case: Case) -> list[OpRow]:
     def edge(rng: np.random.Generator) -> Vector:
         return _draw(case, rng, True)
 
+    def draw(rng: np.random.Generator, rest: bool = False) -> Vector:
+        return _draw(case, rng, rest)
+
     def own(x: Vector) -> Vector:
         return references.step(case.sim, x)
 
@@ -148,7 +151,7 @@ def _rows(case: Case) -> list[OpRow]:
         OpRow("forces/actuation", "actuation", ops, sample, edge, tau, value=1e-9),
         OpRow("forces/activation", "activation", ops, sample, edge, act, value=1e-12),
         OpRow("forces/step", "step", ops, sample, edge, own, value=1e-9),
-        over_parameters("forces", case, lambda rng, rest: _draw(case, rng, rest), own, value=1e-9),
+        over_parameters("forces", case, draw, own, value=1e-9),
     ]
 
 

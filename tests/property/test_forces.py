@@ -23,7 +23,8 @@ LAWS: dict[str, dict[str, Any]] = {
     "rk4": {"contact": "mujoco", "integrator": "rk4"},
 }
 PARAMETERS = (
-    "body_gravcomp density viscosity wind geom_fluid geom_size muscle_gainprm site_pos actuator_gear"
+    "body_gravcomp density viscosity wind geom_fluid geom_size muscle_gainprm site_pos "
+    "actuator_gear"
 ).split()
 MORE = set(
     "muscle_biasprm muscle_dynprm muscle_lengthrange muscle_acc0 site_quat "
