@@ -296,6 +296,12 @@ def activation_types() -> list[TypeRow]:
 def wrap_types() -> list[TypeRow]:
     """What the path of a tendon is made of."""
 
+def transmission_types() -> list[TypeRow]:
+    """What an actuator acts on."""
+
+def compensation_types() -> list[TypeRow]:
+    """Where gravity compensation of a joint goes."""
+
 def friction_rules() -> list[TypeRow]:
     """Whose friction a pair of geoms takes."""
 

@@ -69,7 +69,7 @@ def test_every_rule_and_reason_is_used() -> None:
     table = {row.name: row for row in _core.parameter_table()}
     assert {row.rule for row in table.values()} == set(
         "any not_negative positive fraction nonzero quaternion axis range moments products "
-        "friction_loss".split()
+        "friction_loss loaded medium".split()
     )
     assert table["dt"].least == table["geom_restitution"].least == 0.0
     assert table["mesh_scale"].least == table["body_pos"].least == -np.inf
@@ -79,10 +79,9 @@ def test_every_rule_and_reason_is_used() -> None:
         "body_invweight0_mujoco",
         "dof_invweight0",
         "geom_solmix",
-        "site_quat",
         "tendon_invweight0",
     ]
-    assert missing["site_quat"] == "the rotation of a site does not act on the motion"
+    assert missing["geom_solmix"] == "it weighs the parameters of two geoms"
 
 
 @pytest.mark.parametrize("name", MODELS)
