@@ -279,7 +279,8 @@ FB_FN bool carried_slots(const ConvexShapes<R>& w, Vec3<R> n, R phi, R tilt, Con
     const FacePair<R> pair{ref, inc, on, flat_side(inc, -on.n), on_a};
     if (pair.other.flat == Flat::kNone) continue;
     const R low = face_slots(w, pair, size, out);
-    if (abs(low - phi) < size * R(1e-3) + abs(phi) * R(0.05)) return true;
+    // one point is that of the closest points
+    if (out.n > 1 && abs(low - phi) < size * R(1e-3) + abs(phi) * R(0.05)) return true;
   }
   out.n = 0;
   return false;
