@@ -174,7 +174,7 @@ def test_nothing_is_left_out() -> None:
     names |= {"act", "actuator_dynprm", "actuator_actrange"}
     known = set(parameters(fb.load(JOINTS["hinge"])))
     # tested in test_tendons
-    known -= {name for name in known if name.startswith(("tendon_", "wrap_"))}
+    known -= {name for name in known if name.startswith(("tendon_", "wrap_", "site_"))}
     # tested in test_equalities, test_random_gradients, and on longer chains there
     assert known - names == {"eq_data", "pair_friction", "body_pos"}
 
