@@ -153,6 +153,16 @@ def test_declarations_of_pointers_stay(root: Path) -> None:
     ]
 
 
+def test_a_zero_that_is_added_is_not_left_out(root: Path) -> None:
+    """Turn the sign of a zero round; a sum without it is the sum with it."""
+    text = CHOICES.replace("x[1] = x[0];", "x[1] = x[0] + R(0);")
+    assert changes_of(root, "core/foo_adjoint.hpp", text)[-3:] == [
+        "4 index x[1]: 1 -> 0 (#2)",
+        "4 index x[0]: 0 -> 1 (#2)",
+        "4 sign + R(0) -> - R(0)",
+    ]
+
+
 def test_what_types_decide_stays(root: Path) -> None:
     """Leave what a concept asks for; read all of a header that is named after adjoints."""
     assert changes_of(root, "core/foo_adjoint.hpp", CHOICES) == [
