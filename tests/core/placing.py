@@ -107,7 +107,7 @@ def batch_of(kind: str, worlds: int, rng: np.random.Generator) -> Batch:
     axis /= np.linalg.norm(axis, axis=1, keepdims=True)
     tilt = np.array([turn(x, t) for x, t in zip(axis, rng.choice(TILTS, worlds), strict=True)])
     right = RIGHT[rng.integers(0, 4, worlds)]
-    Q[along] = np.einsum("wij,wjk,wkl->wil", tilt, R, right)[along]
+    Q[along] = (tilt @ R @ right)[along]
     straight = np.eye(3)[rng.integers(0, 3, worlds)] * rng.choice([-0.2, 0.2], (worlds, 1))
     aside = (
         rng.normal(size=(worlds, 3)) * rng.choice([0.0, 0.03], (worlds, 1)) * (sort == 3)[:, None]
