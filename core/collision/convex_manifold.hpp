@@ -31,6 +31,7 @@ struct ClipRows {
   int n;
   FB_INLINE ClipRows() : n(0) {}
   FB_INLINE ClipRows& operator=(const ClipRows& from) {
+    if (this == &from) return *this;
     n = from.n;
     for (int k = 0; k < n; ++k) at[k] = from.at[k];
     return *this;
