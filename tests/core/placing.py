@@ -15,6 +15,15 @@ RIGHT = np.array(
     [np.eye(3), turn([1, 0, 0], np.pi / 2), turn([0, 1, 0], np.pi / 2), turn([1, 0, 0], np.pi)]
 )
 TILTS = [0.0, 0.0, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1]
+# a shape of each type, of 5 to 15 cm
+SIZES = {
+    "sphere": [0.05, 0.0, 0.0],
+    "capsule": [0.04, 0.1, 0.0],
+    "ellipsoid": [0.1, 0.07, 0.05],
+    "cylinder": [0.06, 0.1, 0.0],
+    "box": [0.1, 0.08, 0.05],
+    "mesh": [0.0, 0.0, 0.0],
+}
 GAPS = [0.0, 1e-9, -1e-9, 1e-6, -1e-6, 1e-4, -1e-4, 1e-3, -1e-3]
 
 
