@@ -348,7 +348,7 @@ def test_lists_mutants(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
-    """Take a run up again: what was noticed asks for the same header, the rest for all the same."""
+    """Take a run up again: what was noticed asks for the same function, the rest for all the same."""
     killed, survived, new = sites.all_sites(root)[:3]
     file = tmp_path / "verdicts.jsonl"
     store = Verdicts(file, root, "state")
@@ -365,5 +365,7 @@ def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
     assert known("other tests") == [Known("tests/a.py::b", True), None, None]
     Verdicts(file, root, "state").add(new, None, False)
     assert known("state")[2] == Known(None, False)
-    (root / "core" / "foo.hpp").write_text(HEADER + "// another text\n")
+    (root / "core" / "foo.hpp").write_text(HEADER.replace("a * b - b", "a * b + b"))
+    assert known("other") == [Known("tests/a.py::b", True), None, None]
+    (root / "core" / "foo.hpp").write_text(HEADER.replace("out[0] += x", "out[0] -= x"))
     assert known("state") == [None, None, None]
