@@ -58,7 +58,7 @@ class Scene:
         """Return the model; what is not supported is left out."""
         return fb.load(self.xml, on_unsupported="drop")
 
-    def simulator(self, model: fb.Model, dtype: str) -> fb.Simulator:
+    def simulator(self, model: fb.Model, dtype: str = "float64") -> fb.Simulator:
         """Return a simulator on one thread."""
         return fb.Simulator(model, dtype=dtype, threads=1, max_contacts=self.contacts)
 

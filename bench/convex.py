@@ -25,7 +25,7 @@ from timing import one_core
 
 sys.path.insert(0, str(ROOT))
 from featherback._core import shape_types
-from tests.core.placing import rotations
+from tests.core.placing import SIZES, rotations
 from tests.core.test_collision import CONVEX, NO_MESH, Array, Reference, framed, pairs, words_of
 
 SHAPES = dict(shape_types())
@@ -33,14 +33,6 @@ FLAGS = (
     "-std=c++20 -O3 -march=native -fno-math-errno -ffp-contract=off -fno-tree-vectorize "
     "-fno-tree-slp-vectorize -fPIC -shared -DFB_ISA=bench -Wno-psabi"
 ).split()
-SIZES = {
-    "sphere": [0.05, 0.0, 0.0],
-    "capsule": [0.04, 0.1, 0.0],
-    "ellipsoid": [0.1, 0.07, 0.05],
-    "cylinder": [0.06, 0.1, 0.0],
-    "box": [0.1, 0.08, 0.05],
-    "mesh": [0.0, 0.0, 0.0],
-}
 BANDS = {"30..100 mm": (0.03, 0.1), "0..5 mm": (0.0, 0.005), "-3..0 mm": (-0.003, 0.0)}
 MARGIN = 0.005
 HULLS = (32, 500)

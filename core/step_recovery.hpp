@@ -133,15 +133,14 @@ FB_FN void recover_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, cons
   for (int l = 1; l < s.nlink; ++l) w.bar[l].a_bar += w.bar[l].y_bar;
   still_tree_adjoint(m, w.p, q, x.q, w, q_tan);
 }
-// rows that were open and moved by their velocity: as if the solver's z had them
+// rows that were open and moved by their velocity: as if the solver's z had them.  Their compliance is
+// nobody's parameter
 template <class T>
 FB_FN void add_open_rows(Work<T>& w, RowBars<T>& bars) {
   bars.lead = w.lead_bar;
   for (int r = 0; r < w.problem.nrow; ++r) {
     w.row_bar.z[r] -= w.open_z[r];
     w.neg_z[r] += w.open_z[r];
-    if (w.problem.options.smoothing > 0)
-      w.R_bar[r] = mul_add(w.open_z[r], w.solution.lam[r], w.R_bar[r]);
   }
 }
 

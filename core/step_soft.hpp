@@ -36,9 +36,7 @@ FB_FN void turned_rate_adjoint(Vec3<T> u, Vec3<T> w, Vec3<T> r_bar, Vec3<T>& u_b
       mul_add(s, mul_add(s, mul_add(s, T(R(1.0 / 1209600)), T(R(1.0 / 30240))), T(R(1.0 / 720))),
               T(R(1.0 / 12)));
   const T by_far = -((cot - x / (sine * sine)) / (x * R(8)) + k_far) / far;
-  const T by_near = mul_add(
-      s, mul_add(s, mul_add(s, T(R(4.0 / 47900160)), T(R(3.0 / 1209600))), T(R(2.0 / 30240))),
-      T(R(1.0 / 720)));
+  const T by_near = mul_add(s, mul_add(s, T(R(3.0 / 1209600)), T(R(2.0 / 30240))), T(R(1.0 / 720)));
   const T k = select(small, k_near, k_far), slope = select(small, by_near, by_far);
   const T ru = dot(r_bar, u), uw = dot(u, w), rw = dot(r_bar, w);
   u_bar += cross(w, r_bar) * R(0.5) + (r_bar * uw + w * ru - u * (rw * R(2))) * k +

@@ -31,9 +31,9 @@ struct Placements {
 static core::Shape<double> shape_of(const Placements& x, int which, int w) {
   const double* s = (which == 0 ? x.a : x.b) + size_t(15) * size_t(w);
   const int nvert = x.rows == 0 ? 0 : x.rows - core::kMeshFrame / 3;
-  core::Shape<double> out{fb::ShapeType(x.type[which]), {s[0], s[1], s[2]}, {},
-                          {s[12], s[13], s[14]},        x.vert,             nvert,
-                          x.words == 0 ? nullptr : x.hull};
+  core::Shape<double> out{
+      fb::ShapeType(x.type[which]),   {s[0], s[1], s[2]}, {}, {s[12], s[13], s[14]}, x.vert, nvert,
+      x.words == 0 ? nullptr : x.hull};
   for (int e = 0; e < 9; ++e) out.R.a[e] = s[3 + e];
   return out;
 }
@@ -58,8 +58,9 @@ double time_adjoint(const Placements* x, double far, double* sum) {
     core::convex_one(a, b, far, out);
     core::SlotBars<double> bars;
     bars.count = 0;
-    for (const auto& t : out)
-      if (t.active) bars.at[bars.count++] = {t.feature, {1.0, {1.0, 1.0, 1.0}, {1.0, 1.0, 1.0}}};
+    for (int k = 0; k < core::kMostPoints; ++k)
+      if (out[k].active)
+        core::add_slot(bars, k, out[k].feature, {1.0, {1.0, 1.0, 1.0}, {1.0, 1.0, 1.0}});
     core::ShapeBar<double> a_bar{}, b_bar{};
     const auto start = Clock::now();
     core::convex_one_adjoint(a, b, bars, a_bar, b_bar);

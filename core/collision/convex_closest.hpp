@@ -66,9 +66,11 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
   const GjkLimits<R> endless{R(1e30), limit.tolerance, limit.slack, limit.thin, size};
   if (!d.known) d = depth_by_shifts(pair, size, endless);
   if (d.known && d.full) {
-    // the polytope was near: its direction is the start
+    // the polytope was near: its direction is one more start
     const Depth<R> next = depth_from(pair, d.n, size, endless);
+    const Depth<R> other = depth_by_shifts(pair, size, endless);
     if (next.known) d = next;
+    if (other.known && (!next.known || other.gap > d.gap)) d = other;
   }
   if (!d.known) {
     // no extent at all: they part along A's axis
@@ -265,6 +267,32 @@ FB_FN bool try_record(const ConvexShapes<R>& w, const SlotRecord& r, const Searc
 template <class R>
 inline constexpr R kSmallMiss = R(kIsDouble<R> ? 1e-9 : 2e-6);
 
+// how far the shapes reach beyond the points of a slot, or the points lie beyond the shapes
+template <class R>
+FB_INLINE R past_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
+  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
+  return abs(beyond_piece(w.a, r.a, xa, z.n)) + abs(beyond_piece(w.b, r.b, xb, -z.n));
+}
+
+// the face that two corners lie across, where it looks along d: they are no edge then
+template <class R>
+FB_FN bool face_across(const Convex<R>& c, Vec3<R> d, Piece& f) {
+  if (f.kind != kTwoCorners || (c.type != kBox && c.type != kMesh)) return false;
+  const FlatSide<R> side = flat_side(c, d);
+  if (side.flat != Flat::kFace) return false;
+  const int m = face_size(c, side.face);
+  int at[2] = {-1, -1};
+  for (int k = 0; k < m; ++k)
+    for (int e = 0; e < 2; ++e)
+      if (face_corner(c, side.face, k) == f.id[e]) at[e] = k;
+  const int apart = at[0] > at[1] ? at[0] - at[1] : at[1] - at[0];
+  if (at[0] < 0 || at[1] < 0 || apart == 1 || apart == m - 1) return false;
+  int id[3];
+  face_plane(c, side.face, id);
+  f = corners_piece(id, 3);
+  return true;
+}
+
 // (CV.15)  Newton on the pieces of the search; accepted if optimal and at the search's root.  Pieces
 // grow where a shape reaches beyond them, and shrink where they leave a choice
 template <class R>
@@ -289,6 +317,13 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
         const bool past_b = !(abs(beyond_piece(w.b, r.b, xb, -z.n)) < small);
         if (!past_a && !past_b) {
           out = {r, z.n, z, z.g - ra - rb};
+          // a foot on the diagonal of a face: the face has the same slot and other derivatives
+          SlotRecord whole = r;
+          const bool across = face_across(w.a, z.n, whole.a) || face_across(w.b, -z.n, whole.b);
+          SlotState<R> y;
+          if (across && try_record(w, whole, s, y) && abs(y.g - z.g) < small &&
+              past_of(w, whole, y) < small)
+            out = {whole, y.n, y, y.g - ra - rb};
           return true;
         }
         const bool more_a = past_a && grow_piece(w.a, r.a, z.a, z.n);
@@ -302,12 +337,6 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
   return false;
 }
 
-// how far the shapes reach beyond the points of a slot, or the points lie beyond the shapes
-template <class R>
-FB_INLINE R past_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
-  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
-  return abs(beyond_piece(w.a, r.a, xa, z.n)) + abs(beyond_piece(w.b, r.b, xb, -z.n));
-}
 // how far a slot is from being optimal.  The separation of the shapes along any normal is at most
 // their signed distance, so the largest is the best
 template <class R>

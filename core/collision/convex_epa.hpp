@@ -223,13 +223,15 @@ FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimit
   }
   return out;
 }
-// from four directions: a local minimum each, the least of them
+// from seven directions: a local minimum each, the least of them
 template <class R>
 FB_OUTLINE Depth<R> depth_by_shifts(ConvexPair<R>& pair, R size, const GjkLimits<R>& limit) {
   Depth<R> best;
   best.known = best.full = false;
-  for (int k = 0; k < 4; ++k) {
-    Vec3<R> n = k == 0 ? pair.b.p - pair.a.p : column(pair.a.R, k - 1);
+  for (int k = 0; k < 7; ++k) {
+    Vec3<R> n = k == 0  ? pair.b.p - pair.a.p
+                : k < 4 ? column(pair.a.R, k - 1)
+                        : column(pair.b.R, k - 4);
     const R length = norm(n);
     if (!(length > size * R(1e-9))) continue;
     n = n * (R(1) / length);

@@ -31,6 +31,7 @@ struct ClipRows {
   int n;
   FB_INLINE ClipRows() : n(0) {}
   FB_INLINE ClipRows& operator=(const ClipRows& from) {
+    if (this == &from) return *this;
     n = from.n;
     for (int k = 0; k < n; ++k) at[k] = from.at[k];
     return *this;
@@ -279,7 +280,8 @@ FB_FN bool carried_slots(const ConvexShapes<R>& w, Vec3<R> n, R phi, R tilt, Con
     const FacePair<R> pair{ref, inc, on, flat_side(inc, -on.n), on_a};
     if (pair.other.flat == Flat::kNone) continue;
     const R low = face_slots(w, pair, size, out);
-    if (abs(low - phi) < size * R(1e-3) + abs(phi) * R(0.05)) return true;
+    // one point is that of the closest points
+    if (out.n > 1 && abs(low - phi) < size * R(1e-3) + abs(phi) * R(0.05)) return true;
   }
   out.n = 0;
   return false;

@@ -131,8 +131,9 @@ FB_FN void prepare_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolution<
       A_bar[(i + 1) * n + i + 1] += D_bar[r + 1];
       A_bar[(i + 2) * n + i + 2] += D_bar[r + 2];
     } else {
-      const T D = s.D[r + 1], a = A[(i + 1) * n + i + 1] * D, c = A[(i + 2) * n + i + 2] * D;
-      const T o = A[(i + 1) * n + i + 2] * D, half = (a - c) * R(0.5);
+      // A over D, which both share: only ratios are asked for
+      const T a = A[(i + 1) * n + i + 1], c = A[(i + 2) * n + i + 2];
+      const T o = A[(i + 1) * n + i + 2], half = (a - c) * R(0.5);
       const T root = sqrt(dot2(half, half, o, o));
       const T inv = T(1) / select(root > T(0), root, T(1));
       const T sum_bar = D_bar[r + 1] + D_bar[r + 2], tilt = half * inv * R(0.5);

@@ -53,7 +53,6 @@ FB_FN void hit_rows(const LinearizeTask& t, const WorldsOf<T>& block, WorldBlock
                     LinearWork<T>& f, Mask<T> here, Mask<T>& finite) {
   const Layout& s = b.m.s;
   const int nv = s.nv, n = 2 * nv + s.na;
-  finite = finite | here;
   for (int i = 0; i < n; ++i) {
     for (int d = 0; d < nv; ++d) b.x2[d] = T(d == i ? 1 : 0);
     for (int d = 0; d < state_size(s); ++d) b.x1_bar[d] = T(i >= nv && d == s.nq + i - nv ? 1 : 0);

@@ -80,7 +80,7 @@ class OutputRow:
     def result(self) -> str:
         """Symbol of its value."""
 
-    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(19), order='C', device='cpu', writable=False)]) -> list[int]:
+    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(23), order='C', device='cpu', writable=False)]) -> list[int]:
         """Its shape in one world of a model."""
 
 class OptionRow:
@@ -325,7 +325,7 @@ def option_table() -> list[OptionRow]:
 def status_table() -> list[StatusRow]:
     """What can go wrong in a world."""
 
-def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(19), order='C', device='cpu', writable=False)]) -> int:
+def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(23), order='C', device='cpu', writable=False)]) -> int:
     """Words of all integer tables together."""
 
 class Violation:
@@ -385,7 +385,7 @@ class Engine:
     @property
     def workspace_bytes(self) -> int: ...
 
-    def rollout(self, x: Annotated[NDArray, dict(order='C', device='cpu')], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], *, steps: int, u_first: int = 0, residual: Annotated[NDArray, dict(order='C', device='cpu')] | None = None, sweeps: Annotated[NDArray, dict(order='C', device='cpu')] | None = None, progress: object | None = None) -> None: ...
+    def rollout(self, x: Annotated[NDArray, dict(order='C', device='cpu')], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], *, steps: int, u_first: int = 0, residual: Annotated[NDArray, dict(order='C', device='cpu')] | None = None, sweeps: Annotated[NDArray, dict(order='C', device='cpu')] | None = None, factorisations: Annotated[NDArray, dict(order='C', device='cpu')] | None = None, progress: object | None = None) -> None: ...
 
     def vjp(self, x: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], u: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, theta: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_cot: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, x_bar: Annotated[NDArray, dict(order='C', device='cpu')], u_bar: Annotated[NDArray, dict(order='C', device='cpu')], theta_bar: Annotated[NDArray, dict(order='C', device='cpu')] | None, status: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], status_step: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], unrolled: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], ties: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], *, u_first: int = 0, finish_params: bool = True, trace: Annotated[NDArray, dict(order='C', device='cpu')] | None = None) -> None: ...
 

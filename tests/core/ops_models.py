@@ -127,16 +127,20 @@ TENDONS = """
         <geom type="capsule" size="0.03" fromto="0 0 0 0.2 0 0" mass="0.5"/>
         <body pos="0.2 0 0"><joint name="b" axis="0 1 0.2" armature="0.01"/>
           <geom type="capsule" size="0.02" fromto="0 0 0 0.2 0 0" mass="0.3"/>
+          <site name="tip" pos="0.15 0.02 0.03"/>
           <geom size="0.05" pos="0.2 0 -0.2" contype="1" conaffinity="1" mass="0.1"/>
         </body>
       </body>
       <body pos="0.2 -0.1 0"><joint name="c" axis="0 1 0"/>
         <geom type="capsule" size="0.03" fromto="0 0 0 0.2 0 0" mass="0.4"/>
+        <site name="side" pos="0.1 0.01 0.04"/>
       </body>
     </body>
     <body pos="1 0 1"><joint name="d" type="slide" axis="0 0 1"/>
       <geom size="0.1" mass="1"/>
+      <site name="weight" pos="-0.05 0.03 0.1"/>
     </body>
+    <site name="hook" pos="0.5 0.4 1.2"/>
   </worldbody>
   <tendon>
     <fixed name="chain" stiffness="3" springlength="0.01 0.02" damping="0.4" range="-0.02 0.03">
@@ -146,6 +150,14 @@ TENDONS = """
     <fixed name="trees" damping="2" range="-0.01 0.02">
       <joint joint="d" coef="2"/><joint joint="c" coef="0.5"/></fixed>
     <fixed name="one"><joint joint="d" coef="0.6"/></fixed>
+    <spatial name="rope" stiffness="4" damping="0.3" range="0 1.1" springlength="0.4">
+      <site site="tip"/><site site="side"/></spatial>
+    <spatial name="tackle" stiffness="2" damping="0.5" frictionloss="0.05">
+      <site site="hook"/><site site="weight"/><pulley divisor="2"/>
+      <site site="weight"/><site site="hook"/></spatial>
+    <spatial name="web" stiffness="3">
+      <site site="tip"/><site site="weight"/><pulley divisor="1.5"/>
+      <site site="side"/><site site="hook"/></spatial>
   </tendon>
   <equality><tendon tendon1="fork" tendon2="chain" polycoef="0.01 0.9 0.4 0.3 0.2"/></equality>
   <actuator>
@@ -154,6 +166,7 @@ TENDONS = """
     <velocity tendon="one" kv="2" gear="-1.5"/>
     <general tendon="trees" gaintype="affine" gainprm="2 0.5 -0.9" biastype="affine"
              biasprm="1 -3 -0.5" gear="1.5"/>
+    <position tendon="web" kp="15" gear="0.8"/>
     <motor joint="a"/>
   </actuator>
 </mujoco>
@@ -162,7 +175,7 @@ TENDONS = """
 
 @cache
 def tendons_model() -> fb.Model:
-    """Return a model whose tendons lie on one branch, on two, and on two trees, with all terms."""
+    """Return a model whose tendons, fixed and spatial, lie on one branch, on two, and on two trees."""
     return fb.load(TENDONS, name="tendons")
 
 

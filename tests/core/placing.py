@@ -15,6 +15,15 @@ RIGHT = np.array(
     [np.eye(3), turn([1, 0, 0], np.pi / 2), turn([0, 1, 0], np.pi / 2), turn([1, 0, 0], np.pi)]
 )
 TILTS = [0.0, 0.0, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1]
+# a shape of each type, of 5 to 15 cm
+SIZES = {
+    "sphere": [0.05, 0.0, 0.0],
+    "capsule": [0.04, 0.1, 0.0],
+    "ellipsoid": [0.1, 0.07, 0.05],
+    "cylinder": [0.06, 0.1, 0.0],
+    "box": [0.1, 0.08, 0.05],
+    "mesh": [0.0, 0.0, 0.0],
+}
 GAPS = [0.0, 1e-9, -1e-9, 1e-6, -1e-6, 1e-4, -1e-4, 1e-3, -1e-3]
 
 
@@ -107,7 +116,7 @@ def batch_of(kind: str, worlds: int, rng: np.random.Generator) -> Batch:
     axis /= np.linalg.norm(axis, axis=1, keepdims=True)
     tilt = np.array([turn(x, t) for x, t in zip(axis, rng.choice(TILTS, worlds), strict=True)])
     right = RIGHT[rng.integers(0, 4, worlds)]
-    Q[along] = np.einsum("wij,wjk,wkl->wil", tilt, R, right)[along]
+    Q[along] = (tilt @ R @ right)[along]
     straight = np.eye(3)[rng.integers(0, 3, worlds)] * rng.choice([-0.2, 0.2], (worlds, 1))
     aside = (
         rng.normal(size=(worlds, 3)) * rng.choice([0.0, 0.03], (worlds, 1)) * (sort == 3)[:, None]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from featherback.model.hulls import MOST_CORNERS, hull_triangles, hull_words, merged_faces
+from tests.core.placing import SIZES
 from tests.core.test_collision import (
     CONVEX,
     NO_MESH,
@@ -27,14 +28,6 @@ from tests.core.test_collision import (
 )
 
 kinds = pytest.mark.parametrize("kind", CONVEX)
-SIZES = {
-    "sphere": [0.05, 0.0, 0.0],
-    "capsule": [0.04, 0.1, 0.0],
-    "ellipsoid": [0.1, 0.07, 0.05],
-    "cylinder": [0.06, 0.1, 0.0],
-    "box": [0.1, 0.08, 0.05],
-    "mesh": [0.0, 0.0, 0.0],
-}
 RIGHT = [np.eye(3), turn([1, 0, 0], np.pi / 2), turn([0, 1, 0], np.pi / 2)]
 
 

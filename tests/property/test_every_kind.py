@@ -38,6 +38,8 @@ CONTACT = set(
     "xfrc_applied".split()
 )
 MU = {STICKS: 3.0, SLIDES: 0.04}
+# the rims of two cylinders meet so that less than 0.04 of the impulse along the normal holds them
+LOW_MU = {"cylinder-cylinder": 0.01}
 # tilted shapes touch at one place, nearly flat ones at several
 TILTS = {"tilted": 1.0, "flat": 0.003}
 SEVERAL = {"plane-capsule", "plane-cylinder", "plane-box", "capsule-box", "box-box"}
@@ -84,7 +86,7 @@ def acting(pair: str, mode: int, tilt: str) -> set[str]:
 def test_pairs(pair: str, friction: Friction, solver: Solver) -> None:
     """Agree with differences for every pair of shapes, sticking and sliding, tilted and flat."""
     for mode, tilt in ((STICKS, "tilted"), (SLIDES, "tilted"), (SLIDES, "flat")):
-        model = pair_model(pair, MU[mode])
+        model = pair_model(pair, LOW_MU.get(pair, MU[mode]) if mode == SLIDES else MU[mode])
         sim = fb.Simulator(
             model, friction=friction, solver=solver, tolerance=1e-12, max_sweeps=2000
         )
@@ -173,7 +175,7 @@ def test_nothing_is_left_out() -> None:
     names |= {"act", "actuator_dynprm", "actuator_actrange"}
     known = set(parameters(fb.load(JOINTS["hinge"])))
     # tested in test_tendons
-    known -= {name for name in known if name.startswith(("tendon_", "wrap_"))}
+    known -= {name for name in known if name.startswith(("tendon_", "wrap_", "site_"))}
     # tested in test_equalities, test_random_gradients, and on longer chains there
     elsewhere = {"eq_data", "pair_friction", "body_pos"}
     # those of gravity compensation, fluids, muscles and actuators on sites: test_forces
@@ -228,6 +230,7 @@ def test_float32(friction: Friction, monkeypatch: pytest.MonkeyPatch) -> None:
         errors[kind] = float32_error(model, inputs, friction=friction)
     print(errors)
     # rows of equalities are stiff: what is left of the gap weighs 1 / dt; the moment of a hit is a
-    # gap over a speed, and a gap is a small difference of places, most of all beside a capsule
-    bounds = {"connect": 2e-4, "weld": 5e-4, "sphere-capsule": 5e-4}
+    # gap over a speed, and a gap is a small difference of places, most of all beside a radius
+    bounds = {"connect": 2e-4, "weld": 5e-4}
+    bounds |= dict.fromkeys(("sphere-capsule", "sphere-mesh", "capsule-mesh"), 5e-4)
     assert all(error <= bounds.get(kind, 1e-4) for kind, error in errors.items())

@@ -174,3 +174,30 @@ def test_jacobians_of_worlds_with_parameters_of_their_own() -> None:
         np.testing.assert_array_equal(A[k], one[0])
         np.testing.assert_array_equal(B[k], one[1])
     assert np.abs(A[1:] - A[0]).max() > 1e-6
+
+
+def test_a_turn_at_the_end_of_its_series() -> None:
+    """Pair rates of rotation with dual numbers where the series of their law is at its longest.
+
+    A stage of the integrator that turns by a little less than 0.1 takes the series; a strong motor
+    turns the velocity away from it, so that every term of the series acts.
+    """
+    print("seed 0")
+    rng = np.random.default_rng(0)
+    motors = "".join(f'<motor joint="j" gear="{axis}"/>' for axis in ("1 0 0", "0 1 0", "0 0 1"))
+    model = fb.load(
+        '<mujoco><option timestep="1" gravity="0 0 0"/><worldbody><body>'
+        '<joint name="j" type="ball"/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+        f'<geom size="0.1" mass="0"/></body></worldbody><actuator>{motors}</actuator></mujoco>'
+    )
+    sim = fb.Simulator(model, contact="mujoco", integrator="rk4")
+    for _ in range(5):
+        # half a step at v is the turn of the second stage
+        v, u = rng.normal(size=(2, 3))
+        v *= 2 * 0.0999 / np.linalg.norm(v)
+        u -= v * (u @ v) / (v @ v)
+        u *= 6 / np.linalg.norm(u)
+        forward = [sim.jvp(model.q0, v, u, dv=along)[0] for along in np.eye(3)]
+        reverse = [sim.vjp(model.q0, v, u, bar, np.zeros(3)).v for bar in np.eye(4)]
+        exact = np.transpose(forward)
+        assert np.abs(exact - reverse).max() <= 1e-14 * np.abs(exact).max()

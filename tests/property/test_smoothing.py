@@ -260,3 +260,22 @@ def test_a_batch_has_the_bits_of_its_worlds() -> None:
         alone = one.vjp(bars[0][k], bars[1][k])
         np.testing.assert_array_equal(alone.q, found.q[k])
         np.testing.assert_array_equal(alone.v, found.v[k])
+
+
+def test_dry_friction_against_a_limit() -> None:
+    """Give the little that dry friction moves a body by which leaves the limit of its joint."""
+    text = """<mujoco><option timestep="0.002" gravity="0 0 0"/><worldbody><body>
+    <joint type="slide" axis="1 0 0" limited="true" range="0 1" frictionloss="1"/>
+    <geom size="0.1" mass="3"/></body></worldbody></mujoco>"""
+    weight, mass, h = 1e-3, 3.0, 0.002
+    params = {"dof_invweight0": np.array([weight])}
+    sim = fb.Simulator(fb.load(text), solver="interior", params=params)
+    loss = {"dof_frictionloss": np.ones(1)}
+    for speed in (-1.0, 0.0):
+        after = sim.step([-2e-7], [speed])[1]
+        assert after[0] == pytest.approx(1e-4, rel=1e-4)
+        found = sim.vjp([-2e-7], [speed], q_bar=[0.0], v_bar=[1.0], params=loss)
+        # m dv = dlam - h dloss of a limit whose compliance R is a share of the weight, dv = -R dlam
+        R = 1e-6 * weight
+        slope = found.params["dof_frictionloss"][0]
+        assert slope == pytest.approx(-h * R / (1 + mass * R), rel=1e-12, abs=0)

@@ -34,14 +34,28 @@ def test_each_world_has_its_own_controls() -> None:
     assert not np.signbit(A[A == 0]).any() and not np.signbit(B[B == 0]).any()
 
 
-def test_no_zero_is_negative() -> None:
-    """Where nothing acts all entries that vanish are plus zero."""
-    model = fb.models.quadruped()
+def test_each_world_has_its_own_row_of_controls() -> None:
+    """With several motors every world reads all of its own controls."""
+    two = '<motor joint="j" gear="2" forcelimited="true" forcerange="-1 1"/>'
+    model = fb.load(ARM.format(height=1.0, mass=1.0).replace(two, two + two))
     sim = fb.Simulator(model, contact="mujoco")
-    q = np.array(model.q0)
-    q[2] += 1.0
-    for entries in sim.linearize(q, model.v0):
-        assert (entries == 0).any() and not np.signbit(entries[entries == 0]).any()
+    u = np.array([[0.1, 5.0], [5.0, 0.1], [0.2, 0.3], [-7.0, 6.0]])
+    _, B = sim.linearize(np.zeros((4, 1)), np.zeros((4, 1)), u)
+    assert np.array_equal(B[:, 1] != 0, np.abs(2 * u) < 1)
+
+
+@pytest.mark.parametrize("name", ["quadruped", "ball"])
+def test_no_zero_is_negative(name: str) -> None:
+    """Where nothing acts all entries that vanish are plus zero, however a body is turned."""
+    model = getattr(fb.models, name)()
+    sim = fb.Simulator(model, contact="mujoco")
+    for turn in np.array([[1, 0, 0, 0], [-1, 0, 0, 0], [-1, 1, 0, 0], [0, 0, -1, 0]]):
+        q, v = np.array(model.q0), np.array(model.v0)
+        q[2] += 1.0
+        q[3:7] = turn / np.linalg.norm(turn)
+        A, B = sim.linearize(q, v)
+        assert (A == 0).any()
+        assert not np.signbit(A[A == 0]).any() and not np.signbit(B[B == 0]).any()
 
 
 def test_the_world_without_a_jacobian_is_named() -> None:
@@ -50,7 +64,7 @@ def test_the_world_without_a_jacobian_is_named() -> None:
     q = np.array([[0.3], [0.0], [0.3]])
     with pytest.raises(fb.WorldError, match="NO_GRADIENT") as error:
         sim.linearize(q, np.zeros((3, 1)))
-    assert error.value.world.tolist() == [1]
+    assert (error.value.world.tolist(), error.value.step.tolist()) == ([1], [0])
 
 
 def test_jacobians_beyond_the_largest_number_are_told() -> None:

@@ -272,6 +272,16 @@ def test_nonfinite_worlds_raise(method: str) -> None:
         getattr(fb.Simulator(model), method)(np.zeros(2), np.zeros(2), u[2])
 
 
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+def test_no_zero_of_a_tangent_is_negative(law: Any) -> None:
+    """Give plus zero for a tangent below the smallest number."""
+    model = fb.models.cartpole()
+    sim = fb.Simulator(model, contact=law)
+    roll = sim.rollout(model.q0, model.v0, steps=2)
+    for tangent in roll.jvp(du=np.full(roll.u.shape, -1e-322))[:2]:
+        assert (tangent == 0).any() and not np.signbit(tangent[tangent == 0]).any()
+
+
 def test_no_worlds_with_own_parameters() -> None:
     """Return gradients without a world where no world has parameters of its own."""
     sim = fb.Simulator(fb.models.cartpole())

@@ -153,6 +153,16 @@ def test_declarations_of_pointers_stay(root: Path) -> None:
     ]
 
 
+def test_a_zero_that_is_added_is_not_left_out(root: Path) -> None:
+    """Turn the sign of a zero round; a sum without it is the sum with it."""
+    text = CHOICES.replace("x[1] = x[0];", "x[1] = x[0] + R(0);")
+    assert changes_of(root, "core/foo_adjoint.hpp", text)[-3:] == [
+        "4 index x[1]: 1 -> 0 (#2)",
+        "4 index x[0]: 0 -> 1 (#2)",
+        "4 sign + R(0) -> - R(0)",
+    ]
+
+
 def test_what_types_decide_stays(root: Path) -> None:
     """Leave what a concept asks for; read all of a header that is named after adjoints."""
     assert changes_of(root, "core/foo_adjoint.hpp", CHOICES) == [
@@ -338,7 +348,7 @@ def test_lists_mutants(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
-    """Take a run up again: what was noticed asks for the same header, the rest for all the same."""
+    """Take a run up again: what was noticed asks for the same function, the rest for all the same."""
     killed, survived, new = sites.all_sites(root)[:3]
     file = tmp_path / "verdicts.jsonl"
     store = Verdicts(file, root, "state")
@@ -355,5 +365,7 @@ def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
     assert known("other tests") == [Known("tests/a.py::b", True), None, None]
     Verdicts(file, root, "state").add(new, None, False)
     assert known("state")[2] == Known(None, False)
-    (root / "core" / "foo.hpp").write_text(HEADER + "// another text\n")
+    (root / "core" / "foo.hpp").write_text(HEADER.replace("a * b - b", "a * b + b"))
+    assert known("other") == [Known("tests/a.py::b", True), None, None]
+    (root / "core" / "foo.hpp").write_text(HEADER.replace("out[0] += x", "out[0] -= x"))
     assert known("state") == [None, None, None]

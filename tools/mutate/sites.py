@@ -235,7 +235,9 @@ class Finder:
         yield self.site(
             i, "sign", f"{text} {term} -> {flip} {term}", *self.around(i + 1, end, "sign")
         )
-        yield self.site(i, "drop", f"{text} {term}", *self.around(i + 1, end, "none"))
+        # a zero that is added is there for the sign of the sum, and left out it is zero again
+        if not term.endswith("(0)"):
+            yield self.site(i, "drop", f"{text} {term}", *self.around(i + 1, end, "none"))
 
     def factors(self, i: int) -> Iterator[Site]:
         """Leave a factor out of a product."""

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.mutate.cxx import functions_of
 from tools.mutate.sites import Site
+
+
+def digests_of(file: str, text: str) -> dict[str, str]:
+    """Return the digest of every function of a header, overloads together, comments left out."""
+    words: dict[str, list[str]] = defaultdict(list)
+    for function in functions_of(file, text):
+        words[function.name] += (token.text for token in function.tokens)
+    return {name: hashlib.sha256(" ".join(w).encode()).hexdigest() for name, w in words.items()}
 
 
 @dataclass(frozen=True)
@@ -21,8 +31,8 @@ class Known:
 class Verdicts:
     """A file of verdicts, one line each, written as they come.
 
-    One that was noticed counts as long as the text of its header is the same; one that was not also
-    asks for the same tests and sources, since another test may notice it.
+    One that was noticed counts as long as its function is the same; one that was not also asks for
+    the same tests and sources, since another test may notice it.
     """
 
     def __init__(self, file: Path, root: Path, state: str) -> None:
@@ -36,7 +46,7 @@ class Verdicts:
         self.file = file
         self.root = root
         self.state = state
-        self.headers: dict[str, str] = {}
+        self.headers: dict[str, dict[str, str]] = {}
         self.entries: dict[tuple[str, str], tuple[str, Known]] = {}
         # the last line of a run that was cut may be incomplete
         text = file.read_text() if file.exists() else ""
@@ -45,18 +55,17 @@ class Verdicts:
         for line in text.splitlines():
             x = json.loads(line)
             known = Known(x["killer"], x["reached"])
-            self.entries[x["key"], x["header"]] = x["state"], known
+            self.entries[x["key"], x["text"]] = x["state"], known
 
-    def header(self, site: Site) -> str:
-        """Return the digest of the header that a mutant is in."""
+    def text(self, site: Site) -> str:
+        """Return the digest of the function that a mutant is in."""
         if site.file not in self.headers:
-            text = (self.root / site.file).read_bytes()
-            self.headers[site.file] = hashlib.sha256(text).hexdigest()
-        return self.headers[site.file]
+            self.headers[site.file] = digests_of(site.file, (self.root / site.file).read_text())
+        return self.headers[site.file][site.function]
 
     def known(self, site: Site) -> Known | None:
         """Return the verdict on a mutant, if it still holds."""
-        state, known = self.entries.get((site.key, self.header(site)), ("", None))
+        state, known = self.entries.get((site.key, self.text(site)), ("", None))
         if known is None or (known.killer is None and state != self.state):
             return None
         return known
@@ -71,8 +80,8 @@ class Verdicts:
 
     def add(self, site: Site, killer: str | None, reached: bool) -> None:
         """Keep a verdict."""
-        header = self.header(site)
-        self.entries[site.key, header] = self.state, Known(killer, reached)
-        entry = {"key": site.key, "header": header, "state": self.state}
+        text = self.text(site)
+        self.entries[site.key, text] = self.state, Known(killer, reached)
+        entry = {"key": site.key, "text": text, "state": self.state}
         with self.file.open("a") as out:
             out.write(json.dumps({**entry, "killer": killer, "reached": reached}) + "\n")
