@@ -95,12 +95,8 @@ FB_INLINE ReachPlaces<T> reach_places(const Model<T, P>& m, int a, const Work<T>
 // rotation vector of a rotation matrix
 template <class T>
 FB_INLINE Vec3<T> rotation_vector(const Mat3<T>& R) {
-  const Real<T> half(0.5);
-  const Vec3<T> x = Vec3<T>{R.a[7] - R.a[5], R.a[2] - R.a[6], R.a[3] - R.a[1]} * half;
-  const T c = (R.a[0] + R.a[4] + R.a[8] - T(1)) * half, s2 = dot(x, x);
-  const Mask<T> small = (s2 < T(Real<T>(1e-12))) & (c > T(0));
-  const T s = sqrt(select(small, T(1), s2));
-  return x * select(small, T(1) + s2 * Real<T>(1.0 / 6), atan2_upper(s, c) / s);
+  const Quaternion<T> Q = quaternion_of(R);
+  return log_quat(Quat<T>{Q.s, Q.v.x, Q.v.y, Q.v.z});
 }
 // (I.5)  a site pushed along and about its own axes; a site seen from another, whose axes the force
 // follows; a slider-crank

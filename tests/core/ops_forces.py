@@ -117,10 +117,16 @@ def _draw(case: Case, rng: np.random.Generator, rest: bool = False) -> Vector:
     return state(case.model, rng, case.model.na + case.model.nu, rest)
 
 
+def _soft(integrator: str) -> Case:
+    return Case(
+        forces_model, contact="mujoco", cone="pyramidal", impratio=1.0, integrator=integrator
+    )
+
+
 forces = Case(forces_model)
-forces_euler = Case(forces_model, contact="mujoco", integrator="euler")
-forces_fast = Case(forces_model, contact="mujoco", integrator="implicitfast")
-forces_rk4 = Case(forces_model, contact="mujoco", integrator="rk4")
+forces_euler = _soft("euler")
+forces_fast = _soft("implicitfast")
+forces_rk4 = _soft("rk4")
 
 
 def _rows(case: Case) -> list[OpRow]:
@@ -144,12 +150,25 @@ def _rows(case: Case) -> list[OpRow]:
     def tau(x: Vector) -> Vector:
         return actuation(case.model, x)
 
+    def of_act() -> Vector:
+        m = case.model
+        return np.r_[np.zeros(m.nq + m.nv), np.ones(m.na + m.nu)]
+
     def ops() -> Any:
         return case.ops
 
     return [
         OpRow("forces/actuation", "actuation", ops, sample, edge, tau, value=1e-9),
-        OpRow("forces/activation", "activation", ops, sample, edge, act, value=1e-12),
+        OpRow(
+            "forces/activation",
+            "activation",
+            ops,
+            sample,
+            edge,
+            act,
+            differentiable=of_act,
+            value=1e-12,
+        ),
         OpRow("forces/step", "step", ops, sample, edge, own, value=1e-9),
         over_parameters("forces", case, draw, own, value=1e-9),
     ]
