@@ -118,13 +118,8 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
     if (open ? std::isnan(x[i]) : !std::isfinite(x[i]))
       return refuse_all(x[i], "holds a NaN or infinity", ParameterRule::any);
   const R *end = x + p.columns, *least = std::min_element(x, end), *most = std::max_element(x, end);
-  const bool absent = p.rule == ParameterRule::loaded || p.rule == ParameterRule::medium;
-  if (absent && !in_force && (*least != 0 || *most != 0))
-    return refuse_all(*most != 0 ? *most : *least, "is not 0, but the model was loaded without it",
-                      p.rule);
   switch (p.rule) {
     case ParameterRule::any:
-    case ParameterRule::loaded:
     case ParameterRule::products:
       break;
     case ParameterRule::positive:
@@ -134,7 +129,6 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
     case ParameterRule::moments:
     case ParameterRule::fraction:
     case ParameterRule::friction_loss:
-    case ParameterRule::medium:
       if (*least < 0)
         return refuse_all(*least, "holds " + number(*least) + " " + p.unit,
                           ParameterRule::not_negative);

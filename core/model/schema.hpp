@@ -109,7 +109,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
   X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)       \
-  X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmuscle) X(nreach)
+  X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmedium) X(nwet) X(nmuscle) X(nreach)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -153,9 +153,7 @@ inline constexpr double kNoLeast = -__builtin_huge_val();
   X(range, kNoLeast, "the lower end must not lie above the upper.")                                \
   X(moments, 0, "all must be >= 0.")                                                               \
   X(products, kNoLeast, "all must be >= 0.")                                                       \
-  X(friction_loss, 0, "give it a small frictionloss in the file.")                                 \
-  X(loaded, kNoLeast, "give it a small number in the file.")                                       \
-  X(medium, 0, "give the file a small density or viscosity.")
+  X(friction_loss, 0, "give it a small frictionloss in the file.")
 enum class ParameterRule : int { FB_RULES(FB_ENUM) };
 
 // why the motion has no gradient with respect to a parameter
@@ -248,11 +246,11 @@ inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms
   X(tendon_solref_fri, s.ntendon, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient,    \
     mujoco)                                                                                        \
   X(tendon_solimp_fri, s.ntendon, 5, "no unit, m", any, true, kHasGradient, mujoco)                \
-  X(body_gravcomp, s.nbody, 1, "no unit", loaded, s.ngravcomp > 0, kHasGradient, both)             \
-  X(density, 1, 1, "kg/m³", medium, s.nfluid > 0, kHasGradient, both)                              \
-  X(viscosity, 1, 1, "Pa·s", medium, s.nfluid > 0, kHasGradient, both)                             \
-  X(wind, 3, 1, "m/s", any, true, kHasGradient, both)                                              \
-  X(geom_fluid, s.ngeom, 12, "no unit, m³ or m⁵", any, true, kHasGradient, both)                   \
+  X(body_gravcomp, s.ngravcomp, 1, "no unit", any, true, kHasGradient, both)                       \
+  X(density, s.nmedium, 1, "kg/m³", not_negative, true, kHasGradient, both)                        \
+  X(viscosity, s.nmedium, 1, "Pa·s", not_negative, true, kHasGradient, both)                       \
+  X(wind, s.nmedium, 3, "m/s", any, true, kHasGradient, both)                                      \
+  X(geom_fluid, s.nwet, 12, "no unit, m³ or m⁵", any, true, kHasGradient, both)                   \
   X(muscle_gainprm, s.nmuscle, 9, "of the muscle's curves", any, true, kHasGradient, both)         \
   X(muscle_biasprm, s.nmuscle, 9, "of the muscle's curves", any, true, kHasGradient, both)         \
   X(muscle_dynprm, s.nmuscle, 3, "s, s and no unit", any, true, kHasGradient, both)                \

@@ -25,7 +25,7 @@ TENDON = (
     '<joint joint="c" coef="1"/></fixed>'
 )
 MUSCLES = '<muscle joint="b" lengthrange="0 1"/>' * 14
-XML = f"""<mujoco><default><geom contype="0"/></default>
+XML = f"""<mujoco><option density="1"/><default><geom contype="0"/></default>
 <asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/></asset><worldbody>
 <geom type="plane" size="1 1 1" contype="1" conaffinity="0"/><site/><site/>
 <body pos="0 0 1" gravcomp="1"><freejoint/><geom type="mesh" mesh="m"/><geom name="s1" size=".1"/>
@@ -66,6 +66,7 @@ def test_names_and_shapes(sims: dict[str, fb.Simulator]) -> None:
     sizes |= {"npair": len(model.parsed.pairs), "nexplicit": model.mujoco.npair}
     sizes |= {"nmuscle": model.structure.sizes["nmuscle"]}
     assert len(set(sizes.values())) == len(sizes)
+    sizes |= {"ngravcomp": sizes["nbody"], "nmedium": 1, "nwet": sizes["ngeom"]}
     assert list(rows) == list(model.params)
     for law in ("hard", "mujoco"):
         acting = [name for name, row in rows.items() if row["Law"] in (law, "both")]

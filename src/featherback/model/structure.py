@@ -126,8 +126,10 @@ def build_structure(parsed: Parsed) -> Structure:
         "max_contacts": min(touches, limits["max_contacts"]),
         "max_sweeps": limits["max_sweeps"],
         **tendon_sizes,
-        "ngravcomp": np.count_nonzero(m.body_gravcomp > 0),
+        "ngravcomp": m.nbody if np.any(m.body_gravcomp) else 0,
         "nfluid": len(tables["fluid_body"]),
+        "nmedium": int(is_wet(m)),
+        "nwet": m.ngeom if is_wet(m) else 0,
         "nreach": np.count_nonzero(tables["act_site"] >= 0),
         "nmuscle": np.count_nonzero(tables["act_muscle"] >= 0),
     }
@@ -384,11 +386,15 @@ def _compensations(m: mujoco.MjModel, limited: Ints) -> Ints:
     return ways.astype(np.int32)
 
 
+def is_wet(m: mujoco.MjModel) -> bool:
+    """Return whether there is a fluid."""
+    return bool(m.opt.density > 0 or m.opt.viscosity > 0)
+
+
 def _add_fluid(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
     """List what a fluid acts on: bodies as boxes (geom -1), or those of their geoms that say so."""
     parts: list[tuple[int, int]] = []
-    wet = m.opt.density > 0 or m.opt.viscosity > 0
-    for body in np.flatnonzero((tables["body_link"] > 0) & (m.body_mass >= 1e-15)) if wet else ():
+    for body in np.flatnonzero((tables["body_link"] > 0) & (m.body_mass >= 1e-15)) if is_wet(m) else ():
         first = int(m.body_geomadr[body])
         geoms = np.arange(first, first + int(m.body_geomnum[body]))
         if np.any(m.geom_fluid[geoms, 0] > 0):
@@ -402,13 +408,15 @@ def _add_fluid(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
 def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
     m = parsed.mujoco
-    muscle = _is_muscle(parsed)
+    muscle, wet = _is_muscle(parsed), is_wet(m)
     ours: dict[str, Any] = {
         "dt": np.array([m.opt.timestep]),
         "gravity": m.opt.gravity,
-        "density": np.array([m.opt.density]),
-        "viscosity": np.array([m.opt.viscosity]),
-        "wind": m.opt.wind,
+        "body_gravcomp": m.body_gravcomp if np.any(m.body_gravcomp) else (),
+        "density": [m.opt.density] if wet else (),
+        "viscosity": [m.opt.viscosity] if wet else (),
+        "wind": m.opt.wind.reshape(1, 3)[: int(wet)],
+        "geom_fluid": m.geom_fluid if wet else m.geom_fluid[:0],
         "xfrc_applied": np.zeros((m.nbody, 6)),
         "body_inertia_products": np.zeros((m.nbody, 3)),
         "geom_restitution": np.zeros(m.ngeom),
