@@ -72,7 +72,7 @@ def test_one_hash_for_all_batches(name: str, dtype: str) -> None:
             digest = hashlib.sha256(b"".join(array.tobytes() for array in found)).hexdigest()
             hashes.setdefault(digest, (threads, size))
             assert np.abs(found[1][:, -1] - found[1][:, 0]).max() > 0.5
-            assert found[6].max() > found[6].min() > 0
+            assert found[6].max() > found[6].min()
     print(f"threads and batch size at which each hash was first seen: {hashes}")
     assert len(hashes) == 1
 
