@@ -265,8 +265,9 @@ FB_FN void hit_velocity_adjoint(const Model<T, T>& m, const Options<Real<T>>& o,
     link_inertia_adjoint(m, l, I_bar, w);
   }
   const RowProblemBar<T>& row = w.row_bar;
-  const RowBars<T> bars{0,          w.solution.lam, row.z,  w.neg_z, w.R_bar, w.zero_row,
-                        w.zero_row, row.mu,         row.lo, row.hi,  w.w_rate};
+  // no row of a hit has bounds of its own
+  const RowBars<T> bars{0,          w.solution.lam, row.z,      w.neg_z,    w.R_bar, w.zero_row,
+                        w.zero_row, row.mu,         w.zero_row, w.zero_row, w.w_rate};
   rows_adjoint(m, o, x, bars, w, q_tan);
   for (int l = s.nlink - 1; l > 0; --l) {
     LinkBar<T>& b = w.bar[l];

@@ -288,7 +288,8 @@ FB_INLINE void closest_slot_adjoint(const BoxSegment<T>& seg, const BoxSlot<T>& 
   seg_bar.u += x_bar * here.s;
   const T s_bar = dot(seg.u, x_bar);
   closest_to_box_adjoint(seg, x.scan, here.feature.kind, select(x.on_edge, o, s_bar), seg_bar);
-  Vec3<T> n_bar = at_bar.n - near_bar.n;
+  // read on an edge only
+  Vec3<T> n_bar = at_bar.n;
   pass_of_edge_adjoint(seg, x.pass, select(x.on_edge, s_bar, o),
                        at_bar.distance - near_bar.distance, n_bar, seg_bar);
   edge_normal_adjoint(seg, x.pass.axis, x.pass.sign, x.on_edge, n_bar, seg_bar);

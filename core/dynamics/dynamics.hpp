@@ -381,7 +381,6 @@ FB_FN void tree_adjoint(const Model<T, P>& m, const TreeRates<T>& x, Work<T>& w,
 template <class T, class P>
 FB_FN void still_bars(const Model<T, P>& m, Work<T>& w) {
   w.bar[0].w = w.bar[0].y = zero_motion<T>();
-  w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].pose = zero_force<T>();
   for (int l = 1; l < m.s.nlink; ++l) {
     const LinkWork<T>& link = w.link[l];
     LinkBar<T>& b = w.bar[l];
@@ -389,7 +388,7 @@ FB_FN void still_bars(const Model<T, P>& m, Work<T>& w) {
     b.y = zero_motion<T>();
     b.w_bar = -(link.I * w.twist2[l]);
     b.a_bar = -(link.I * b.w);
-    b.y_bar = b.v_bar = zero_force<T>();
+    b.y_bar = zero_force<T>();
     b.pose = -(cross(b.w, b.w_bar) + cross(w.twist2[l], b.a_bar));
     if (!w.derived_bar) continue;
     InertiaBar<T> I_bar{T(0), zero3<T>(), {T(0), T(0), T(0), T(0), T(0), T(0)}};

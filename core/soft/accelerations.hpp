@@ -141,8 +141,8 @@ FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, co
     switch (k.kind) {
       case kContactRows: {
         soft_contact_adjoint(m, o, g, bars, w, points);
-        const bool last = g + 1 == w.ngroup || w.group[g + 1].kind != kContactRows ||
-                          w.group[g + 1].source != k.source;
+        // contacts are the last of all rows
+        const bool last = g + 1 == w.ngroup || w.group[g + 1].source != k.source;
         if (!last) break;
         if (points.count > 0) contact_point_adjoint(m, k, points, w);
         points.count = 0;
@@ -170,7 +170,8 @@ FB_FN void soft_rows_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, co
     }
   }
 }
-// (S.30)  f_bar = J W to y_bar and the cotangents of a group's block; nothing where it is off
+// (S.30)  f_bar = J W to y_bar and the cotangents of a group's block; nothing where it is off, since
+// D is zero there
 template <class T>
 FB_FN SoftBars<T> soft_bars(Work<T>& w, int g) {
   SoftWork<T>& f = w.soft;
@@ -183,10 +184,7 @@ FB_FN SoftBars<T> soft_bars(Work<T>& w, int g) {
   with_rows(b.rows, [&](auto rows) {
     soft_force_adjoint<rows.n>(b, f.y + r, f.f_bar + r, f.y_bar + r, bars.block);
   });
-  for (int i = 0; i < b.rows; ++i) f.y_bar[r + i] = select(on, f.y_bar[r + i], T(0));
   bars.block.D = select(on, bars.block.D, T(0));
-  bars.block.loss = select(on, bars.block.loss, T(0));
-  for (T& mu : bars.block.mu) mu = select(on, mu, T(0));
   return bars;
 }
 // -mu' dM (acc - a): both metrics hold M
@@ -204,9 +202,7 @@ template <class T, class P>
 FB_FN void soft_motion_adjoint(const Model<T, P>& m, Work<T>& w) {
   const Layout& s = m.s;
   w.bar[0].w = w.bar[0].y = zero_motion<T>();
-  w.bar[0].w_bar = w.bar[0].y_bar = w.bar[0].v_bar = w.bar[0].a_bar = w.bar[0].pose =
-      zero_force<T>();
-  w.link[0].a = gravity_acceleration<T>(m);
+  w.bar[0].a_bar = zero_force<T>();
   for (int l = 1; l < s.nlink; ++l) {
     open_link_fields(s, l, w.w_rate, w.soft.a, w.soft.a, w);
     link_force_adjoint(m, l, T(-1), w);

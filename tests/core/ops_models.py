@@ -159,7 +159,10 @@ TENDONS = """
       <site site="tip"/><site site="weight"/><pulley divisor="1.5"/>
       <site site="side"/><site site="hook"/></spatial>
   </tendon>
-  <equality><tendon tendon1="fork" tendon2="chain" polycoef="0.01 0.9 0.4 0.3 0.2"/></equality>
+  <equality>
+    <tendon tendon1="one" polycoef="0.02 0 0 0 0"/>
+    <tendon tendon1="fork" tendon2="chain" polycoef="0.01 0.9 0.4 0.3 0.2"/>
+  </equality>
   <actuator>
     <position tendon="fork" kp="20" kv="1" ctrlrange="-1 1" forcerange="-2 2"/>
     <motor tendon="chain" gear="3"/>

@@ -227,6 +227,7 @@ SCENE = """
   <contact>
     <pair geom1="floor" geom2="own" condim="6" friction="0.5 0.4 0.03 0.02 0.01" margin="0.003"
           solref="0.025 0.9" solreffriction="0.04 0.8" solimp="0.75 0.9 0.005 0.4 2"/>
+    <pair geom1="floor" geom2="foot" margin="0.02" solreffriction="0.005 0.9"/>
   </contact>
   <equality>
     <joint joint1="d" joint2="a" polycoef="0.01 0.5 0.1 0 0" solref="0.04 0.7"

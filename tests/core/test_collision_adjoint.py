@@ -373,6 +373,16 @@ def test_adjoint_of_capsules_along_edges_pairs_with_tangent(rng: np.random.Gener
     assert np.all(errors[on] <= 1e-12)
 
 
+def test_adjoint_of_a_capsule_whose_end_is_level_with_an_edge(rng: np.random.Generator) -> None:
+    """Pair to 1e-12 where the distance is level at the capsule's first or last end alone."""
+    box, onto = shape([0.0, 0, 0], np.eye(3), [1.0, 1, 1]), turn([0, 1, 0], np.pi / 2)
+    onto[np.abs(onto) < 1e-15] = 0
+    a = np.array([shape([side * 1.5, 0.25, 1.25], onto, [0.5, 0.5, 0]) for side in (-1.0, 1.0)])
+    errors, on, _ = pairing_errors("capsule-box", a, np.array([box, box]), NO_MESH, rng)
+    assert on.any(axis=1).all()
+    assert np.all(errors[on] <= 1e-12)
+
+
 def test_adjoint_refuses_wrong_tables() -> None:
     """Name what is wrong with a slot or a cotangent."""
     one = np.zeros((1, 15))

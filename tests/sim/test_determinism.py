@@ -48,7 +48,7 @@ def in_batches(sim: fb.Simulator, name: str, order: np.ndarray, size: int) -> li
     cuts = range(size, len(order), size)
     parts = [sim.rollout(q[k], v[k], u[k], steps=STEPS) for k in np.split(order, cuts)]
     back = np.argsort(order)
-    fields = ("q", "v", "status", "status_step", "residual", "sweeps")
+    fields = ("q", "v", "status", "status_step", "residual", "sweeps", "factorisations")
     return [np.concatenate([getattr(p, f) for p in parts])[back] for f in fields]
 
 
@@ -58,7 +58,7 @@ def test_one_hash_for_all_batches(name: str, dtype: str) -> None:
     """Give one hash over batch sizes, thread counts and random orders of the worlds.
 
     Worlds are rolled out in batches of each size, in a random order; the SHA-256 is that of the
-    states, status words, residuals and sweeps of the first 30 worlds, put back in order.
+    states, status words, residuals, sweeps and factorisations of the first 30 worlds, put back in order.
     """
     print("seed 1")
     rng = np.random.default_rng(1)
@@ -72,6 +72,7 @@ def test_one_hash_for_all_batches(name: str, dtype: str) -> None:
             digest = hashlib.sha256(b"".join(array.tobytes() for array in found)).hexdigest()
             hashes.setdefault(digest, (threads, size))
             assert np.abs(found[1][:, -1] - found[1][:, 0]).max() > 0.5
+            assert found[6].max() > found[6].min()
     print(f"threads and batch size at which each hash was first seen: {hashes}")
     assert len(hashes) == 1
 

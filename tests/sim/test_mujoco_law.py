@@ -149,3 +149,28 @@ def test_check_gradients_passes_on_a_robot() -> None:
     names = ["geom_solref", "geom_solimp", "geom_margin", "geom_friction"]
     report = fb.check_gradients(sim, params=names, steps=5, draws=4)
     assert report.ok, str(report)
+
+
+def test_equal_frictions_of_spin_have_half_of_the_gradient_each() -> None:
+    """Give each of two geoms with the same torsional friction half of its gradient."""
+    text = """<mujoco><worldbody><geom type="plane" size="1 1 1" friction="0.8 0.03 0.01"/>
+    <body pos="0 0 0.0995"><freejoint/><geom size="0.1" condim="4" friction="0.8 0.03 0.01"/></body>
+    </worldbody></mujoco>"""
+    model = fb.load(text)
+    sim = fb.Simulator(model, contact="mujoco")
+    frictions = {"geom_friction": model.params["geom_friction"]}
+    roll = sim.rollout(model.q0, [0.0, 0, 0, 0, 0, 9], steps=20, params=frictions)
+    found = roll.vjp(v_bar=np.eye(6)[5]).params["geom_friction"][:, 1]
+    assert found[0] == found[1] < -1e-3
+    # of both together it is that of differences
+    ends = [
+        sim.rollout(
+            model.q0,
+            [0.0, 0, 0, 0, 0, 9],
+            steps=20,
+            params={"geom_friction": frictions["geom_friction"] + [0, side, 0]},
+        ).v[-1, 5]
+        for side in (-1e-6, 1e-6)
+    ]
+    slope = (ends[1] - ends[0]) / 2e-6
+    assert abs(found.sum() - slope) <= 1e-6 * abs(slope)
