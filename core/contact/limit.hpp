@@ -11,9 +11,10 @@ FB_FN void collect_ball_limit(const Model<T, P>& m, const Options<Real<T>>& o, i
                               Mask<T> alive, Work<T>& w) {
   const Layout& s = m.s;
   const int da = s.jnt_dofadr[j];
+  const P* range = m.theta.jnt_range + 2 * j;
   const Vec3<T> e = log_quat(normalised(q + s.jnt_qadr[j]));
   const T angle = norm(e);
-  const T phi = T(m.theta.jnt_range[2 * j + 1]) - angle;
+  const T phi = T(max(range[0], range[1])) - angle;
   const Vec3<T> axis = e * (T(1) / select(angle > T(0), angle, T(1)));
   const T rate = -(axis.x * w.v_free[da] + axis.y * w.v_free[da + 1] + axis.z * w.v_free[da + 2]);
   const Mask<T> on = alive & ((phi < T(o.margin)) | (phi + rate * m.theta.dt[0] < T(row_reach(o))));
@@ -70,7 +71,11 @@ FB_FN void ball_limit_adjoint(const Model<T, P>& m, const Options<Real<T>>& o, i
       (n_bar - x.n * dot(x.n, n_bar)) * (T(1) / select(angle > T(0), angle, T(1))) - x.n * phi_bar;
   add3(select(x.active, log_adjoint(e, e_bar, -1), zero3<T>()), q_tan + da);
   if (!w.theta_bar) return;
-  w.theta_bar->jnt_range[2 * j + 1] += select(x.active, phi_bar, T(0));
+  const P* range = m.theta.jnt_range + 2 * j;
+  T* out = w.theta_bar->jnt_range + 2 * j;
+  const Mask<T> upper = T(range[1]) >= T(range[0]);
+  out[0] += select(x.active & !upper, phi_bar, T(0));
+  out[1] += select(x.active & upper, phi_bar, T(0));
 }
 
 template <class T>
