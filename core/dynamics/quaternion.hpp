@@ -103,7 +103,7 @@ FB_INLINE void integrate_quat_adjoint(const T* q, const T* w, P h, const T* out_
   h_bar += x_bar.x * w[0] + x_bar.y * w[1] + x_bar.z * w[2];
 }
 
-// (S.17)  the unit quaternion of a rotation matrix, scalar first; its sign is free
+// the unit quaternion of a rotation matrix, scalar first; its sign is free
 template <class T>
 struct Quaternion {
   T s;

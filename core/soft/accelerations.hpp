@@ -2,8 +2,8 @@
 // Proof: docs/derivations/soft.md.
 #pragma once
 #include "core/dynamics/reached.hpp"
-#include "core/soft/fluid_metric.hpp"
 #include "core/dynamics/tendon.hpp"
+#include "core/soft/fluid_metric.hpp"
 #include "core/soft/gyroscopic.hpp"
 #include "core/soft/in_double.hpp"
 

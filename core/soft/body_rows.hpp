@@ -8,7 +8,7 @@ namespace fb::FB_ISA {
 
 // ---- the error of a weld's rotation
 
-// frames of both sides, relative rotation Q = R2' R1, relative angular velocity and its rate in the
+// (S.17)  frames of both sides, relative rotation Q = R2' R1, relative angular velocity and its rate in the
 // second frame
 template <class T>
 struct WeldTurn {

@@ -180,7 +180,7 @@ def test_nothing_is_left_out() -> None:
     elsewhere = {"eq_data", "pair_friction", "body_pos"}
     # those of gravity compensation, fluids, muscles and actuators on sites: test_forces
     forces = "body_gravcomp density viscosity wind geom_fluid muscle_gainprm muscle_biasprm "
-    forces += "muscle_dynprm muscle_lengthrange muscle_acc0 actuator_cranklength site_pos site_quat"
+    forces += "muscle_dynprm muscle_lengthrange muscle_acc0 actuator_cranklength"
     assert known - names == elsewhere | set(forces.split())
 
 

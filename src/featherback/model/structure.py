@@ -126,7 +126,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "max_contacts": min(touches, limits["max_contacts"]),
         "max_sweeps": limits["max_sweeps"],
         **tendon_sizes,
-        "ngravcomp": m.nbody if np.any(m.body_gravcomp) else 0,
+        "ngravcomp": m.nbody if is_carried(m) else 0,
         "nfluid": len(tables["fluid_body"]),
         "nmedium": int(is_wet(m)),
         "nwet": m.ngeom if is_wet(m) else 0,
@@ -386,6 +386,11 @@ def _compensations(m: mujoco.MjModel, limited: Ints) -> Ints:
     return ways.astype(np.int32)
 
 
+def is_carried(m: mujoco.MjModel) -> bool:
+    """Return whether gravity is compensated; MuJoCo asks for a body with a share above zero."""
+    return bool(np.any(m.body_gravcomp > 0))
+
+
 def is_wet(m: mujoco.MjModel) -> bool:
     """Return whether there is a fluid."""
     return bool(m.opt.density > 0 or m.opt.viscosity > 0)
@@ -394,7 +399,8 @@ def is_wet(m: mujoco.MjModel) -> bool:
 def _add_fluid(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
     """List what a fluid acts on: bodies as boxes (geom -1), or those of their geoms that say so."""
     parts: list[tuple[int, int]] = []
-    for body in np.flatnonzero((tables["body_link"] > 0) & (m.body_mass >= 1e-15)) if is_wet(m) else ():
+    wet = is_wet(m) & (tables["body_link"] > 0) & (m.body_mass >= 1e-15)
+    for body in np.flatnonzero(wet):
         first = int(m.body_geomadr[body])
         geoms = np.arange(first, first + int(m.body_geomnum[body]))
         if np.any(m.geom_fluid[geoms, 0] > 0):
@@ -412,7 +418,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     ours: dict[str, Any] = {
         "dt": np.array([m.opt.timestep]),
         "gravity": m.opt.gravity,
-        "body_gravcomp": m.body_gravcomp if np.any(m.body_gravcomp) else (),
+        "body_gravcomp": m.body_gravcomp if is_carried(m) else (),
         "density": [m.opt.density] if wet else (),
         "viscosity": [m.opt.viscosity] if wet else (),
         "wind": m.opt.wind.reshape(1, 3)[: int(wet)],
