@@ -67,6 +67,8 @@ std::vector<TypeRow> gain_types() { return {FB_GAINS(FB_X)}; }
 std::vector<TypeRow> bias_types() { return {FB_BIASES(FB_X)}; }
 std::vector<TypeRow> activation_types() { return {FB_ACTIVATIONS(FB_X)}; }
 std::vector<TypeRow> wrap_types() { return {FB_WRAPS(FB_X)}; }
+std::vector<TypeRow> transmission_types() { return {FB_TRANSMISSIONS(FB_X)}; }
+std::vector<TypeRow> compensation_types() { return {FB_COMPENSATIONS(FB_X)}; }
 std::vector<TypeRow> friction_rules() { return {FB_FRICTION_RULES(FB_X)}; }
 #undef FB_X
 
@@ -398,6 +400,8 @@ void bind_schema(nb::module_& m) {
   m.def("bias_types", &bias_types, "What an actuator adds to it.");
   m.def("activation_types", &activation_types, "How an activation follows its control.");
   m.def("wrap_types", &wrap_types, "What the path of a tendon is made of.");
+  m.def("transmission_types", &transmission_types, "What an actuator acts on.");
+  m.def("compensation_types", &compensation_types, "Where gravity compensation of a joint goes.");
   m.def("friction_rules", &friction_rules, "Whose friction a pair of geoms takes.");
   m.def("shape_types", &shape_types, "Shapes of geoms: (name, MuJoCo's number).");
   m.def("pair_table", &pair_table,

@@ -218,7 +218,8 @@ FB_FN void stage_drive_adjoint(const Model<T, P>& m, int k, const T* u, T* u_bar
   const ActuationBars<T> inputs{nullptr, nullptr, activation_of(s, bars.x), u_bar};
   for_activations(s, [&](int a, int at) {
     if (s.act_dyn[a] == kHeldActivation) return;
-    activation_drive_adjoint(m, a, u, control(m, a, u), bars.drive[k * s.na + at], inputs, w);
+    const T act = activation_of(s, w.soft.stage + k * state_size(s))[at];
+    activation_drive_adjoint(m, a, u, act, bars.drive[k * s.na + at], inputs, w);
   });
 }
 // the rate of stage k: to the velocity in bars.x and to the rates by which it was reached in bars.r

@@ -144,6 +144,8 @@ struct Work {
   Theta<T>* theta_bar;
   Derived<T>* derived_bar;
   T *tau, *hD, *qdd, *v_free, *dv;
+  T* compensation;                   // of gravity, by dof
+  T *moment, *moment_bar;            // of one actuator that reaches its dofs through sites
   T *w_rate, *a_eff, *hD_bar_extra;  // adjoint only
   RowGroup* group;
   RowGeometry<T>* geometry;
@@ -352,6 +354,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
     *x = c.take<T>(s.nv);
   for (T** x : {&w.tau, &w.hD, &w.qdd, &w.v_free, &w.dv, &w.p, &w.v_moved, &w.p_bar, &w.p_rate})
     *x = c.take<T>(s.nv);
+  w.compensation = c.take<T>(s.ngravcomp > 0 ? s.nv : 0);
+  for (T** x : {&w.moment, &w.moment_bar}) *x = c.take<T>(s.nreach > 0 ? s.nv : 0);
   w.group = c.take<RowGroup>(w.max_group);
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);

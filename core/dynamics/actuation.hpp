@@ -1,7 +1,8 @@
 // Generalised forces of joint springs, damping and actuators, the damping that the step treats
 // implicitly, and the activation of actuators. Proof: docs/derivations/actuation.md.
 #pragma once
-#include "core/dynamics/kinematics.hpp"
+#include "core/dynamics/fluid.hpp"
+#include "core/dynamics/muscle.hpp"
 #include "core/state.hpp"
 
 namespace fb::FB_ISA {
@@ -89,6 +90,15 @@ struct ForceBars {
   const T *tau, *hD;
 };
 
+// actuators on sites and slider-cranks: core/dynamics/reached.hpp
+template <class T, class P>
+FB_FN void add_reached_actuators(const Model<T, P>& m, const StepPoint<T>& x, const Work<T>& w,
+                                 T* sums);
+template <class T, class P>
+FB_FN void reached_actuators_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const T* sums,
+                                     const ForceBars<T>& in, const ActuationBars<T>& bars,
+                                     Work<T>& w);
+
 // the control of one actuator within its range
 template <class T, class P>
 FB_INLINE T control(const Model<T, P>& m, int a, const T* u) {
@@ -119,13 +129,14 @@ FB_INLINE P time_constant(const Model<T, P>& m, int a) {
 template <class T, class P>
 FB_INLINE P activation_gain(const Model<T, P>& m, int a, int dyn) {
   const P h = m.theta.dt[0], ratio = h / time_constant(m, a);
+  if (dyn == kMuscleActivation) return h;
   return dyn == kIntegrator ? h : dyn == kFilter ? ratio : one_minus_exp(ratio);
 }
 // given its cotangent, add to those of h and of the time constant
 template <class T, class P>
 FB_INLINE void activation_gain_adjoint(const Model<T, P>& m, int a, int dyn, T gain_bar,
                                        Work<T>& w) {
-  if (dyn == kIntegrator) {
+  if (dyn == kIntegrator || dyn == kMuscleActivation) {
     w.theta_bar->dt[0] += gain_bar;
     return;
   }
@@ -138,12 +149,25 @@ FB_INLINE void activation_gain_adjoint(const Model<T, P>& m, int a, int dyn, T g
 }
 template <class T, class P>
 FB_INLINE T activation_drive(const Model<T, P>& m, int a, T ctrl, T act) {
-  return m.s.act_dyn[a] == kIntegrator ? ctrl : ctrl - act;
+  if (m.s.act_dyn[a] != kMuscleActivation) return m.s.act_dyn[a] == kIntegrator ? ctrl : ctrl - act;
+  const P* prm = m.theta.muscle_dynprm + 3 * m.s.act_muscle[a];
+  const T own[3] = {T(prm[0]), T(prm[1]), T(prm[2])};
+  return muscle_rate(own, ctrl, act).rate;
 }
 // given drive_bar, add to act_bar and to that of the control
 template <class T, class P>
-FB_INLINE void activation_drive_adjoint(const Model<T, P>& m, int a, const T* u, T ctrl,
-                                        T drive_bar, const ActuationBars<T>& bars, Work<T>& w) {
+FB_INLINE void activation_drive_adjoint(const Model<T, P>& m, int a, const T* u, T act, T drive_bar,
+                                        const ActuationBars<T>& bars, Work<T>& w) {
+  const T ctrl = control(m, a, u);
+  if (m.s.act_dyn[a] == kMuscleActivation) {
+    const int k = 3 * m.s.act_muscle[a];
+    const P* prm = m.theta.muscle_dynprm + k;
+    const T own[3] = {T(prm[0]), T(prm[1]), T(prm[2])};
+    T ctrl_bar = T(0);
+    muscle_rate_adjoint(own, ctrl, act, drive_bar, ctrl_bar, bars.act[m.s.act_adr[a]],
+                        w.theta_bar ? w.theta_bar->muscle_dynprm + k : nullptr);
+    return control_adjoint(m, a, u, ctrl, ctrl_bar, bars, w);
+  }
   if (m.s.act_dyn[a] != kIntegrator) bars.act[m.s.act_adr[a]] -= drive_bar;
   control_adjoint(m, a, u, ctrl, drive_bar, bars, w);
 }
@@ -184,7 +208,8 @@ FB_FN void next_activation_adjoint(const Model<T, P>& m, int a, const StepPoint<
   const T raw_bar = activation_limit_adjoint(a, y, next_bar, w);
   bars.act[m.s.act_adr[a]] += raw_bar;
   if (dyn == kHeldActivation) return;
-  activation_drive_adjoint(m, a, x.u, y.ctrl, raw_bar * activation_gain(m, a, dyn), bars, w);
+  activation_drive_adjoint(m, a, x.u, x.act[m.s.act_adr[a]], raw_bar * activation_gain(m, a, dyn),
+                           bars, w);
   if (w.theta_bar) activation_gain_adjoint(m, a, dyn, raw_bar * y.drive, w);
 }
 // all activations after the step
@@ -253,11 +278,19 @@ FB_INLINE void actuator_law(const Model<T, P>& m, int a, ActuatorForce<T>& f) {
     f.gain += f.length * gain[1] + f.speed * gain[2];
     f.dspeed = f.input * gain[2];
   }
+  if (s.nmuscle > 0 && s.act_muscle_gain[a]) {
+    const MuscleGain<T> g =
+        muscle_gain(muscle_numbers(m, s.act_muscle[a], m.theta.muscle_gainprm), f.length, f.speed);
+    f.gain = g.gain;
+    f.dspeed = f.input * g.slope;
+  }
   f.raw = f.gain * f.input;
   if (s.act_affine_bias[a]) {
     f.raw += T(bias[0]) + f.length * bias[1] + f.speed * bias[2];
     f.dspeed += T(bias[2]);
   }
+  if (s.nmuscle > 0 && s.act_muscle_bias[a])
+    f.raw += muscle_bias(muscle_numbers(m, s.act_muscle[a], m.theta.muscle_biasprm), f.length);
   f.force = s.act_forcelimited[a] ? clamp(f.raw, T(fr[0]), T(fr[1])) : f.raw;
   // a force at its limit does not answer to the speed
   f.dspeed = select(f.raw == f.force, f.dspeed, T(0));
@@ -276,6 +309,33 @@ template <class T>
 struct ActuatorBars {
   T force, input, length, speed, dspeed;
 };
+// the part of a muscle's curves, and their numbers
+template <class T, class P>
+FB_FN void muscle_force_adjoint(const Model<T, P>& m, int a, const ActuatorForce<T>& f,
+                                ActuatorBars<T>& b, Work<T>& w) {
+  const int k = m.s.act_muscle[a], at = kMuscleNumbers * k;
+  Theta<T>* t = w.theta_bar;
+  const auto add = [&](const MuscleNumbers<T>& bar, T* prm_bar) {
+    for (int i = 0; i < kMuscleNumbers; ++i) prm_bar[at + i] += bar.prm[i];
+    for (int i = 0; i < 2; ++i) t->muscle_lengthrange[2 * k + i] += bar.range[i];
+    t->muscle_acc0[k] += bar.acc0;
+  };
+  if (m.s.act_muscle_gain[a]) {
+    const MuscleNumbers<T> n = muscle_numbers(m, k, m.theta.muscle_gainprm);
+    MuscleNumbers<T> bar = no_muscle<T>();
+    const MuscleGain<T> g = muscle_gain(n, f.length, f.speed);
+    const MuscleGain<T> g_bar{b.force * f.input, b.dspeed * f.input};
+    muscle_gain_adjoint(n, f.length, f.speed, g_bar, b.length, b.speed, t ? &bar : nullptr);
+    b.input += b.dspeed * g.slope;
+    if (t) add(bar, t->muscle_gainprm);
+  }
+  if (m.s.act_muscle_bias[a]) {
+    const MuscleNumbers<T> n = muscle_numbers(m, k, m.theta.muscle_biasprm);
+    MuscleNumbers<T> bar = no_muscle<T>();
+    muscle_bias_adjoint(n, f.length, b.force, b.length, t ? &bar : nullptr);
+    if (t) add(bar, t->muscle_biasprm);
+  }
+}
 template <class T, class P>
 FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
                                                  const ActuatorForce<T>& f, T force_bar,
@@ -296,10 +356,11 @@ FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
     b.length += b.force * bias[1];
     b.speed += b.force * bias[2];
   }
+  if (s.nmuscle > 0 && s.act_muscle[a] >= 0) muscle_force_adjoint(m, a, f, b, w);
   if (!w.theta_bar) return b;
   Theta<T>& t = *w.theta_bar;
   T *g = t.actuator_gainprm + 3 * a, *c = t.actuator_biasprm + 3 * a;
-  g[0] += b.force * f.input;
+  if (!s.act_muscle_gain[a]) g[0] += b.force * f.input;
   if (s.act_affine_gain[a]) {
     g[1] += b.force * f.input * f.length;
     g[2] += b.force * f.input * f.speed + b.dspeed * f.input;
@@ -348,6 +409,8 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, const Work
                          T* kv) {
   const Layout& s = m.s;
   for (int d = 0; d < s.nv; ++d) sums[d] = kv[d] = T(0);
+  if (s.ngravcomp > 0)
+    for_compensated(s, kActuatorCompensation, [&](int, int d) { sums[d] = w.compensation[d]; });
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;
@@ -359,6 +422,7 @@ FB_FN void actuator_sums(const Model<T, P>& m, const StepPoint<T>& x, const Work
       kv[da] += select(servo_damps(w.servos, f.dspeed), -f.dspeed, T(0)) * (gear[0] * gear[0]);
   }
   if (s.ntendon > 0) add_tendon_actuators(m, x, w, sums);
+  if (s.nreach > 0) add_reached_actuators(m, x, w, sums);
 }
 
 // (A.6)  tau += the sums within each joint's force limits; hD += h times the damping of those not
@@ -386,6 +450,11 @@ template <class T, class P>
 FB_FN void actuation(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
   if (m.s.ntendon > 0) tendon_kinematics(m, x.q, x.v, w);
   passive_forces(m, x.q, x.v, w);
+  if (m.s.ngravcomp > 0) {
+    gravity_compensation(m, w);
+    for_compensated(m.s, kPassiveCompensation, [&](int, int d) { w.tau[d] += w.compensation[d]; });
+  }
+  if (m.s.nfluid > 0) fluid_forces(m, w, w.qdd);
   if (m.s.nu > 0) actuate(m, x, w, w.qdd, w.v_free);
   if (m.s.ntendon > 0) tendon_forces(m, x, w);
 }
@@ -421,7 +490,7 @@ FB_INLINE void joint_force_limit_adjoint(const Model<T, P>& m, const T* sums, co
     theta_bar.jnt_actfrcrange[2 * j + 1] += select(sums[da] > T(jr[1]), tau_bar[da], T(0));
   }
 }
-// given tau_bar and hD_bar, the part of the actuators
+// the part of all actuators; leaves their sums in w.qdd where a joint has a limit
 template <class T, class P>
 FB_FN void actuators_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const ForceBars<T>& in,
                              const ActuationBars<T>& bars, Work<T>& w) {
@@ -434,7 +503,22 @@ FB_FN void actuators_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const 
   for (int a = 0; a < s.nu; ++a)
     if (s.act_jnt[a] >= 0) actuator_adjoint(m, a, x, sums, in, bars, w);
   if (s.ntendon > 0) tendon_actuators_adjoint(m, x, sums, in, bars, w);
+  if (s.nreach > 0) reached_actuators_adjoint(m, x, sums, in, bars, w);
   if (w.theta_bar) joint_force_limit_adjoint(m, sums, in.tau, *w.theta_bar);
+}
+// that of gravity compensation: nothing passes where it is not applied, or a limit holds it
+template <class T, class P>
+FB_FN void compensation_adjoint(const Model<T, P>& m, const T* q, const T* sums, const T* tau_bar,
+                                Work<T>& w, T* q_bar) {
+  T* out_bar = w.unit_rate;
+  for (int d = 0; d < m.s.nv; ++d) out_bar[d] = T(0);
+  for_compensated(m.s, kPassiveCompensation, [&](int, int d) { out_bar[d] = tau_bar[d]; });
+  for_compensated(m.s, kActuatorCompensation, [&](int j, int d) {
+    const P* jr = m.theta.jnt_actfrcrange + 2 * j;
+    const Mask<T> inside = clamp(sums[d], T(jr[0]), T(jr[1])) == sums[d];
+    out_bar[d] = select(inside, tau_bar[d], T(0));
+  });
+  gravity_compensation_adjoint(m, q, out_bar, w, q_bar);
 }
 // (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar, act_bar, u_bar and the parameters
 template <class T, class P>
@@ -452,6 +536,8 @@ FB_FN void actuation_adjoint(const Model<T, P>& m, const StepPoint<T>& x, const 
   for (int j = 0; j < s.njnt; ++j) spring_adjoint(m, j, x.q, in.tau, w, bars.q);
   if (s.ntendon > 0) tendon_forces_adjoint(m, in.tau, w);
   if (s.nu > 0) actuators_adjoint(m, x, in, bars, w);
+  if (s.ngravcomp > 0) compensation_adjoint(m, x.q, w.qdd, in.tau, w, bars.q);
+  if (s.nfluid > 0) fluid_forces_adjoint(m, x.q, x.v, in.tau, w, bars.q, bars.v);
   if (s.ntendon > 0) tendon_kinematics_adjoint(m, x.q, x.v, bars, w);
 }
 

@@ -222,6 +222,15 @@ FB_FN void actuation_columns(const Model<T, P>& m, const StepPoint<T>& x, T h, W
     }
   }
   if (s.nu > 0) actuator_sums(m, x, w, sums, kv);
+  for (int d = 0; d < nv && (s.ngravcomp > 0 || s.nfluid > 0 || s.nreach > 0); ++d) {
+    T* row = f.dof_row(d);
+    tau_bar[d] = h;
+    if (s.ngravcomp > 0) compensation_adjoint(m, x.q, sums, tau_bar, w, row);
+    if (s.nfluid > 0) fluid_forces_adjoint(m, x.q, x.v, tau_bar, w, row, row + nv);
+    const ActuationBars<T> bars{row, row + nv, row + 2 * nv, row + 2 * nv + s.na};
+    if (s.nreach > 0) reached_actuators_adjoint<T, P>(m, x, sums, {tau_bar, hD_bar}, bars, w);
+    tau_bar[d] = T(0);
+  }
   for (int a = 0; a < s.nu; ++a) {
     const int j = s.act_jnt[a];
     if (j < 0) continue;

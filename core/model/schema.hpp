@@ -33,8 +33,8 @@ enum FrictionRule : int { FB_FRICTION_RULES(FB_ENUM) };
 
 // the law of an actuator, force = gain * input + bias: constant, name, MuJoCo's number. A law other
 // than number 0 has a table act_<name>_gain or act_<name>_bias that says where it is in force
-#define FB_GAINS(X) X(kFixedGain, fixed, 0) X(kAffineGain, affine, 1)
-#define FB_BIASES(X) X(kNoBias, none, 0) X(kAffineBias, affine, 1)
+#define FB_GAINS(X) X(kFixedGain, fixed, 0) X(kAffineGain, affine, 1) X(kMuscleGain, muscle, 2)
+#define FB_BIASES(X) X(kNoBias, none, 0) X(kAffineBias, affine, 1) X(kMuscleBias, muscle, 2)
 enum GainType : int { FB_GAINS(FB_ENUM_AT) };
 enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
 
@@ -42,12 +42,24 @@ enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
 #define FB_WRAPS(X) X(kWrapJoint, joint, 1) X(kWrapPulley, pulley, 2) X(kWrapSite, site, 3)
 enum WrapType : int { FB_WRAPS(FB_ENUM_AT) };
 
+// what an actuator acts on: constant, name, MuJoCo's number
+#define FB_TRANSMISSIONS(X)                                                                        \
+  X(kJointTransmission, joint, 0) X(kCrankTransmission, slidercrank, 2)                            \
+  X(kTendonTransmission, tendon, 3) X(kSiteTransmission, site, 4)
+enum TransmissionType : int { FB_TRANSMISSIONS(FB_ENUM_AT) };
+
 // how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
 // at all
 #define FB_ACTIVATIONS(X)                                                                          \
   X(kNoActivation, none, 0) X(kIntegrator, integrator, 1) X(kFilter, filter, 2)                    \
-  X(kFilterExact, filterexact, 3) X(kHeldActivation, held, 4)
+  X(kFilterExact, filterexact, 3) X(kMuscleActivation, muscle, 4) X(kHeldActivation, held, 100)
 enum ActivationType : int { FB_ACTIVATIONS(FB_ENUM_AT) };
+// where the gravity compensation of a joint goes: to its passive forces, to its actuators and their
+// limit, or nowhere
+#define FB_COMPENSATIONS(X)                                                                        \
+  X(kPassiveCompensation, passive, 0) X(kActuatorCompensation, actuator, 1)                        \
+  X(kNoCompensation, none, 2)
+enum CompensationType : int { FB_COMPENSATIONS(FB_ENUM_AT) };
 // a time constant of a filter counts as no less [s]
 inline constexpr double kLeastTimeConstant = 1e-15;
 
@@ -97,7 +109,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
   X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)       \
-  X(ntendon) X(nwrap) X(ntendof)
+  X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmedium) X(nwet) X(nmuscle) X(nreach)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -119,7 +131,10 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(act_tendon, nu) X(tendon_adr, ntendon) X(tendon_num, ntendon) X(tendon_limited, ntendon)       \
   X(tendon_dry, ntendon) X(tendon_rows, ntendon) X(tendon_dofadr, ntendon)                         \
   X(tendon_dofnum, ntendon)                                                                        \
-  X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap)
+  X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap)     \
+  X(jnt_gravcomp, njnt) X(fluid_body, nfluid) X(fluid_geom, nfluid)                \
+  X(act_muscle_gain, nu) X(act_muscle_bias, nu) X(act_muscle, nu)                   \
+  X(act_trn, nu) X(act_site, nu) X(act_refsite, nu)
 
 // contact laws under which a parameter or an option acts
 enum class ActsUnder : int { both, hard, mujoco };
@@ -146,7 +161,6 @@ inline constexpr const char* kHasGradient = nullptr;
 inline constexpr const char* kOnlyCompliance = "it only sets the default compliance and the smoothing of rows";
 inline constexpr const char* kOnlyStiffness = "it sets the stiffness of rows under MuJoCo's law";
 inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms";
-inline constexpr const char* kOnlySites = "the rotation of a site does not act on the motion";
 
 // physical parameters, named and shaped as MuJoCo's fields (ours: dt, geom_restitution,
 // contact_compliance, body_inertia_products): name, rows, numbers in a row, unit, rule, the rows i
@@ -184,8 +198,8 @@ inline constexpr const char* kOnlySites = "the rotation of a site does not act o
   X(contact_compliance, s.ngeom, 1, "m/N", not_negative, true, kHasGradient, hard)                 \
   X(pair_friction, s.npair, 1, "no unit", not_negative, true, kHasGradient, both)                  \
   X(mesh_scale, s.nmesh, 3, "no unit", nonzero, true, kHasGradient, both)                          \
-  X(site_pos, s.nsite, 3, "m", any, true, kHasGradient, both)                                        \
-  X(site_quat, s.nsite, 4, "no unit", quaternion, true, kOnlySites, both)                          \
+  X(site_pos, s.nsite, 3, "m", any, true, kHasGradient, both)                                       \
+  X(site_quat, s.nsite, 4, "no unit", quaternion, true, kHasGradient, both)                         \
   X(eq_data, s.neq, 11, "m, rad or no unit", any, true, kHasGradient, both)                        \
   X(body_invweight0_mujoco, s.nbody, 2, "1/kg or 1/(kg·m²)", any, true, kOnlyStiffness, mujoco)    \
   X(geom_margin, s.ngeom, 1, "m", any, true, kHasGradient, mujoco)                                 \
@@ -231,7 +245,18 @@ inline constexpr const char* kOnlySites = "the rotation of a site does not act o
   X(tendon_solimp_lim, s.ntendon, 5, "no unit, m", any, true, kHasGradient, mujoco)                \
   X(tendon_solref_fri, s.ntendon, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient,    \
     mujoco)                                                                                        \
-  X(tendon_solimp_fri, s.ntendon, 5, "no unit, m", any, true, kHasGradient, mujoco)
+  X(tendon_solimp_fri, s.ntendon, 5, "no unit, m", any, true, kHasGradient, mujoco)                \
+  X(body_gravcomp, s.ngravcomp, 1, "no unit", any, true, kHasGradient, both)                       \
+  X(density, s.nmedium, 1, "kg/m³", not_negative, true, kHasGradient, both)                        \
+  X(viscosity, s.nmedium, 1, "Pa·s", not_negative, true, kHasGradient, both)                       \
+  X(wind, s.nmedium, 3, "m/s", any, true, kHasGradient, both)                                      \
+  X(geom_fluid, s.nwet, 12, "no unit, m³ or m⁵", any, true, kHasGradient, both)                   \
+  X(muscle_gainprm, s.nmuscle, 9, "of the muscle's curves", any, true, kHasGradient, both)         \
+  X(muscle_biasprm, s.nmuscle, 9, "of the muscle's curves", any, true, kHasGradient, both)         \
+  X(muscle_dynprm, s.nmuscle, 3, "s, s and no unit", any, true, kHasGradient, both)                \
+  X(muscle_lengthrange, s.nmuscle, 2, "of the actuator's length", range, true, kHasGradient, both) \
+  X(muscle_acc0, s.nmuscle, 1, "1/kg or 1/(kg·m²)", any, true, kHasGradient, both)                 \
+  X(actuator_cranklength, s.nu, 1, "m", any, true, kHasGradient, both)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)

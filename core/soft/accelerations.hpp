@@ -1,7 +1,9 @@
 // The accelerations of a state under MuJoCo's law on one page, and their adjoint on the next.
 // Proof: docs/derivations/soft.md.
 #pragma once
+#include "core/dynamics/reached.hpp"
 #include "core/dynamics/tendon.hpp"
+#include "core/soft/fluid_metric.hpp"
 #include "core/soft/gyroscopic.hpp"
 #include "core/soft/in_double.hpp"
 
@@ -27,7 +29,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
   FB_STAGE(articulated_body);
   smooth_forces(m, w);
   composite_mass(m, w);
-  factor_metric(m, w);
+  factor_metric(m, at, w);
   FB_STAGE(collision);
   collect_soft(m, o, x, alive, w);
   close_rows(w);
@@ -47,7 +49,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
   FB_STAGE(integration);
   for (int d = 0; d < s.nv; ++d) f.acc[d] = f.pushed[d] = select(f.touched, f.Ma[d], f.smooth[d]);
   solve(f.A, f.acc);
-  if (o.integrator == kImplicitFast) turn_single_bodies(m, velocity_of(s, x), w);
+  if (o.integrator == kImplicitFast) turn_single_bodies(m, at, w);
   // worlds without rows have one acceleration
   for (int d = 0; d < s.nv; ++d) f.a[d] = select(f.touched, f.a[d], f.acc[d]);
   // what callers see of the rows: impulses
@@ -71,14 +73,44 @@ FB_FN void close_rows(Work<T>& w) {
       Mask<T>(false);
   w.solution.residual = w.solution.sweeps = w.solution.factorisations = T(0);
 }
-// A = M + h D
+// whether the integrator is implicit in the forces of a fluid
+template <class T>
+FB_INLINE bool fluid_is_implicit(const Layout& s, const Work<T>& w) {
+  return s.nfluid > 0 && w.servos == kAllServos;
+}
+// (S.40)  A -= h dspeed m m' of an actuator with moments m, where M has numbers
 template <class T, class P>
-FB_FN void factor_metric(const Model<T, P>& m, Work<T>& w) {
+FB_FN void add_reach_damping(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
+  DofMatrix<T>& A = w.soft.A;
+  for_reaching(m.s, [&](int a) {
+    const Reach<T> r = reach(m, a, w);
+    const T scale = reached_force(m, a, x, r, w).dspeed * -T(m.theta.dt[0]);
+    reach_moments(m.s, r, w);
+    for_moment_pairs(m.s, r, [&](int d, int e) {
+      const T number = w.moment[d] * w.moment[e] * scale;
+      if (d == e) {
+        A.diagonal[d] += number;
+        return;
+      }
+      const int* col = A.p.columns(d);
+      for (int k = 0; k < A.p.count(d); ++k)
+        if (col[k] == e) A.row(d)[k] += number;
+    });
+  });
+}
+// A = M + h D, and what a fluid and actuators on sites add
+template <class T, class P>
+FB_FN void factor_metric(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
   SoftWork<T>& f = w.soft;
   for (int e = 0; e < f.M.p.start[m.s.nv]; ++e) f.A.value[e] = f.M.value[e];
   for (int d = 0; d < m.s.nv; ++d)
     f.A.diagonal[d] = f.M.diagonal[d] + (w.hD[d] - T(m.theta.dof_armature[d]));
   if (m.s.ntendon > 0 && w.servos == kAllServos) add_tendon_damping(m, w);
+  if (fluid_is_implicit(m.s, w)) {
+    fluid_inertia(m, w);
+    add_fluid_inertia(m.s, w);
+  }
+  if (reach_is_implicit(m.s, w)) add_reach_damping(m, x, w);
   factor(f.A);
 }
 // rows exactly on the border between two zones
@@ -177,13 +209,30 @@ FB_FN void soft_motion_adjoint(const Model<T, P>& m, Work<T>& w) {
   }
   if (m.applied) applied_wrenches_adjoint(m, T(1), w);
 }
+// the same for the six dofs of a free body without children
+template <class T, class P>
+FB_FN void add_reach_damping(const Model<T, P>& m, const StepPoint<T>& x, int link, Work<T>& w,
+                             T* B) {
+  const int d = m.s.link_dof[link];
+  for_reaching(m.s, [&](int a) {
+    const Reach<T> r = reach(m, a, w);
+    const T scale = reached_force(m, a, x, r, w).dspeed * -T(m.theta.dt[0]);
+    reach_moments(m.s, r, w);
+    for (int i = 0; i < 6; ++i)
+      for (int j = 0; j < 6; ++j) B[6 * i + j] += w.moment[d + i] * w.moment[d + j] * scale;
+  });
+}
 // accelerations of free bodies without children, with their gyroscopic torque at the end of the step
 template <class T, class P>
-FB_FN void turn_single_bodies(const Model<T, P>& m, const T* v, Work<T>& w) {
+FB_FN void turn_single_bodies(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
   SoftWork<T>& f = w.soft;
+  const T* v = x.v;
   for (int i = 0; i < f.nsingle; ++i) {
     const int first = m.s.link_dof[f.single[i]];
-    factor_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
+    open_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
+    if (fluid_is_implicit(m.s, w)) add_single_fluid(m, f.single[i], w, f.gyro + 36 * i);
+    if (reach_is_implicit(m.s, w)) add_reach_damping(m, x, f.single[i], w, f.gyro + 36 * i);
+    factor_gyro(f.gyro + 36 * i);
     for (int d = first; d < first + 6; ++d) f.acc[d] = f.pushed[d];
     solve_gyro(f.gyro + 36 * i, false, f.acc + first);
   }
@@ -229,6 +278,7 @@ FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>
     metric_adjoint(m, x, w, q_tan);
   }
   FB_STAGE(adjoint_fields);
+  if (fluid_is_implicit(s, w)) fluid_inertia_adjoint(m, x, w, q_tan, v_bar);
   soft_motion_adjoint(m, w);
   FB_STAGE(adjoint_contacts);
   if (any(f.touched)) soft_rows_adjoint(m, o, x, w, q_tan, v_bar);

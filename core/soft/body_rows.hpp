@@ -8,37 +8,7 @@ namespace fb::FB_ISA {
 
 // ---- the error of a weld's rotation
 
-// (S.17)  the unit quaternion of a rotation matrix, scalar first; its sign is free
-template <class T>
-struct Quaternion {
-  T s;
-  Vec3<T> v;
-};
-template <class T>
-FB_FN Quaternion<T> quaternion_of(const Mat3<T>& R) {
-  const T* a = R.a;
-  const T one = T(1), quarter = T(Real<T>(0.25));
-  // four times the squares; the largest is divided by
-  const T x[4] = {one + a[0] + a[4] + a[8], one + a[0] - a[4] - a[8], one - a[0] + a[4] - a[8],
-                  one - a[0] - a[4] + a[8]};
-  const T sx = a[7] - a[5], sy = a[2] - a[6], sz = a[3] - a[1];
-  const T xy = a[1] + a[3], xz = a[2] + a[6], yz = a[5] + a[7];
-  const Mask<T> use_s = (x[0] >= x[1]) & (x[0] >= x[2]) & (x[0] >= x[3]);
-  const Mask<T> use_x = (x[1] >= x[2]) & (x[1] >= x[3]), use_y = x[2] >= x[3];
-  const auto pick = [&](T s, T i, T j, T k) {
-    return select(use_s, s, select(use_x, i, select(use_y, j, k)));
-  };
-  const T largest = pick(x[0], x[1], x[2], x[3]), scale = sqrt(quarter / largest);
-  return {pick(x[0], sx, sy, sz) * scale,
-          {pick(sx, x[1], xy, xz) * scale, pick(sy, xy, x[2], yz) * scale,
-           pick(sz, xz, yz, x[3]) * scale}};
-}
-// given the cotangents of Q, that of a turn gamma of R in the axes of its rows: dQ = 1/2 (0, gamma) Q
-template <class T>
-FB_INLINE Vec3<T> quaternion_of_adjoint(const Quaternion<T>& Q, T s_bar, Vec3<T> v_bar) {
-  return (v_bar * Q.s + cross(Q.v, v_bar) - Q.v * s_bar) * T(Real<T>(0.5));
-}
-// frames of both sides, relative rotation Q = R2' R1, relative angular velocity and its rate in the
+// (S.17)  frames of both sides, relative rotation Q = R2' R1, relative angular velocity and its rate in the
 // second frame
 template <class T>
 struct WeldTurn {

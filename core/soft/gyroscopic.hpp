@@ -73,9 +73,9 @@ FB_FN void gyro_adjoint(const Model<T, P>& m, int l, const GyroPair<T>& g, const
   for (int i = 0; i < 2; ++i) add_inertia_pair(left[i] * scale, right[i], out);
 }
 
-// B = M + h D + h G of a single body's six dofs, factored without pivots
+// B = M + h D + h G of a single body's six dofs
 template <class T, class P>
-FB_FN void factor_gyro(const Model<T, P>& m, int l, const T* v, Work<T>& w, T* B) {
+FB_FN void open_gyro(const Model<T, P>& m, int l, const T* v, Work<T>& w, T* B) {
   const int d = m.s.link_dof[l];
   const SoftWork<T>& f = w.soft;
   const T h = T(m.theta.dt[0]);
@@ -89,6 +89,10 @@ FB_FN void factor_gyro(const Model<T, P>& m, int l, const T* v, Work<T>& w, T* B
     gyro_column(m, l, v, j, w, column);
     for (int i = 0; i < 6; ++i) B[6 * i + 3 + j] = mul_add(column[i], h, B[6 * i + 3 + j]);
   }
+}
+// factored without pivots
+template <class T>
+FB_FN void factor_gyro(T* B) {
   for (int k = 0; k < 6; ++k) {
     B[7 * k] = T(1) / B[7 * k];
     for (int i = k + 1; i < 6; ++i) {

@@ -80,7 +80,7 @@ class OutputRow:
     def result(self) -> str:
         """Symbol of its value."""
 
-    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(23), order='C', device='cpu', writable=False)]) -> list[int]:
+    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(29), order='C', device='cpu', writable=False)]) -> list[int]:
         """Its shape in one world of a model."""
 
 class OptionRow:
@@ -296,6 +296,12 @@ def activation_types() -> list[TypeRow]:
 def wrap_types() -> list[TypeRow]:
     """What the path of a tendon is made of."""
 
+def transmission_types() -> list[TypeRow]:
+    """What an actuator acts on."""
+
+def compensation_types() -> list[TypeRow]:
+    """Where gravity compensation of a joint goes."""
+
 def friction_rules() -> list[TypeRow]:
     """Whose friction a pair of geoms takes."""
 
@@ -319,7 +325,7 @@ def option_table() -> list[OptionRow]:
 def status_table() -> list[StatusRow]:
     """What can go wrong in a world."""
 
-def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(23), order='C', device='cpu', writable=False)]) -> int:
+def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(29), order='C', device='cpu', writable=False)]) -> int:
     """Words of all integer tables together."""
 
 class Violation:

@@ -178,7 +178,7 @@ TENDONS = """
 
 @cache
 def tendons_model() -> fb.Model:
-    """Return a model whose tendons, fixed and spatial, lie on one branch, on two, and on two trees."""
+    """Return a model whose tendons, fixed and spatial, lie on one branch, two and two trees."""
     return fb.load(TENDONS, name="tendons")
 
 

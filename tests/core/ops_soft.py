@@ -312,7 +312,7 @@ def _draw(case: Case, rng: np.random.Generator, rest: bool = False) -> Vector:
     return state(case.model, rng, case.model.na + case.model.nu, rest)
 
 
-def _step_rows(label: str, case: Case, like_mujoco: bool = True) -> list[OpRow]:
+def step_rows(label: str, case: Case, like_mujoco: bool = True) -> list[OpRow]:
     """Return the rows of a step over states, against MuJoCo's own, and over the parameters."""
 
     def reference(x: Vector) -> Vector:
@@ -372,19 +372,19 @@ def _law_row(label: str, case: Case) -> OpRow:
 SOFT_ROWS: list[OpRow] = [
     *PARTS,
     _law_row("scene", scene),
-    *_step_rows("scene", scene),
-    *_step_rows("scene/pyramid", scene_pyramid),
-    *_step_rows("scene/implicitfast", scene_fast),
-    *_step_rows("tree", tree),
-    *_step_rows("tree/implicitfast", tree_fast),
-    *_step_rows("tree/rk4", tree_rk4),
-    *_step_rows("driven/rk4/pyramid", driven_rk4),
-    *_step_rows("loop", loop),
-    *_step_rows("limits", limits),
-    *_step_rows("tendons/pyramid", tendons),
-    *_step_rows("tendons/implicitfast/pyramid", tendons_fast),
-    *_step_rows("tendons/rk4", tendons_rk4),
+    *step_rows("scene", scene),
+    *step_rows("scene/pyramid", scene_pyramid),
+    *step_rows("scene/implicitfast", scene_fast),
+    *step_rows("tree", tree),
+    *step_rows("tree/implicitfast", tree_fast),
+    *step_rows("tree/rk4", tree_rk4),
+    *step_rows("driven/rk4/pyramid", driven_rk4),
+    *step_rows("loop", loop),
+    *step_rows("limits", limits),
+    *step_rows("tendons/pyramid", tendons),
+    *step_rows("tendons/implicitfast/pyramid", tendons_fast),
+    *step_rows("tendons/rk4", tendons_rk4),
     # contact points between boxes and balls are chosen otherwise
-    *_step_rows("pile", pile, like_mujoco=False),
-    *_step_rows("pile/pyramid", pile_pyramid, like_mujoco=False),
+    *step_rows("pile", pile, like_mujoco=False),
+    *step_rows("pile/pyramid", pile_pyramid, like_mujoco=False),
 ]

@@ -32,6 +32,13 @@ HULLS = {"geom_hull", "hull"}
 SOFT = {"pair_explicit"}
 # tables that say nothing of a model without tendons
 TENDONS = {"act_tendon", "eq_rows"}
+# size -> parameters and tables that say nothing of a model where it is zero
+FORCES = {
+    "ngravcomp": {"body_gravcomp", "jnt_gravcomp"},
+    "nfluid": {"density", "viscosity", "wind", "geom_fluid"},
+    "nmuscle": {"act_muscle", "act_muscle_gain", "act_muscle_bias"},
+    "nreach": {"actuator_cranklength", "act_trn", "act_site", "act_refsite"},
+}
 
 PILE = """<mujoco model="pile"><option timestep="0.002"/><worldbody>
 <geom type="plane" size="0 0 1"/>
@@ -102,6 +109,8 @@ def hashes_of(scene: Scene) -> dict[str, str]:
     said = {*params, *model.structure.tables} - SOFT - set(() if model.na else ACTIVATION)
     said -= set() if model.structure.sizes["nmesh"] else HULLS
     said -= set() if model.structure.sizes["ntendon"] else TENDONS
+    for size, names in FORCES.items():
+        said -= set() if model.structure.sizes[size] else names
     tables = model.structure.tables
     inputs = [group[name] for group in (params, tables) for name in sorted(group) if name in said]
     start = model.keyframe(0)[0] if model.keyframe_names else model.q0

@@ -316,11 +316,11 @@ def _gradients() -> Iterator[Case]:
             yield returns(f"{kind}, NaN in {name}", call, f"{kind}(): {name} holds a NaN")
     yield returns("vjp, overflow", _overflow, "vjp(): a gradient", "NaN")
     yield returns("vjp, contacts left out", _left_out, "vjp(): 1 of 1 worlds", "world 0")
-    site = sim.params["site_quat"]
+    weight = sim.params["dof_invweight0"]
     call = lambda: jax.grad(  # noqa: E731
-        lambda x: fbj.rollout(sim, Z, Z, None, {"site_quat": x}, steps=2).v.sum()
-    )(site)
-    names = ("rollout()", 'params["site_quat"]', "no gradient")
+        lambda x: fbj.rollout(sim, Z, Z, None, {"dof_invweight0": x}, steps=2).v.sum()
+    )(weight)
+    names = ("rollout()", 'params["dof_invweight0"]', "no gradient")
     yield raises("rollout, no gradient", ParameterError, call, *names)
     matrix = jax.grad(lambda q: fbj.mass_matrix(sim, q).sum())
     call = partial(fails, lambda: matrix(np.array([[0, 0], [0, np.nan]])))

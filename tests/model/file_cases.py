@@ -190,16 +190,16 @@ HOSTILE = [
 ]
 
 USERS = "".join(f'<general name="u{i}" joint="j" gaintype="user"/>' for i in range(12))
-MANY = mjcf(after=f'<actuator>{USERS}<motor name="m" jointinparent="j"/></actuator>')
+MANY = mjcf(after=f'<actuator>{USERS}<adhesion name="m" body="b" ctrlrange="0 1"/></actuator>')
 
 MIXED = mjcf(
     '<geom size="1" solref="1 1"/>',
     world='<geom name="w" type="plane" size="1 1 1" condim="4"/>',
-    after='<actuator><motor name="m" jointinparent="j"/></actuator>',
+    after='<actuator><adhesion name="m" body="b" ctrlrange="0 1"/></actuator>',
 )
 
 NOTICES = [
-    _source("many things at once", MANY, "13 things", "3 more", '<motor name="m">'),
+    _source("many things at once", MANY, "13 things", "3 more", '<adhesion name="m">'),
     _notices("an idle tendon", mjcf(after=TENDON), '<fixed name="t">'),
     _notices(
         "an inactive equality",
@@ -249,7 +249,7 @@ NOTICES = [
     returns(
         "report: a mixed model",
         lambda: Model(read(MIXED, on_unsupported="drop"), None).report(),  # type: ignore[arg-type]
-        '<motor name="m">',
+        '<adhesion name="m">',
         '<geom name="w">',
         "solref",
     ),

@@ -34,9 +34,9 @@ def test_tables_of_activation() -> None:
 
 def test_activations_that_are_switched_off_are_held() -> None:
     """Hold the activations of a group that is off, or all, then without their ranges."""
-    assert tables('<option actuatorgroupdisable="3"/>')["dyn"] == [0, 4, 2, 0, 3, 1]
+    assert tables('<option actuatorgroupdisable="3"/>')["dyn"] == [0, 100, 2, 0, 3, 1]
     off = tables('<option><flag actuation="disable"/></option>')
-    assert off["dyn"] == [0, 4, 4, 0, 4, 4]
+    assert off["dyn"] == [0, 100, 100, 0, 100, 100]
     assert off["limited"] == [0] * 6
 
 

@@ -299,7 +299,7 @@ def test_what_names_something_dropped_is_dropped_with_it(tmp_path: Path) -> None
 def test_a_wrong_name_is_still_an_error() -> None:
     """Refuse a name that never existed where nothing that has names was dropped."""
     text = mjcf(
-        before='<option density="3"/>',
+        before='<option o_friction="1 0.5 0.1 0.01 0.01"><flag override="enable"/></option>',
         after='<contact><exclude body1="b" body2="nobody"/></contact>',
     )
     assert "nobody" in message(text, on_unsupported="drop")

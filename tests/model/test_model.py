@@ -84,7 +84,7 @@ def test_report_groups_notices_by_kind() -> None:
 
 
 ACTIVATED = (
-    '<actuator><muscle joint="j" lengthrange="0 1"/><intvelocity joint="j" kp="1"/>'
+    '<actuator><general joint="j" dyntype="user"/><intvelocity joint="j" kp="1"/>'
     '<motor joint="j"/><position joint="j" timeconst="0.1"/></actuator>'
     '<keyframe><key name="home" act="1 2 3"/></keyframe>'
 )
@@ -94,7 +94,7 @@ def test_activation_is_part_of_the_state() -> None:
     """Count activations, start them at zero and read those of a keyframe."""
     made = model(
         mjcf(
-            after=ACTIVATED.replace('<muscle joint="j" lengthrange="0 1"/>', "", 1).replace(
+            after=ACTIVATED.replace('<general joint="j" dyntype="user"/>', "", 1).replace(
                 "1 2 3", "2 3"
             )
         )

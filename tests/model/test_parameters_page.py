@@ -24,10 +24,11 @@ TENDON = (
     '<fixed range="0 1" frictionloss="1"><joint joint="b" coef="1"/>'
     '<joint joint="c" coef="1"/></fixed>'
 )
-XML = f"""<mujoco><default><geom contype="0"/></default>
+MUSCLES = '<muscle joint="b" lengthrange="0 1"/>' * 14
+XML = f"""<mujoco><option density="1"/><default><geom contype="0"/></default>
 <asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/></asset><worldbody>
 <geom type="plane" size="1 1 1" contype="1" conaffinity="0"/><site/><site/>
-<body pos="0 0 1"><freejoint/><geom type="mesh" mesh="m"/><geom name="s1" size=".1"/>
+<body pos="0 0 1" gravcomp="1"><freejoint/><geom type="mesh" mesh="m"/><geom name="s1" size=".1"/>
 <geom name="s2" size=".1"/>
 <site/><site/><site/><site/><site/><site/>
 <body pos="0 0 1"><joint name="a" type="ball"/><geom name="s3" size=".1"/>
@@ -37,7 +38,8 @@ XML = f"""<mujoco><default><geom contype="0"/></default>
 </body></body></body></worldbody>
 <equality><joint joint1="b" joint2="c"/><joint joint1="c"/></equality>
 <contact>{PAIRS}</contact><tendon>{6 * TENDON}</tendon>
-<actuator><motor joint="b"/><motor joint="c"/><position joint="b"/></actuator></mujoco>"""
+<actuator><motor joint="b"/><motor joint="c"/><position joint="b"/>{MUSCLES}</actuator>
+</mujoco>"""
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -62,7 +64,9 @@ def test_names_and_shapes(sims: dict[str, fb.Simulator]) -> None:
     sizes |= {name: int(getattr(model.mujoco, name)) for name in "ngeom nmesh nsite neq".split()}
     sizes |= {name: int(getattr(model.mujoco, name)) for name in ("ntendon", "nwrap")}
     sizes |= {"npair": len(model.parsed.pairs), "nexplicit": model.mujoco.npair}
+    sizes |= {"nmuscle": model.structure.sizes["nmuscle"]}
     assert len(set(sizes.values())) == len(sizes)
+    sizes |= {"ngravcomp": sizes["nbody"], "nmedium": 1, "nwet": sizes["ngeom"]}
     assert list(rows) == list(model.params)
     for law in ("hard", "mujoco"):
         acting = [name for name, row in rows.items() if row["Law"] in (law, "both")]

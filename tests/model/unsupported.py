@@ -58,7 +58,6 @@ def transmission(tag: str, text: str, word: str, *covers: str) -> Unsupported:
 
 
 JOINT = '<string>:5: <joint name="k">'
-BODY = '<string>:5: <body name="c">'
 CHILD = '<body name="c" {}><joint name="k" {}/><geom size="1" contype="0" {}/></body>'
 MOTOR = '<string>:8: <motor name="m">'
 MESH = '<asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1">{}</mesh></asset>'
@@ -67,12 +66,6 @@ PLUGIN = '<plugin plugin="mujoco.sdf.bolt"/>'
 
 UNSUPPORTED = [
     # actuators: laws
-    law(
-        "muscle",
-        actuator("muscle"),
-        'dyntype="muscle", gaintype="muscle", biastype="muscle"',
-        "actuator/muscle",
-    ),
     law(
         "pid",
         actuator("pid", 'joint="j" kp="1" ki="1"'),
@@ -130,7 +123,10 @@ UNSUPPORTED = [
         "actuator/* body",
     ),
     transmission(
-        "motor", actuator("motor", 'jointinparent="j"'), "jointinparent", "actuator/* jointinparent"
+        "motor",
+        actuator("motor", 'jointinparent="ball"', BALL),
+        "jointinparent (on a ball or free joint)",
+        "actuator/* jointinparent",
     ),
     transmission(
         "motor",
@@ -138,33 +134,19 @@ UNSUPPORTED = [
         "wrapped tendon",
         "actuator/* tendon",
     ),
-    transmission(
-        "motor",
-        actuator("motor", 'site="s" refsite="w"', '<site name="s"/>'),
-        "site",
-        "actuator/* site",
-        "actuator/* refsite",
-    ),
-    transmission(
-        "motor",
-        actuator("motor", 'slidersite="s" cranksite="w" cranklength="1"', '<site name="s"/>'),
-        "slider-crank",
-        "actuator/* slidersite",
-        "actuator/* cranksite",
-    ),
     # actuators: terms
     Unsupported(
         ("actuator/* armature",),
-        actuator("motor", 'joint="j" armature="1"'),
+        actuator("motor", 'tendon="t" armature="1"', more=TENDON),
         MOTOR,
-        "armature",
+        "armature on an actuator that does not act on a joint",
         "actuator-terms",
     ),
     Unsupported(
         ("actuator/* damping",),
-        actuator("motor", 'joint="j" damping="1"'),
+        actuator("motor", 'tendon="t" damping="1"', more=TENDON),
         MOTOR,
-        "damping",
+        "damping on an actuator that does not act on a joint",
         "actuator-terms",
     ),
     Unsupported(
@@ -195,20 +177,6 @@ UNSUPPORTED = [
         JOINT,
         "springyield",
         "joint-terms",
-    ),
-    Unsupported(
-        ("body/joint actuatorgravcomp",),
-        mjcf(CHILD.format("", 'actuatorgravcomp="true"', "")),
-        JOINT,
-        "actuatorgravcomp",
-        "gravcomp",
-    ),
-    Unsupported(
-        ("body/body gravcomp",),
-        mjcf(CHILD.format('gravcomp="1"', "", "")),
-        BODY,
-        "gravcomp",
-        "gravcomp",
     ),
     Unsupported(
         ("body/geom adhesion",),
@@ -335,20 +303,6 @@ UNSUPPORTED = [
         "equality",
     ),
     # options
-    Unsupported(
-        ("option density",),
-        mjcf(before='<option density="1.2"/>'),
-        "<string>:2: <option>",
-        "density is 1.2 kg/m³",
-        "fluid",
-    ),
-    Unsupported(
-        ("option viscosity",),
-        mjcf(before='<option viscosity="0.1"/>'),
-        "<string>:2: <option>",
-        "viscosity is 0.1 Pa·s",
-        "fluid",
-    ),
     Unsupported(
         ("option o_friction",),
         mjcf(before='<option o_friction="1 0.5 0.1 0.01 0.01"><flag override="enable"/></option>'),

@@ -396,11 +396,18 @@ inline OpTable model_table(const Box& box) {
   const char* derive =
       "derive derive_shapes derive_equalities derive_centre derive_inertia derive_joints attach "
       "compose";
+  const char* actuation =
+      "actuation actuators actuator actuator_input compensation gravity_compensation fluid_forces "
+      "fluid_force ellipsoid_force flow box_drag fluid_place local_motion muscle_force muscle_gain "
+      "muscle_bias muscle_rate reached_actuator reached_actuators reach site_reach crank_reach "
+      "site_place path tendon_forces tendon_actuators tendon_kinematics fixed_tendon "
+      "spatial_tendon";
   const char* step_theta =
       "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
       "link_pose "
       "link_inertia actuator_force actuator_input control next_activation "
-      "activation_gain activation_limit activation_drive spring "
+      "activation_gain activation_limit activation_drive spring fluid_law semiaxes ellipsoid_law "
+      "box_law drag_numbers muscle_units "
       "joint_force_limit collide";
   const char* step =
       "step solve_step island world velocity recover recover_world recover_large motion link_force "
@@ -414,9 +421,8 @@ inline OpTable model_table(const Box& box) {
       "soft_step soft_motion metric soft_rows soft_contact contact_wrench frame_axis soft_equality "
       "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
       "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
-      "stage_activation stage_drive set_tendon_row tendon_coupling soft_moment "
-      "soft_tendon "
-      "soft_tendon_coupling add_tendon_damping";
+      "stage_activation stage_drive set_tendon_row tendon_coupling soft_moment soft_tendon "
+      "soft_tendon_coupling add_tendon_damping fluid_inertia fluid_twist slope reach_damping";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));
@@ -430,11 +436,7 @@ inline OpTable model_table(const Box& box) {
       {"output_forward_dynamics", output(Output::forward_dynamics, "forward_dynamics")},
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},
-      {"actuation",
-       make_op(ActuationOp{box},
-               "actuation actuators actuator actuator_input tendon_forces tendon_actuators "
-               "tendon_kinematics fixed_tendon spatial_tendon",
-               nx + nu, 2 * nv + box->s.ntendon)},
+      {"actuation", make_op(ActuationOp{box}, actuation, nx + nu, 2 * nv + box->s.ntendon)},
       {"activation", make_op(ActivationOp{box}, "advance_activation next_activation", nx + nu, na)},
       {"step", make_op(StepOp{box}, step, nx + nu, nx)},
       {"derive", make_op(DeriveOp{box}, derive, ntheta, core::derived_size(box->s))},

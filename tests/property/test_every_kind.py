@@ -167,8 +167,9 @@ def test_nothing_is_left_out() -> None:
     assert set(JOINTS) == {"free", "ball", "hinge", "slide"}
     assert set(EQUALITIES) == {"connect", "weld", "joint"}
     assert len(PAIRS) == 27
-    # one without activation is in JOINTS; one that is held does not move
-    assert set(ACTIVATIONS) == {row.name for row in activation_types()} - {"none", "held"}
+    # one without activation is in JOINTS, muscles in test_forces; one that is held does not move
+    others = {"none", "held", "muscle"}
+    assert set(ACTIVATIONS) == {row.name for row in activation_types()} - others
     pairs = (acting(pair, SLIDES, tilt) for pair in PAIRS for tilt in TILTS)
     names = set().union(*ACTING.values(), *pairs)
     names |= {"act", "actuator_dynprm", "actuator_actrange"}
@@ -176,7 +177,11 @@ def test_nothing_is_left_out() -> None:
     # tested in test_tendons
     known -= {name for name in known if name.startswith(("tendon_", "wrap_", "site_"))}
     # tested in test_equalities, test_random_gradients, and on longer chains there
-    assert known - names == {"eq_data", "pair_friction", "body_pos"}
+    elsewhere = {"eq_data", "pair_friction", "body_pos"}
+    # those of gravity compensation, fluids, muscles and actuators on sites: test_forces
+    forces = "body_gravcomp density viscosity wind geom_fluid muscle_gainprm muscle_biasprm "
+    forces += "muscle_dynprm muscle_lengthrange muscle_acc0 actuator_cranklength"
+    assert known - names == elsewhere | set(forces.split())
 
 
 def float32_error(model: fb.Model, inputs: dict[str, Vector], **options: Any) -> float:

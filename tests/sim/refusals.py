@@ -279,9 +279,9 @@ DERIVATIVES: dict[str, tuple[str, dict[str, Any], type[Exception], tuple[str, ..
     ),
     "no gradient": (
         "jvp",
-        {"dparams": {"site_quat": np.zeros((0, 4))}},
+        {"dparams": {"dof_invweight0": np.zeros(2)}},
         ParameterError,
-        ('dparams["site_quat"]', "gradient"),
+        ('dparams["dof_invweight0"]', "gradient"),
     ),
     "overflow of the tangent": (
         "jvp",
@@ -389,7 +389,11 @@ CHECKS: dict[str, tuple[dict[str, Any], type[Exception], tuple[str, ...]]] = {
     "no steps": ({"steps": 0}, ParameterError, ("steps", "0")),
     "draws is a bool": ({"draws": True}, ParameterError, ("draws", "True")),
     "params is a text": ({"params": "dt"}, ParameterError, ("params", '["dt"]')),
-    "no gradient": ({"params": ["site_quat"]}, ParameterError, ('params["site_quat"]', "gradient")),
+    "no gradient": (
+        {"params": ["dof_invweight0"]},
+        ParameterError,
+        ('params["dof_invweight0"]', "gradient"),
+    ),
     "unknown parameter": ({"params": ["mass"]}, ParameterError, ('"mass"', "body_mass")),
     "worlds": ({"q": np.zeros((3, 2))}, ParameterError, ("q", "world axis")),
 }

@@ -193,7 +193,7 @@ def _shapes() -> Iterable[Case]:
         ParameterError,
         ("zzzz", *sim().params),
     )
-    without = ("body_invweight0", "dof_invweight0", "site_quat")
+    without = ("body_invweight0", "dof_invweight0")
     for name in without:
         yield Case(
             f"vjp, {name} has no gradient",

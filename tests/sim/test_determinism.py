@@ -58,7 +58,8 @@ def test_one_hash_for_all_batches(name: str, dtype: str) -> None:
     """Give one hash over batch sizes, thread counts and random orders of the worlds.
 
     Worlds are rolled out in batches of each size, in a random order; the SHA-256 is that of the
-    states, status words, residuals, sweeps and factorisations of the first 30 worlds, put back in order.
+    states, status words, residuals, sweeps and factorisations of the first 30 worlds, put back in
+    order.
     """
     print("seed 1")
     rng = np.random.default_rng(1)

@@ -348,7 +348,7 @@ def test_lists_mutants(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
-    """Take a run up again: what was noticed asks for the same function, the rest for all the same."""
+    """Take a run up again: what was noticed asks for the same function, the rest for all."""
     killed, survived, new = sites.all_sites(root)[:3]
     file = tmp_path / "verdicts.jsonl"
     store = Verdicts(file, root, "state")

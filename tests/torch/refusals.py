@@ -79,7 +79,11 @@ TENSORS: dict[str, tuple[Any, Any, Any, tuple[str, ...]]] = {
 PARAMS: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {
     "a list": ([1.0], ParameterError, ("params", "list")),
     "an unknown name": ({"body_mas": zeros(3)}, ParameterError, ("body_mas", "body_mass")),
-    "no gradient": ({"site_quat": zeros(4)}, ParameterError, ('params["site_quat"]', "gradient")),
+    "no gradient": (
+        {"dof_invweight0": zeros(2)},
+        ParameterError,
+        ('params["dof_invweight0"]', "gradient"),
+    ),
     "short": ({"body_mass": zeros(2)}, ShapeError, ('params["body_mass"]', "(2,)", "(4, 3)")),
     "worlds": ({"body_mass": zeros(3, 3)}, ShapeError, ('params["body_mass"]', "(3, 3)")),
     "an array": ({"body_mass": np.zeros(3)}, ShapeError, ('params["body_mass"]', "ndarray")),
@@ -196,7 +200,7 @@ def _layers() -> Iterator[Case]:
         ("a number as a name", [3], ParameterError, ('"3"', "body_mass")),
         ("a text", "body_mass", ParameterError, ("params", "text", "body_mass")),
         ("an unknown name", ["body_mas"], ParameterError, ("body_mas", "body_mass")),
-        ("no gradient", ["site_quat"], ParameterError, ("site_quat", "gradient")),
+        ("no gradient", ["dof_invweight0"], ParameterError, ("dof_invweight0", "gradient")),
         ("float32", {"body_mass": torch.zeros(3)}, ShapeError, ("body_mass", "torch.float32")),
     ):
         call = partial(fbt.SimulatorLayer, SIM, params)

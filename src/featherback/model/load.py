@@ -234,6 +234,7 @@ def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
     settings.apply_flags(model)
     settings.site_equalities_to_bodies(model)
     unsupported.check_fields(model, locator, findings)
+    unsupported.fold_actuator_terms(model, locator, findings)
     unsupported.check_gaps(model, locator, findings)
     unsupported.check_options(model, locator.option, findings)
     keep_tendon = tendons.acting_tendons(model, locator, findings)

@@ -62,7 +62,7 @@ SUBTREES: dict[str, Meaning] = _row(
     refused="extension asset/hfield asset/model asset/mesh/plugin body/attach body/plugin "
     "body/geom/plugin body/flexcomp body/composite deformable/flex equality/flex "
     "equality/flexvert equality/flexstrain equality/distance actuator/orientation actuator/pid "
-    "actuator/muscle actuator/adhesion actuator/dcmotor actuator/plugin",
+    "actuator/adhesion actuator/dcmotor actuator/plugin",
     ignored="size sensor custom",
     visual="visual statistic asset/skin asset/texture asset/material body/camera body/light "
     "deformable/skin",
@@ -71,10 +71,13 @@ SUBTREES: dict[str, Meaning] = _row(
 
 _ORIENTATION = "quat axisangle euler xyaxes zaxis"
 _TRANSMISSION = {
-    "checked": "jointinparent tendon site body slidersite cranksite refsite delay armature damping",
-    "ignored": "lengthrange cranklength nsample interp user",
+    "checked": "jointinparent tendon body delay armature damping",
+    "ignored": "lengthrange nsample interp user",
 }
-_ACTUATOR = "name class group joint gear ctrllimited ctrlrange forcelimited forcerange"
+_ACTUATOR = (
+    "name class group joint site refsite slidersite cranksite cranklength gear ctrllimited "
+    "ctrlrange forcelimited forcerange"
+)
 _EQUALITY = "name class active"
 
 ATTRIBUTES: dict[str, dict[str, Meaning]] = {
@@ -91,12 +94,12 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         "uselimit"
     ),
     "option": _row(
-        "gravity timestep actuatorgroupdisable",
-        checked="density viscosity noslip_iterations o_friction",
+        "gravity timestep actuatorgroupdisable density viscosity wind",
+        checked="noslip_iterations o_friction",
         mujoco="cone impratio integrator o_margin o_solimp o_solref",
         ignored="ccd_iterations ccd_tolerance iterations jacobian ls_iterations ls_tolerance "
         "magnetic noslip_tolerance sdf_initpoints sdf_iterations sleep_tolerance solver tolerance "
-        "wind apirate mpr_iterations mpr_tolerance collision",
+        "apirate mpr_iterations mpr_tolerance collision",
     ),
     "option/flag": _row(
         "constraint equality frictionloss limit contact spring damper passive gravity clampctrl "
@@ -113,8 +116,7 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         visual="material normal smoothnormal texcoord",
     ),
     "body/body": _row(
-        f"name childclass pos mocap fuse {_ORIENTATION}",
-        refused="gravcomp",
+        f"name childclass pos mocap fuse gravcomp {_ORIENTATION}",
         ignored="simple sleep user",
     ),
     "body/frame": _row(f"name childclass pos {_ORIENTATION}"),
@@ -122,9 +124,9 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     "body/inertial": _row(f"mass pos diaginertia fullinertia {_ORIENTATION}"),
     "body/joint": _row(
         "name class type pos axis range limited ref springref springdamper armature frictionloss "
-        "actuatorfrclimited actuatorfrcrange",
+        "actuatorfrclimited actuatorfrcrange actuatorgravcomp",
         checked="damping stiffness",
-        refused="actuatorgravcomp springyield",
+        refused="springyield",
         mujoco="margin solimpfriction solimplimit solreffriction solreflimit",
         ignored="user",
         visual="group",
@@ -132,11 +134,11 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     "body/freejoint": _row("name align", visual="group"),
     "body/geom": _row(
         "name class pos size fromto mass density mesh fitscale shellinertia contype conaffinity "
-        f"friction priority {_ORIENTATION}",
+        f"friction priority fluidcoef fluidshape {_ORIENTATION}",
         checked="type condim hfield",
         refused="adhesion surfacevel",
         mujoco="margin solimp solmix solref",
-        ignored="gap user fluidcoef fluidshape",
+        ignored="gap user",
         visual="castshadow group material rgba",
     ),
     "body/site": _row(
@@ -160,9 +162,11 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     "equality/joint": _row(f"{_EQUALITY} joint1 joint2 polycoef", mujoco="solimp solref"),
     "equality/tendon": _row(f"{_EQUALITY} tendon1 tendon2 polycoef", mujoco="solimp solref"),
     "actuator/general": _row(
-        f"{_ACTUATOR} gainprm biasprm inheritrange actearly actlimited actrange dynprm actdim",
+        f"{_ACTUATOR} gainprm biasprm inheritrange actearly actlimited actrange dynprm actdim "
+        "lengthrange",
         **{
             **_TRANSMISSION,
+            "ignored": "nsample interp user",
             "checked": _TRANSMISSION["checked"]
             + " dyntype gaintype biastype input ffrange velrange",
         },
@@ -176,13 +180,17 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     "actuator/intvelocity": _row(
         f"{_ACTUATOR} kp kv dampratio inheritrange actlimited actrange", **_TRANSMISSION
     ),
+    "actuator/muscle": _row(
+        f"{_ACTUATOR} timeconst tausmooth range force scale lmin lmax vmax fpmax fvmax lengthrange "
+        "actlimited actrange actearly actdim dynprm",
+        **{**_TRANSMISSION, "ignored": "nsample interp user"},
+    ),
     "actuator/cylinder": _row(f"{_ACTUATOR} area bias diameter timeconst", **_TRANSMISSION),
     "keyframe/key": _row("name qpos qvel act", ignored="ctrl mpos mquat plastic time"),
 }
 """Element -> attribute -> meaning; keys are made by `element_key`."""
 
 _OWN_SOLVER = "the solver has its own options"
-_FLUID = "there is no fluid"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(
@@ -191,7 +199,6 @@ REASONS: dict[str, str] = {
         _OWN_SOLVER,
     ),
     "gap": "it has no effect on forces",
-    **dict.fromkeys("fluidcoef fluidshape wind".split(), _FLUID),
     "magnetic": "there are no sensors",
     "autoreset": "no world is ever reset by itself",
     "sensor": "there are no sensors",

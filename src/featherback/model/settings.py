@@ -36,6 +36,11 @@ def apply_flags(model: mujoco.MjModel) -> None:
             for field in fields:
                 if hasattr(model, field):
                     getattr(model, field)[:] = 0
+    # MuJoCo leaves all passive forces out where it has neither springs nor dampers
+    passive = int(mujoco.mjtDisableBit.mjDSBL_SPRING) | int(mujoco.mjtDisableBit.mjDSBL_DAMPER)
+    if off & passive == passive:
+        model.body_gravcomp[:] = 0
+        model.opt.density = model.opt.viscosity = 0
     if off & int(mujoco.mjtDisableBit.mjDSBL_GRAVITY):
         model.opt.gravity[:] = 0
 

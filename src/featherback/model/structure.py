@@ -17,6 +17,7 @@ from featherback._core import (
     TypeRow,
     activation_types,
     bias_types,
+    compensation_types,
     equality_types,
     friction_rules,
     gain_types,
@@ -26,6 +27,7 @@ from featherback._core import (
     parameter_names,
     size_names,
     table_names,
+    transmission_types,
 )
 from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
@@ -46,6 +48,10 @@ OUTPUTS = {row.name: row for row in output_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
 ACTIVATIONS = {row.name: row.number for row in activation_types()}
+GAINS = {row.name: row.number for row in gain_types()}
+BIASES = {row.name: row.number for row in bias_types()}
+TRANSMISSIONS = {row.name: row.number for row in transmission_types()}
+COMPENSATIONS = {row.name: row.number for row in compensation_types()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,8 @@ def build_structure(parsed: Parsed) -> Structure:
     _add_equalities(parsed, tables)
     _add_actuators(parsed, tables)
     tendon_sizes = add_tendons(parsed, tables)
+    _add_fluid(m, tables)
+    tables["jnt_gravcomp"] = _compensations(m, tables["jnt_forcelimited"])
     limits = {row.name: row.default for row in option_table() if row.kind == "whole"}
     limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != FREE))
     tables["limit_jnt"] = limited.astype(np.int32)
@@ -118,6 +126,12 @@ def build_structure(parsed: Parsed) -> Structure:
         "max_contacts": min(touches, limits["max_contacts"]),
         "max_sweeps": limits["max_sweeps"],
         **tendon_sizes,
+        "ngravcomp": m.nbody if is_carried(m) else 0,
+        "nfluid": len(tables["fluid_body"]),
+        "nmedium": int(is_wet(m)),
+        "nwet": m.ngeom if is_wet(m) else 0,
+        "nreach": np.count_nonzero(tables["act_site"] >= 0),
+        "nmuscle": np.count_nonzero(tables["act_muscle"] >= 0),
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])
@@ -303,11 +317,13 @@ def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
 
 def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     """Name each actuator's joint, -1 for one that has none or does not act, and its law."""
-    import mujoco
-
     m = parsed.mujoco
-    on_joint = (m.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT)) & parsed.keep_actuator
-    joint = np.where(on_joint, m.actuator_trnid[:, 0] if m.nu else 0, -1)
+    kind = m.actuator_trntype
+    on_site = np.isin(kind, (TRANSMISSIONS["site"], TRANSMISSIONS["slidercrank"]))
+    on_joint = ~on_site & (kind != TRANSMISSIONS["tendon"])
+    acts, first, second = parsed.keep_actuator, *m.actuator_trnid.T.reshape(2, -1)
+    joint = np.where(acts & on_joint, first, -1)
+    muscle = _is_muscle(parsed)
     tables.update(
         act_jnt=joint.astype(np.int32),
         **_law_tables("gain", gain_types(), m.actuator_gaintype),
@@ -318,7 +334,22 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
         act_dyn=_activation_types(parsed),
         act_early=m.actuator_actearly.astype(np.int32),
         act_limited=m.actuator_actlimited.astype(np.int32),
+        act_trn=np.where(on_joint, TRANSMISSIONS["joint"], kind),
+        act_site=np.where(acts & on_site, first, -1),
+        act_refsite=np.where(acts & on_site, second, -1),
+        act_muscle=np.where(muscle, np.cumsum(muscle) - 1, -1).astype(np.int32),
     )
+
+
+def _is_muscle(parsed: Parsed) -> NDArray[np.bool_]:
+    """Return bool[nu]: whether gain, bias or activation of an actuator is a muscle's."""
+    m = parsed.mujoco
+    laws = (m.actuator_gaintype, m.actuator_biastype, _activation_types(parsed))
+    numbers = (GAINS["muscle"], BIASES["muscle"], ACTIVATIONS["muscle"])
+    found = np.zeros(m.nu, bool)
+    for law, number in zip(laws, numbers, strict=True):
+        found |= law == number
+    return found
 
 
 def _law_tables(part: str, laws: list[TypeRow], found: Ints) -> dict[str, Ints]:
@@ -340,12 +371,58 @@ def _activation_types(parsed: Parsed) -> Ints:
     return np.where(held, ACTIVATIONS["held"], m.actuator_dyntype).astype(np.int32)
 
 
+def _compensations(m: mujoco.MjModel, limited: Ints) -> Ints:
+    """Return where each joint's gravity compensation goes.
+
+    What actuators apply is within the joint's force limit, and is nothing where there are none.
+    """
+    import mujoco
+
+    off = m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
+    by_actuators = m.jnt_actgravcomp.astype(bool)
+    ways = np.where(by_actuators & (limited > 0), COMPENSATIONS["actuator"], 0)
+    if off or m.nu == 0:
+        ways[by_actuators] = COMPENSATIONS["none"]
+    return ways.astype(np.int32)
+
+
+def is_carried(m: mujoco.MjModel) -> bool:
+    """Return whether gravity is compensated; MuJoCo asks for a body with a share above zero."""
+    return bool(np.any(m.body_gravcomp > 0))
+
+
+def is_wet(m: mujoco.MjModel) -> bool:
+    """Return whether there is a fluid."""
+    return bool(m.opt.density > 0 or m.opt.viscosity > 0)
+
+
+def _add_fluid(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
+    """List what a fluid acts on: bodies as boxes (geom -1), or those of their geoms that say so."""
+    parts: list[tuple[int, int]] = []
+    wet = is_wet(m) & (tables["body_link"] > 0) & (m.body_mass >= 1e-15)
+    for body in np.flatnonzero(wet):
+        first = int(m.body_geomadr[body])
+        geoms = np.arange(first, first + int(m.body_geomnum[body]))
+        if np.any(m.geom_fluid[geoms, 0] > 0):
+            parts += [(int(body), int(g)) for g in geoms if m.geom_fluid[g, 0] != 0]
+        else:
+            parts.append((int(body), -1))
+    found = np.array(parts, np.int32).reshape(-1, 2)
+    tables["fluid_body"], tables["fluid_geom"] = found[:, 0], found[:, 1]
+
+
 def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
     """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
     m = parsed.mujoco
+    muscle, wet = _is_muscle(parsed), is_wet(m)
     ours: dict[str, Any] = {
         "dt": np.array([m.opt.timestep]),
         "gravity": m.opt.gravity,
+        "body_gravcomp": m.body_gravcomp if is_carried(m) else (),
+        "density": [m.opt.density] if wet else (),
+        "viscosity": [m.opt.viscosity] if wet else (),
+        "wind": m.opt.wind.reshape(1, 3)[: int(wet)],
+        "geom_fluid": m.geom_fluid if wet else m.geom_fluid[:0],
         "xfrc_applied": np.zeros((m.nbody, 6)),
         "body_inertia_products": np.zeros((m.nbody, 3)),
         "geom_restitution": np.zeros(m.ngeom),
@@ -358,6 +435,11 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
         "actuator_biasprm": m.actuator_biasprm[:, :3],
         "eq_data": m.eq_data[:, :11],
         "actuator_dynprm": m.actuator_dynprm[:, :1],
+        "muscle_gainprm": m.actuator_gainprm[muscle, :9],
+        "muscle_biasprm": m.actuator_biasprm[muscle, :9],
+        "muscle_dynprm": m.actuator_dynprm[muscle, :3],
+        "muscle_lengthrange": m.actuator_lengthrange[muscle],
+        "muscle_acc0": m.actuator_acc0[muscle],
     }
     params: dict[str, Array] = {}
     for name in parameter_names():

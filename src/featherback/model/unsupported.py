@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from featherback._core import transmission_types
 from featherback._typing import Bools
 from featherback.model import settings
 from featherback.model.compiler import Locator
@@ -37,14 +38,6 @@ class FieldRule:
 
 
 FIELD_RULES = (
-    FieldRule("body_gravcomp", "body", "gravity compensation (gravcomp)", "gravcomp", "gravcomp"),
-    FieldRule(
-        "jnt_actgravcomp",
-        "joint",
-        "gravity compensation by actuators (actuatorgravcomp)",
-        "gravcomp",
-        "actuatorgravcomp",
-    ),
     FieldRule(
         "jnt_springyield", "joint", "a plastic spring (springyield)", "joint-terms", "springyield"
     ),
@@ -68,20 +61,6 @@ FIELD_RULES = (
     ),
     FieldRule("pair_adhesion", "pair", "adhesion", "geom-terms", "adhesion"),
     FieldRule(
-        "actuator_armature",
-        "actuator",
-        "armature on an actuator (add gear² times it to the joint's armature)",
-        "actuator-terms",
-        "armature",
-    ),
-    FieldRule(
-        "actuator_damping",
-        "actuator",
-        "damping on an actuator (add gear² times it to the joint's damping)",
-        "actuator-terms",
-        "damping",
-    ),
-    FieldRule(
         "actuator_dampingpoly",
         "actuator",
         "a damping with more than one number (polynomial damping)",
@@ -93,10 +72,8 @@ FIELD_RULES = (
 
 # mjtTrn without its prefix -> how the transmission is called
 _TRANSMISSIONS = {
-    "JOINTINPARENT": "jointinparent",
-    "SLIDERCRANK": "slider-crank",
+    "JOINTINPARENT": "jointinparent (on a ball or free joint)",
     "TENDON": "wrapped tendon",
-    "SITE": "site",
     "BODY": "body (adhesion)",
     "SO3": "orientation",
 }
@@ -121,6 +98,33 @@ def check_fields(model: mujoco.MjModel, locator: Locator, findings: Findings) ->
         values[:] = 0
 
 
+def fold_actuator_terms(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
+    """Add gear² times armature and damping of actuators to their joints, as MuJoCo does.
+
+    Those of actuators on anything else than a joint are refused.
+    """
+    import mujoco
+
+    joints = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+    for name in ("armature", "damping"):
+        values = getattr(model, f"actuator_{name}", None)
+        if values is None:
+            continue
+        for number in np.flatnonzero(values).tolist():
+            if int(model.actuator_trntype[number]) not in joints:
+                findings.add_unsupported(
+                    locator.at("actuator", number),
+                    f"{name} on an actuator that does not act on a joint is not supported",
+                    "actuator-terms",
+                    drop=f"{name} is left out.",
+                )
+                continue
+            dofs = model.dof_jntid == model.actuator_trnid[number, 0]
+            target = getattr(model, f"dof_{name}")
+            target[dofs] += model.actuator_gear[number, 0] ** 2 * values[number]
+        values[:] = 0
+
+
 def check_gaps(model: mujoco.MjModel, locator: Locator, findings: Findings) -> None:
     """Find negative gaps, by which MuJoCo looks for contacts nearer than their margin."""
     for kind in ("geom", "pair"):
@@ -136,20 +140,10 @@ def check_gaps(model: mujoco.MjModel, locator: Locator, findings: Findings) -> N
 
 
 def check_options(model: mujoco.MjModel, where: str, findings: Findings) -> None:
-    """Find a fluid, the contact override, and what MuJoCo's contact law is without here."""
+    """Find the contact override, and what MuJoCo's contact law is without here."""
     import mujoco
 
     option = model.opt
-    for name, unit in (("density", "kg/m³"), ("viscosity", "Pa·s")):
-        value = float(getattr(option, name))
-        if value != 0:
-            findings.add_unsupported(
-                where,
-                f"{name} is {value:.12g} {unit}, but fluid forces are not supported",
-                "fluid",
-                drop=f"{name} is left out: there is no fluid.",
-            )
-            setattr(option, name, 0.0)
     override = int(mujoco.mjtEnableBit.mjENBL_OVERRIDE)
     if option.enableflags & override:
         _check_override(model, where, findings)
@@ -226,19 +220,26 @@ def acting_actuators(
 ) -> Bools:
     """Return which actuators act, bool[nu]; the others lose their gain and bias.
 
-    What does not act: laws that are not supported (`dead`), and transmissions that are neither
-    joints nor tendons that are supported.
+    What does not act: laws that are not supported (`dead`), transmissions that are not known, and
+    tendons that are not supported; in its parent's frame a hinge or slide is driven as in its own.
     """
     import mujoco
+
+    known = [mujoco.mjtTrn(row.number) for row in transmission_types()]
+    scalar = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
     keep = np.ones(model.nu, bool)
     for number in range(model.nu):
         kind = mujoco.mjtTrn(model.actuator_trntype[number])
+        plain = kind in known or (
+            kind == mujoco.mjtTrn.mjTRN_JOINTINPARENT
+            and int(model.jnt_type[model.actuator_trnid[number, 0]]) in scalar
+        )
+        if kind == mujoco.mjtTrn.mjTRN_TENDON:
+            plain = bool(keep_tendon[model.actuator_trnid[number, 0]])
         if number in dead:
             keep[number] = False
-        elif kind != mujoco.mjtTrn.mjTRN_JOINT and not (
-            kind == mujoco.mjtTrn.mjTRN_TENDON and keep_tendon[model.actuator_trnid[number, 0]]
-        ):
+        elif not plain:
             word = _TRANSMISSIONS.get(kind.name.removeprefix("mjTRN_"), "this")
             findings.add_unsupported(
                 locator.at("actuator", number),

@@ -238,7 +238,7 @@ _FINITE_FIELDS = (
     "jnt_axis jnt_stiffness jnt_range dof_armature dof_damping dof_frictionloss geom_size geom_pos "
     "geom_quat geom_friction site_pos site_quat actuator_gear actuator_gainprm actuator_biasprm "
     "actuator_ctrlrange actuator_forcerange actuator_dynprm actuator_actrange eq_data key_qpos "
-    "key_qvel key_act mesh_vert"
+    "key_qvel key_act mesh_vert body_gravcomp geom_fluid actuator_cranklength"
 ).split()
 
 
