@@ -4,22 +4,19 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 namespace fb {
 
 Buffer aligned_buffer(size_t bytes) {
-  constexpr size_t kAlign = 64;
-  void* base = std::calloc(bytes + 2 * kAlign, 1);
-  if (!base)
+  char* p = static_cast<char*>(::operator new[](bytes + 64, std::align_val_t(64), std::nothrow));
+  if (!p)
     throw OutOfMemory("there is no memory for " + std::to_string((bytes >> 20) + 1) +
                       " MiB of scratch; take fewer worlds, threads or max_contacts (see "
                       "Simulator.memory).");
-  const size_t past = reinterpret_cast<uintptr_t>(base) % kAlign;
-  return Buffer(static_cast<char*>(base) + (kAlign - past), BufferFree{base});
+  return Buffer(p);
 }
 
 namespace {
@@ -116,8 +113,8 @@ void Engine::open_task(WorldsTask& t, long worlds, const void* theta, bool theta
 char* Engine::workspace(int thread, size_t bytes) {
   if (scratch_bytes_[thread] < bytes) {
     scratch_bytes_[thread] = 0;
-    scratch_[thread].reset();
     scratch_[thread] = aligned_buffer(bytes);
+    std::memset(scratch_[thread].get(), 0, bytes);
     scratch_bytes_[thread] = bytes;
   }
   return scratch_[thread].get();

@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -17,12 +16,11 @@
 
 namespace fb {
 
-struct BufferFree {
-  void* base = nullptr;
-  void operator()(char*) const { std::free(base); }
+struct AlignedDelete {
+  void operator()(char* p) const { ::operator delete[](p, std::align_val_t(64)); }
 };
-using Buffer = std::unique_ptr<char[], BufferFree>;
-// zeros; pages that nothing touches take no memory.  Throws OutOfMemory with a sentence
+using Buffer = std::unique_ptr<char[], AlignedDelete>;
+// throws OutOfMemory with a sentence
 Buffer aligned_buffer(size_t bytes);
 
 struct OutOfMemory : std::runtime_error {

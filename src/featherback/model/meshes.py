@@ -13,7 +13,7 @@ from featherback.model.collada import read_collada
 from featherback.model.files import Folders
 from featherback.model.gltf import read_gltf
 from featherback.model.polygons import read_3mf, read_off, read_ply
-from featherback.model.report import Findings
+from featherback.model.report import Findings, Kind
 from featherback.model.triangles import MeshProblem, Triangles
 from featherback.model.xmltree import clip, read_bytes
 
@@ -25,6 +25,9 @@ MAX_MESH_BYTES = 512 * 1024 * 1024
 
 MAX_ASCII_FACES = 200_000
 """Most triangles in an STL file written as text; MuJoCo's own limit for STL."""
+
+MAX_SEARCHED = 20_000
+"""Most files below a URDF among which one is looked for by its name alone."""
 
 NATIVE = ("stl", "obj", "msh")
 """Formats that MuJoCo reads."""
@@ -46,17 +49,19 @@ class MeshStore:
         folders: folders from which the URDF may read.
         assets: name -> content, as MuJoCo's reader takes them.
         names: path -> name.
-        notes: what is to be told about the files.
+        notes: kind and message of what is to be told about the files.
+        below: name -> the files of that name below the URDF, once they were looked for.
     """
 
     folders: Folders
     assets: dict[str, bytes] = field(default_factory=dict)
     names: dict[Path, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list[str])
+    notes: list[tuple[Kind, str]] = field(default_factory=list[tuple[Kind, str]])
+    below: dict[str, list[Path]] | None = None
 
     def add(self, filename: str) -> str:
         """Find a mesh, convert it if need be, and return its name among the assets."""
-        path = resolve(filename, self.folders)
+        path = resolve(filename, self.folders) or self._by_name(filename)
         if path is None:
             raise MeshProblem(f'there is no mesh file "{clip(filename)}"')
         if path not in self.names:
@@ -69,10 +74,25 @@ class MeshStore:
             self.names[path] = name
         return self.names[path]
 
+    def _by_name(self, filename: str) -> Path | None:
+        """Return the only file of that name in the folders below the URDF, or None."""
+        name = filename.strip().replace("\\", "/").rsplit("/", 1)[-1]
+        if not name or "\0" in name or len(name) > 255:
+            return None
+        if self.below is None:
+            self.below = _files_below(self.folders.own)
+        found = self.below.get(name, [])
+        if len(found) != 1 or not self.folders.may_read(found[0], 0):
+            return None
+        place = os.path.relpath(found[0], self.folders.own).replace(os.sep, "/")
+        told = f'there is no mesh file "{clip(filename)}"; "{clip(place)}" is taken for it.'
+        self.notes.append(("repaired", told))
+        return found[0]
+
     def tell(self, where: str, findings: Findings) -> None:
         """Note what is to be told about the files added since the last call."""
-        for message in self.notes:
-            findings.note("ignored", where, message)
+        for kind, message in self.notes:
+            findings.note(kind, where, message)
         self.notes.clear()
 
     def _content(self, path: Path) -> tuple[bytes, str]:
@@ -91,7 +111,7 @@ class MeshStore:
             except MeshProblem as problem:
                 raise MeshProblem(f'mesh file "{clip(path.name)}": {problem}') from None
             if note:
-                self.notes.append(f'mesh file "{clip(path.name)}": {note}.')
+                self.notes.append(("ignored", f'mesh file "{clip(path.name)}": {note}.'))
             return content, "msh"
         if extension == "stl" and is_ascii_stl(data):
             data = ascii_to_binary_stl(data, path.name)
@@ -115,6 +135,19 @@ class MeshStore:
         if not self.folders.may_read(other, PACKAGE_RISE) or not os.path.isfile(other):
             raise MeshProblem(f'it names the file "{clip(name)}", which is not there')
         return _bytes(other)
+
+
+def _files_below(folder: Path) -> dict[str, list[Path]]:
+    """Return name -> paths of the files in a folder and those inside it, up to MAX_SEARCHED."""
+    found: dict[str, list[Path]] = {}
+    count = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            found.setdefault(name, []).append(Path(place) / name)
+        count += len(names) + 1
+        if count > MAX_SEARCHED:
+            return {}
+    return found
 
 
 def resolve(filename: str, folders: Folders) -> Path | None:

@@ -149,12 +149,13 @@ def _is_detached(element: Element, root: Element) -> bool:
 def drop_empty(root: Element, findings: Findings) -> None:
     """Take out attributes without a value, which count as absent.
 
-    An empty folder of assets stays: it is the folder of the model.
+    An empty name is none anyway, and an empty folder of assets is the folder of the model.
     """
     empty: dict[tuple[str, str], list[Element]] = {}
     for element in root.walk():
         for attribute, text in element.attributes.items():
-            if not text.strip() and (element.tag, attribute) not in _EMPTY:
+            kept = attribute == "name" or (element.tag, attribute) in _EMPTY
+            if not text.strip() and not kept:
                 empty.setdefault((element.tag, attribute), []).append(element)
     for (_, attribute), elements in empty.items():
         told = f"{clip(attribute)} is empty and counts as absent{_times(elements)}."

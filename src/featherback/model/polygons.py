@@ -52,7 +52,7 @@ _UNITS = {
 
 @dataclass
 class _Part:
-    """An element of a PLY file: its name, count, and properties (name, type, type of its length)."""
+    """An element of a PLY file: name, count, and properties (name, type, type of the length)."""
 
     name: str
     count: int

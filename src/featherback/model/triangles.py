@@ -53,8 +53,11 @@ class Triangles:
 
 def surface(points: NDArray[Any], corners: NDArray[Any]) -> Triangles:
     """Return a surface from numbers of a file, after a look at their range."""
-    corners = np.asarray(corners, np.int64).reshape(-1, 3)
-    points = np.asarray(points, np.float64).reshape(-1, 3)
+    try:
+        corners = np.asarray(corners, np.int64).reshape(-1, 3)
+        points = np.asarray(points, np.float64).reshape(-1, 3)
+    except ValueError:
+        raise MeshProblem("its points do not have three numbers each") from None
     if corners.size and not 0 <= corners.min() <= corners.max() < len(points):
         raise MeshProblem(f"a triangle names a point beyond the {len(points)} that there are")
     return Triangles(points, corners)

@@ -340,8 +340,8 @@ def _check_mimic(joint: Element, mimic: Element, tree: Tree, findings: Findings)
     if leader not in tree.joints:
         leader = _prefixed(leader, joint, tree)
         if leader:
-            told = f'there is no joint "{clip(mimic.get("joint") or "")}"; it follows "{clip(leader)}".'
-            findings.note("repaired", mimic.where, told)
+            told = f'there is no joint "{clip(mimic.get("joint") or "")}"; it follows'
+            findings.note("repaired", mimic.where, f'{told} "{clip(leader)}".')
             mimic.attributes["joint"] = leader
     if leader not in tree.joints:
         leader = mimic.get("joint") or ""

@@ -189,13 +189,13 @@ def parse(
     mended: list[str] | None = None,
     *,
     text_limit: int = 1000,
-    most: int = MAX_ELEMENTS,
+    most: int | None = None,
 ) -> Element:
     """Return the root element of XML, within the limits above.
 
     Where `mended` is a list, a misplaced declaration or bytes after the end are left out, and it
     receives a message. About `text_limit` characters of text are kept of an element, and the file
-    may have `most` elements.
+    may have `most` elements, by default MAX_ELEMENTS.
     """
     if len(data) > MAX_BYTES:
         raise ModelError(
@@ -204,14 +204,14 @@ def parse(
         )
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
-        return _Reader(shown, text_limit, most).read(raw)
+        return _Reader(shown, text_limit, most or MAX_ELEMENTS).read(raw)
     except ModelError as error:
         if mended is None or "well-formed" not in str(error):
             raise
         clean = _DECLARATION.sub(b"", raw).rstrip(b"\0\x1a \t\r\n")
         if clean == raw.rstrip(b" \t\r\n"):
             raise
-        root = _Reader(shown, text_limit, most).read(clean)
+        root = _Reader(shown, text_limit, most or MAX_ELEMENTS).read(clean)
     mended.append("a misplaced XML declaration, or bytes after the end, are left out.")
     return root
 
