@@ -234,8 +234,8 @@ FB_FN void fluid_force_adjoint(const FluidLaw<T>& k, Motion<T> v, Motion<T> f_ba
   if (k.ellipsoid) return ellipsoid_force_adjoint(k, v, f_bar, v_bar, k_bar);
   // coefficients that start with kDragTurn
   T* out = k_bar ? k_bar->coef : nullptr;
-  box_drag_adjoint(k.coef[kDragTurn], k.coef + kDragTurn2, v.ang, f_bar.ang, v_bar.ang,
-                   out, out ? out + kDragTurn2 : nullptr);
+  box_drag_adjoint(k.coef[kDragTurn], k.coef + kDragTurn2, v.ang, f_bar.ang, v_bar.ang, out,
+                   out ? out + kDragTurn2 : nullptr);
   box_drag_adjoint(k.coef[kDragMove], k.coef + kDragMove2, v.lin, f_bar.lin, v_bar.lin,
                    out ? out + kDragMove : nullptr, out ? out + kDragMove2 : nullptr);
 }
