@@ -77,12 +77,13 @@ def measure(
     q, v = (np.ascontiguousarray(a[repeat], real) for a in base)
     u = random_controls(model, min(worlds, 4096), STEPS).astype(real)
     u = np.ascontiguousarray(u[np.arange(worlds) % len(u)])
+    lost = ""
     rows: dict[str, list[float]] = {"forward": [], "backward": [], "call": [], "vjp_call": []}
     for _ in range(RUNS + 1):
         begin = time.perf_counter()
         roll = sim.rollout(q, v, u)
         middle = time.perf_counter()
-        roll.vjp(np.ones_like(roll.q[:, -1]), np.ones_like(roll.v[:, -1]))
+        lost = without_gradient(roll)
         end = time.perf_counter()
         rows["forward"].append(engine.seconds["rollout"])
         rows["backward"].append(engine.seconds["vjp"])
@@ -104,8 +105,18 @@ def measure(
         "gradient_call_M": count / (best["call"] + best["vjp_call"]) / 1e6,
         "seconds": best,
         "flagged": int(np.count_nonzero(roll.status)),
+        "without_gradient": lost,
         "sweeps": float(np.mean(roll.sweeps)),
     }
+
+
+def without_gradient(roll: fb.Rollout) -> str:
+    """Take the gradient of a loss on the last state; say which worlds have none."""
+    try:
+        roll.vjp(np.ones_like(roll.q[:, -1]), np.ones_like(roll.v[:, -1]))
+    except fb.WorldError as error:
+        return str(error)[:200]
+    return ""
 
 
 def environment() -> dict[str, Any]:

@@ -1,9 +1,9 @@
 // Where the warps of a block wait for each other: at the stages of a step, so that they fetch the
 // same instructions, which are more than the instruction cache holds. A thread that has left waits
-// for nobody, and nobody waits for it. Included before any header of the core.
+// for nobody, and nobody waits for it. FB_NO_WAIT leaves it out. Included before the core.
 #pragma once
 
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && !defined(FB_NO_WAIT)
 #define FB_WAIT() asm volatile("barrier.sync 0;")
 #else
 #define FB_WAIT()

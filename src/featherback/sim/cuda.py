@@ -113,6 +113,8 @@ class CudaEngine:
         local: whether scratch may lie in local memory.
     """
 
+    local = True
+
     def __init__(
         self,
         where: str,
@@ -128,7 +130,6 @@ class CudaEngine:
         self.state_size = host.state_size
         self.seconds: dict[str, float] = {}
         self.block: int | None = None
-        self.local = True
         self._piece: dict[str, int] = {}
         theta, vert = numbers
         self.real, self._itemsize = theta.dtype.name, theta.dtype.itemsize
