@@ -27,6 +27,11 @@
 #include "core/dynamics/integrate.hpp"
 #include "core/dynamics/spin.hpp"
 
+#ifdef FB_OPEN_ROWS
+#include "core/contact/rows.hpp"
+#include "core/contact/constraint.hpp"
+#endif
+
 // contacts, steps, jobs
 #undef FB_FN
 #define FB_FN FB_CLOSED

@@ -7,7 +7,6 @@ arrays of a call exceed the memory of the GPU, worlds are run in pieces. Jobs th
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -26,10 +25,8 @@ DEVICE_JOBS = ("rollout", "vjp", "jvp")
 HOST_JOBS = ("hvp", "linearize", "contacts", "output", "output_vjp")
 """Jobs that run on the processor."""
 
-MOST_LOCAL = 500 * 1024
-"""Bytes of scratch that fit the local memory of a thread."""
-STACK = 16 * 1024
-"""Bytes of local memory beside the scratch: of the functions that are called."""
+MOST_LOCAL = 510 * 1024
+"""Bytes that fit the local memory of a thread."""
 MOST_THREADS = 256
 """Of a block."""
 
@@ -193,14 +190,16 @@ class CudaEngine:
         """Start a job: in local memory where a world's scratch fits there."""
         device, need, given = self.device, self.bytes_per_world(job), self._words(words)
         block = self.block or _block_size(worlds, device.multiprocessors)
+        kernel = self._kernel(job, "job")
         slots, scratch = worlds, 0
-        if not (self.local and need <= MOST_LOCAL and device.reserve_local(need + STACK)):
+        # beside the scratch: what the functions keep, its alignment
+        stack = need + device.figures(kernel)["local_bytes"] + 1024
+        if not (self.local and stack <= MOST_LOCAL and device.reserve_local(stack)):
             slots = min(worlds, MOST_THREADS * device.multiprocessors)
             held = self._memory.get("scratch", (0, 0))[1]
             need = (need + 63) // 64 * 64
             slots = max(1, min(slots, int(0.8 * (device.free_bytes() + held)) // need))
             scratch = self.memory("scratch", slots * need)
-        kernel = self._kernel(job, "job")
         device.launch(kernel, slots, block, self._model, given, scratch, need, slots)
 
     def _derive(self, theta: int, derived: int, worlds: int, own: bool) -> None:
@@ -437,8 +436,11 @@ class CudaEngine:
     def __del__(self) -> None:
         """Give all memory of the GPU back."""
         for address, _ in self.__dict__.get("_memory", {}).values():
-            with contextlib.suppress(Exception):
+            # a GPU that failed, or a process that ends, has given it back already
+            try:
                 self.device.release(address)
+            except Exception:
+                return
 
 
 def _option_numbers(options: Options) -> Real:
