@@ -193,7 +193,7 @@ class CudaEngine:
         kernel = self._kernel(job, "job")
         slots, scratch = worlds, 0
         # beside the scratch: what the functions keep, its alignment
-        stack = need + device.figures(kernel)["local_bytes"] + 1024
+        stack = need + max(device.figures(kernel)["local_bytes"], 2**16) + 1024
         if not (self.local and stack <= MOST_LOCAL and device.reserve_local(stack)):
             slots = min(worlds, MOST_THREADS * device.multiprocessors)
             held = self._memory.get("scratch", (0, 0))[1]
