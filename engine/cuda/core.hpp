@@ -1,0 +1,40 @@
+// The core for a GPU. A function that many places call, or few worlds reach, is compiled once and
+// called: without this the compiler copies the step wherever one begins, and needs hours. What every
+// link and joint does in every step stays open to be inlined.
+#pragma once
+#include "engine/cuda/stages.hpp"
+// what is inlined
+#include "core/dynamics/joint.hpp"
+#include "core/model/layout.hpp"
+
+#ifdef __CUDACC__
+#define FB_OPEN __host__ __device__ inline
+#define FB_CLOSED __host__ __device__ __noinline__ inline
+#else
+#define FB_OPEN inline
+#define FB_CLOSED inline
+#endif
+
+// scratch, shapes, solvers
+#undef FB_FN
+#define FB_FN FB_CLOSED
+#include "core/workspace.hpp"
+
+// the tree
+#undef FB_FN
+#define FB_FN FB_OPEN
+#include "core/dynamics/dynamics.hpp"
+#include "core/dynamics/integrate.hpp"
+#include "core/dynamics/spin.hpp"
+
+#ifdef FB_OPEN_ROWS
+#include "core/contact/rows.hpp"
+#include "core/contact/constraint.hpp"
+#endif
+
+// contacts, steps, jobs
+#undef FB_FN
+#define FB_FN FB_CLOSED
+#include "core/step.hpp"
+#include "engine/jobs/rollout.hpp"
+#include "engine/jobs/tangent.hpp"
