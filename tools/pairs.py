@@ -21,9 +21,11 @@ VALUES = [
     "tests/core/test_collision.py",
     "tests/core/test_convex.py",
     "tests/core/test_collision_features.py",
+    "tests/core/test_hfield.py",
 ]
 GRADIENTS = [
     "tests/core/test_collision_adjoint.py",
+    "tests/core/test_hfield_adjoint.py",
     "tests/property/test_every_kind.py",
     "tests/property/test_convex_derivatives.py",
 ]

@@ -5,6 +5,7 @@
 #include "core/collision/box_box.hpp"
 #include "core/collision/capsule_box.hpp"
 #include "core/collision/convex.hpp"
+#include "core/collision/hfield.hpp"
 #include "core/collision/plane.hpp"
 
 namespace fb::FB_ISA {

@@ -86,7 +86,7 @@ FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Ve
   x.vert = m.vert + 3 * m.s.geom_vert[g];
   x.nvert = m.s.geom_nvert[g];
   x.hull = x.nvert > 0 ? m.s.hull + m.s.geom_hull[g] : nullptr;
-  x.size = x.nvert > 0 ? mesh_stretch<T>(x.vert, m.theta.mesh_scale + 3 * m.s.geom_mesh[g])
+  x.size = x.nvert > 0 ? mesh_stretch<T>(x.vert, asset_size(m.s, m.theta, g))
                        : lift3<T>(m.theta.geom_size + 3 * g);
   return x;
 }
@@ -390,7 +390,7 @@ FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
       const Real<T>* s0 = shape[q].vert + 12;
       const Vec3<T> f = bar[q].size;
       add3(Vec3<T>{f.x / T(s0[0]), f.y / T(s0[1]), f.z / T(s0[2])},
-           w.theta_bar->mesh_scale + 3 * s.geom_mesh[g[q]]);
+           asset_size(s, *w.theta_bar, g[q]));
     }
     // p = r + R geom_p, axes = R geom_R
     add3(mul_transposed(R, f.lin), w.derived_bar->geom_p + 3 * g[q]);

@@ -324,15 +324,22 @@ FB_INLINE P bounding_radius(int type, const P* size, P hull_radius) {
   if (type == kEllipsoid) return max(size[0], max(size[1], size[2]));
   if (type == kCylinder) return sqrt(size[0] * size[0] + size[1] * size[1]);
   if (type == kBox) return sqrt(size[0] * size[0] + size[1] * size[1] + size[2] * size[2]);
-  return type == kMesh ? hull_radius : P(0);
+  return type == kMesh || type == kHfield ? hull_radius : P(0);
 }
 
+// distance of the farthest corner of a box around a height field from its middle
+template <class P, class R>
+FB_FN P field_radius(const P* size, const R* field) {
+  const P depth = P(field[kMeshFrame] / field[14]), z = size[2] * max(depth, P(1));
+  return sqrt(size[0] * size[0] + size[1] * size[1] + z * z);
+}
 // distance of the farthest vertex from the origin of a mesh geom's frame; zero for other geoms
 template <class P, class R>
 FB_FN P hull_radius(const Layout& s, const Theta<const P>& theta, const R* vert, int g) {
   P far(0);
   if (s.geom_nvert[g] == 0) return far;
   const R* mesh = vert + 3 * s.geom_vert[g];
+  if (s.geom_type[g] == kHfield) return field_radius(asset_size(s, theta, g), mesh);
   const MeshMap<P> map =
       mesh_map<P>(mesh, mesh_stretch<P>(mesh, theta.mesh_scale + 3 * s.geom_mesh[g]));
   for (int k = 0; k < s.geom_nvert[g]; ++k) {

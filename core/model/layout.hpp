@@ -107,6 +107,11 @@ FB_INLINE int bind(const Sizes& s, P* base, Derived<P>& view) {
 #undef FB_X
   return at;
 }
+// where the sizes of a geom's mesh or height field lie
+template <class P>
+FB_INLINE P* asset_size(const Layout& s, const Theta<P>& theta, int g) {
+  return (s.geom_type[g] == kHfield ? theta.hfield_size : theta.mesh_scale) + 3 * s.geom_mesh[g];
+}
 FB_INLINE int theta_size(const Sizes& s) {
   int at = 0;
 #define FB_X(name, rows, columns, ...) at += (rows) * (columns);

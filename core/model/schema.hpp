@@ -67,7 +67,8 @@ inline constexpr double kLeastTimeConstant = 1e-15;
 
 // shapes of geoms, numbered as in MuJoCo; a pair names the smaller number first
 #define FB_SHAPES(X)                                                                               \
-  X(kPlane, 0) X(kSphere, 2) X(kCapsule, 3) X(kEllipsoid, 4) X(kCylinder, 5) X(kBox, 6) X(kMesh, 7)
+  X(kPlane, 0) X(kHfield, 1) X(kSphere, 2) X(kCapsule, 3) X(kEllipsoid, 4) X(kCylinder, 5)         \
+  X(kBox, 6) X(kMesh, 7)
 
 // pairs of shapes that can touch: kind, shape A, shape B, contact points (slots) it can give, and its
 // function, which stands beside its adjoint in a header that core/collision/pairs.hpp includes. A new
@@ -99,7 +100,13 @@ inline constexpr double kLeastTimeConstant = 1e-15;
   X(kCylinderBox, kCylinder, kBox, 8, convex_convex)                                               \
   X(kCylinderMesh, kCylinder, kMesh, 8, convex_convex)                                             \
   X(kBoxMesh, kBox, kMesh, 8, convex_convex)                                                       \
-  X(kMeshMesh, kMesh, kMesh, 8, convex_convex)
+  X(kMeshMesh, kMesh, kMesh, 8, convex_convex)                                                     \
+  X(kHfieldSphere, kHfield, kSphere, 8, hfield_convex)                                             \
+  X(kHfieldCapsule, kHfield, kCapsule, 8, hfield_convex)                                           \
+  X(kHfieldEllipsoid, kHfield, kEllipsoid, 8, hfield_convex)                                       \
+  X(kHfieldCylinder, kHfield, kCylinder, 8, hfield_convex)                                         \
+  X(kHfieldBox, kHfield, kBox, 8, hfield_convex)                                                   \
+  X(kHfieldMesh, kHfield, kMesh, 8, hfield_convex)
 #define FB_SHAPE_ENUM(name, number) name = number,
 enum ShapeType : int { FB_SHAPES(FB_SHAPE_ENUM) };
 enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
@@ -109,7 +116,8 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
 #define FB_SIZES(X)                                                                                \
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
   X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)       \
-  X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmedium) X(nwet) X(nmuscle) X(nreach)
+  X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmedium) X(nwet) X(nmuscle) X(nreach) \
+  X(nhfield)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -256,7 +264,8 @@ inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms
   X(muscle_dynprm, s.nmuscle, 3, "s, s and no unit", any, true, kHasGradient, both)                \
   X(muscle_lengthrange, s.nmuscle, 2, "of the actuator's length", range, true, kHasGradient, both) \
   X(muscle_acc0, s.nmuscle, 1, "1/kg or 1/(kg·m²)", any, true, kHasGradient, both)                 \
-  X(actuator_cranklength, s.nu, 1, "m", any, true, kHasGradient, both)
+  X(actuator_cranklength, s.nu, 1, "m", any, true, kHasGradient, both)                             \
+  X(hfield_size, s.nhfield, 3, "m", positive, true, kHasGradient, both)
 
 // what the step reads instead: placements and inertias in
 // link frames, pair coefficients (derive.hpp derives them)

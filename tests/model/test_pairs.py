@@ -138,8 +138,9 @@ def test_priority_decides_condim() -> None:
 
 
 def test_supported_pairs() -> None:
-    """Support every solid against every other, and all of them against a plane."""
+    """Support every solid against every other, and all of them against planes and fields."""
     found = {name for name, *_ in pair_table()}
     solids = ["sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"]
     expected = {f"{a}-{b}" for k, a in enumerate(solids) for b in solids[k:]}
-    assert found == expected | {f"plane-{solid}" for solid in solids}
+    ground = {f"{one}-{solid}" for one in ("plane", "hfield") for solid in solids}
+    assert found == expected | ground

@@ -24,9 +24,10 @@ TENDON = (
     '<fixed range="0 1" frictionloss="1"><joint joint="b" coef="1"/>'
     '<joint joint="c" coef="1"/></fixed>'
 )
+FIELDS = "".join(f'<hfield name="f{k}" nrow="2" ncol="2" size="1 1 1 1"/>' for k in range(20))
 MUSCLES = '<muscle joint="b" lengthrange="0 1"/>' * 14
 XML = f"""<mujoco><option density="1"/><default><geom contype="0"/></default>
-<asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/></asset><worldbody>
+<asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/>{FIELDS}</asset><worldbody>
 <geom type="plane" size="1 1 1" contype="1" conaffinity="0"/><site/><site/>
 <body pos="0 0 1" gravcomp="1"><freejoint/><geom type="mesh" mesh="m"/><geom name="s1" size=".1"/>
 <geom name="s2" size=".1"/>
@@ -62,6 +63,7 @@ def test_names_and_shapes(sims: dict[str, fb.Simulator]) -> None:
     rows, model = table(), sims["hard"].model
     sizes = {name: int(getattr(model.mujoco, name)) for name in "nbody njnt nq nv nu".split()}
     sizes |= {name: int(getattr(model.mujoco, name)) for name in "ngeom nmesh nsite neq".split()}
+    sizes |= {"nhfield": model.mujoco.nhfield}
     sizes |= {name: int(getattr(model.mujoco, name)) for name in ("ntendon", "nwrap")}
     sizes |= {"npair": len(model.parsed.pairs), "nexplicit": model.mujoco.npair}
     sizes |= {"nmuscle": model.structure.sizes["nmuscle"]}

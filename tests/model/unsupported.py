@@ -236,20 +236,13 @@ UNSUPPORTED = [
         "hard",
     ),
     Unsupported(
-        ("body/geom hfield", "asset/hfield"),
-        mjcf(
-            before='<asset><hfield name="h" nrow="2" ncol="2" size="1 1 1 1"/></asset>',
-            world='<geom name="t" type="hfield" hfield="h"/>',
-            after='<contact><pair geom1="t" geom2="g"/></contact>'
-            '<sensor><distance geom1="t" geom2="g"/></sensor>',
-        ),
-        '<string>:3: <geom name="t">',
-        "height fields",
-        "hfield",
-    ),
-    Unsupported(
         ("body/geom type",),
-        mjcf('<geom name="s" type="sdf" mesh="m"/>', before=MESH.format("")),
+        mjcf(
+            '<geom name="s" type="sdf" mesh="m"/>',
+            before=MESH.format(""),
+            after='<contact><pair geom1="s" geom2="g"/></contact>'
+            '<sensor><distance geom1="s" geom2="g"/></sensor>',
+        ),
         '<string>:5: <geom name="s">',
         "signed distance fields",
         "sdf",

@@ -44,14 +44,19 @@ inline void shapes_of(int kind, ShapeType* types) {
 #undef FB_X
 }
 
-// two shapes of one kind of pair in many worlds; the mesh is the same in all; hull: its topology
+// numbers and words of a mesh (vertices, topology) or of a height field (heights, rows and columns)
+struct Asset {
+  Table numbers;
+  Words words;
+};
+
+// two shapes of one kind of pair in many worlds; mesh and field are the same in all
 class ShapePairs {
  public:
-  ShapePairs(int kind, Table a, Table b, Table vert, Words hull)
-      : kind_(kind),
-        shape_{std::move(a), std::move(b)},
-        vert_(std::move(vert)),
-        hull_(std::move(hull)) {
+  ShapePairs(int kind, Table a, Table b, Table vert, Words hull, std::optional<Table> field,
+             std::optional<Words> grid)
+      : kind_(kind), shape_{std::move(a), std::move(b)}, mesh_{std::move(vert), std::move(hull)} {
+    if (field && grid) field_.emplace(Asset{std::move(*field), std::move(*grid)});
     if (kind < 0 || kind >= kPairKinds)
       throw nb::value_error("ShapePairs(): no such kind of pair.");
     require_shapes(shape_[0]);
@@ -142,6 +147,12 @@ class ShapePairs {
   using D = core::Dual<double>;
   static constexpr double kFar = 1e9;
 
+  // the assets of both shapes in a number type
+  template <class T>
+  struct Numbers {
+    std::vector<core::Real<T>> of[2];
+  };
+
   size_t worlds() const { return shape_[0].shape(0); }
 
   template <class F>
@@ -165,18 +176,21 @@ class ShapePairs {
   template <class T>
   core::Shape<T> make_shape(int which, const T* x, const core::Real<T>* vert) const {
     // the first five rows of a mesh are its own numbers
-    const size_t rows = vert_.shape(0);
-    const int nvert = rows == 0 ? 0 : int(rows) - core::kMeshFrame / 3;
-    const int32_t* hull = hull_.shape(0) == 0 ? nullptr : hull_.data();
+    const Asset& asset = asset_of(which);
+    const size_t rows = asset.numbers.shape(0);
+    const int32_t* words = asset.words.shape(0) == 0 ? nullptr : asset.words.data();
+    const int nvert = rows == 0                       ? 0
+                      : type_[which] == fb::kHfield   ? words[0] * words[1]
+                                                      : int(rows) - core::kMeshFrame / 3;
     core::Shape<T> s{type_[which], {x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert,
-                     hull};
+                     words};
     for (int e = 0; e < 9; ++e) s.R.a[e] = x[3 + e];
     return s;
   }
   core::Shape<D> dual_shape(int which, size_t world, const Table& tan) const {
     D x[kShapeNumbers];
     for (int e = 0; e < kShapeNumbers; ++e) x[e] = {shape_[which](world, e), tan(world, e)};
-    return make_shape<D>(which, x, vert_.data());
+    return make_shape<D>(which, x, asset_of(which).numbers.data());
   }
 
   // numbers of worlds first .. first + W - 1, the last world repeated beyond the end
@@ -189,14 +203,22 @@ class ShapePairs {
       }
   }
   template <class T>
-  core::Shape<T> load_shape(int which, size_t first, const std::vector<core::Real<T>>& hull) const {
+  core::Shape<T> load_shape(int which, size_t first, const Numbers<T>& numbers) const {
     T x[kShapeNumbers];
     load(shape_[which], first, kShapeNumbers, x);
-    return make_shape<T>(which, x, hull.data());
+    return make_shape<T>(which, x, numbers.of[which].data());
+  }
+  const Asset& asset_of(int which) const {
+    return type_[which] == fb::kHfield && field_ ? *field_ : mesh_;
   }
   template <class T>
-  std::vector<core::Real<T>> hull() const {
-    return {vert_.data(), vert_.data() + vert_.size()};
+  Numbers<T> hull() const {
+    Numbers<T> out;
+    for (int which = 0; which < 2; ++which) {
+      const Table& x = asset_of(which).numbers;
+      out.of[which].assign(x.data(), x.data() + x.size());
+    }
+    return out;
   }
 
   template <class T>
@@ -311,8 +333,9 @@ class ShapePairs {
 
   int kind_;
   ShapeType type_[2];
-  Table shape_[2], vert_;
-  Words hull_;
+  Table shape_[2];
+  Asset mesh_;
+  std::optional<Asset> field_;
 };
 
 }  // namespace fb::ops
@@ -321,8 +344,10 @@ inline void register_collision_ops(nanobind::module_& m) {
   using namespace nanobind::literals;
   using fb::ops::ShapePairs, fb::ops::Table, fb::ops::Words;
   nanobind::class_<ShapePairs>(m, "ShapePairs", "Two shapes of one kind of pair in many worlds.")
-      .def(nanobind::init<int, Table, Table, Table, Words>(), "kind"_a, "a"_a, "b"_a, "vert"_a,
-           "hull"_a)
+      .def(nanobind::init<int, Table, Table, Table, Words, std::optional<Table>,
+                          std::optional<Words>>(),
+           "kind"_a, "a"_a, "b"_a, "vert"_a, "hull"_a, "field"_a = nanobind::none(),
+           "grid"_a = nanobind::none())
       .def("collide", &ShapePairs::collide, "lanes"_a = 1, "single"_a = false, "far"_a = 1e9)
       .def("closest", &ShapePairs::closest, "single"_a = false)
       .def("tangent", &ShapePairs::tangent, "a_tan"_a, "b_tan"_a)

@@ -27,6 +27,14 @@ MESH = (
 )
 
 
+# bumps of a few millimetres on cells of 25 cm
+FIELD = (
+    '<asset><hfield name="ground" nrow="5" ncol="6" size=".6 .5 .02 .1" elevation="'
+    ".1 .5 .3 .2 .6 .4 .7 .2 .9 .4 .1 .3 .2 .6 .3 .8 .5 .1 .9 .3 .5 .2 .7 .4 0 .6 .4 1 .3 .5"
+    '"/></asset>'
+)
+
+
 def supported_pairs() -> list[str]:
     """Return the names of all pairs of shapes that have a collision routine."""
     return [name for name, *_ in pair_table()]
@@ -34,22 +42,23 @@ def supported_pairs() -> list[str]:
 
 def _geom(kind: str, friction: float) -> str:
     """Return one geom, its friction distinct from that of any other."""
-    shape = 'mesh="rock"' if kind == "mesh" else f'size="{SIZES[kind]}"'
+    assets = {"mesh": 'mesh="rock"', "hfield": 'hfield="ground"'}
+    shape = assets[kind] if kind in assets else f'size="{SIZES[kind]}"'
     # capsules lie, so that they can touch at both ends
     shape += ' quat="1 0 1 0"' if kind == "capsule" else ""
     return f'<geom type="{kind}" {shape} mass="1" friction="{friction} 0 0"/>'
 
 
 def pair_model(pair: str, friction: float) -> fb.Model:
-    """Return two shapes, the second one free; the first one free too unless it is a plane."""
+    """Return two shapes, the second one free; the first one free too unless it is ground."""
     first, second = pair.split("-")
     lower = _geom(first, 0.9 * friction)
-    if first == "plane":
+    if first in ("plane", "hfield"):
         lower = lower.replace(' mass="1"', "")
     else:
         lower = f"<body><freejoint/>{lower}</body>"
     upper = f"<body><freejoint/>{_geom(second, friction)}</body>"
-    asset = MESH if second == "mesh" else ""
+    asset = (MESH if second == "mesh" else "") + (FIELD if first == "hfield" else "")
     return fb.load(
         f'<mujoco model="{pair}"><option timestep="0.002"/>{asset}<worldbody>{lower}{upper}'
         "</worldbody></mujoco>"

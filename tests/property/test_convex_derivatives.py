@@ -16,7 +16,8 @@ from tests.property.kinds import Vector, pair_model, supported_pairs, touching
 PAIRS = [
     pair
     for pair in supported_pairs()
-    if not pair.startswith("plane") and {"ellipsoid", "cylinder", "mesh"} & set(pair.split("-"))
+    if not pair.startswith("plane")
+    and {"hfield", "ellipsoid", "cylinder", "mesh"} & set(pair.split("-"))
 ]
 LAWS: dict[str, dict[str, Any]] = {
     "hard": {"tolerance": 1e-12},
@@ -46,7 +47,7 @@ def directions(model: fb.Model, q: Vector) -> tuple[Vector, Vector, dict[str, Ve
         dq[start + 3 : start + 7] = 0.5 * rows @ w
     sizes = {
         name: 0.1 * rng.normal(size=model.params[name].shape)
-        for name in ("geom_size", "mesh_scale", "geom_pos")
+        for name in ("geom_size", "mesh_scale", "hfield_size", "geom_pos")
     }
     return dq, dv, sizes
 

@@ -76,7 +76,9 @@ def acting(pair: str, mode: int, tilt: str) -> set[str]:
     # a hit has no time for a spring
     names = names - {"contact_compliance"} | {"geom_restitution"} if tilt == "tilted" else names
     names |= {"mesh_scale"} if pair.endswith("mesh") else set[str]()
-    names |= {"geom_size"} if pair not in ("plane-mesh", "mesh-mesh") else set[str]()
+    names |= {"hfield_size"} if pair.startswith("hfield") else set[str]()
+    alone = ("plane-mesh", "mesh-mesh", "hfield-mesh")
+    names |= {"geom_size"} if pair not in alone else set[str]()
     return names | (set() if pair == "sphere-sphere" else {"geom_quat"})
 
 
@@ -166,7 +168,7 @@ def test_nothing_is_left_out() -> None:
     """Have every pair, joint type, equality and parameter of the library in these tables."""
     assert set(JOINTS) == {"free", "ball", "hinge", "slide"}
     assert set(EQUALITIES) == {"connect", "weld", "joint"}
-    assert len(PAIRS) == 27
+    assert len(PAIRS) == 33
     # one without activation is in JOINTS, muscles in test_forces; one that is held does not move
     others = {"none", "held", "muscle"}
     assert set(ACTIVATIONS) == {row.name for row in activation_types()} - others

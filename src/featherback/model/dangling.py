@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # headings of docs/support.md under which makers of any elements are left out, or shapes alone
 _MAKERS = frozenset("plugin attach flex composite".split())
-_REMOVING = _MAKERS | frozenset("hfield sdf files".split())
+_REMOVING = _MAKERS | frozenset("sdf files".split())
 # kinds of elements that go with a shape
 _SHAPES = frozenset("mesh hfield skin geom site".split())
 
@@ -50,6 +50,9 @@ def leave_out(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None
     for item in [*spec.geoms, *spec.sites]:
         if item.meshname and item.meshname in findings.meshes:
             spec.delete(item)
+    for geom in list(spec.geoms):
+        if geom.hfieldname and geom.hfieldname in findings.fields:
+            spec.delete(geom)
     # what comes later may name what comes earlier
     for kind, names in _NAMES.items():
         known = {space: {e.name for e in getattr(spec, items)} for space, items in _LISTS.items()}

@@ -132,9 +132,10 @@ def _remove_unsupported(root: Element, findings: Findings) -> None:
 
 
 def _remove(element: Element, findings: Findings) -> None:
-    """Take an element out of the tree; a mesh is noted by its name."""
-    if element.tag == "mesh":
-        findings.meshes.add(element.get("name") or Path(element.get("file") or "").stem)
+    """Take an element out of the tree; a mesh or height field is noted by its name."""
+    if element.tag in ("mesh", "hfield"):
+        noted = findings.meshes if element.tag == "mesh" else findings.fields
+        noted.add(element.get("name") or Path(element.get("file") or "").stem)
     element.remove()
 
 
@@ -224,6 +225,7 @@ def _add_missing_file(element: Element, name: str, findings: Findings) -> None:
     """Add an asset whose file is not there."""
     after = {
         "mesh": "the mesh and the geoms that use it are left out.",
+        "hfield": "the height field and the geoms that use it are left out.",
         "texture": "a plain grey stands for the texture.",
     }
     findings.add_unsupported(

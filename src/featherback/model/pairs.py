@@ -81,7 +81,8 @@ def candidate_pairs(model: mujoco.MjModel) -> Pairs:
         np.concatenate([model.pair_friction[:, 0], np.full(len(geom1), np.nan)]),
         np.concatenate([np.arange(model.npair), np.full(len(geom1), -1)]).astype(np.int32),
     )
-    pairs = pairs.select(_can_part(model, pairs.geom1, pairs.geom2))
+    geoms = pairs.geom1, pairs.geom2
+    pairs = pairs.select(_can_part(model, *geoms) & _can_meet(model, *geoms))
     return pairs.select(np.lexsort((pairs.geom2, pairs.geom1)))
 
 
@@ -97,6 +98,12 @@ def _can_part(model: mujoco.MjModel, a: Ints, b: Ints) -> Bools:
     # a body without degrees of freedom, mocap bodies included, cannot be pushed
     moves = model.body_treeid >= 0
     return (weld_a != weld_b) & (moves[weld_a] | moves[weld_b])
+
+
+def _can_meet(model: mujoco.MjModel, a: Ints, b: Ints) -> Bools:
+    """Return which geoms have shapes that can touch: planes and height fields never do."""
+    ground = np.isin(model.geom_type, (SHAPES["plane"], SHAPES["hfield"]))
+    return ~(ground[a] & ground[b])
 
 
 def _ordered(model: mujoco.MjModel, a: Ints, b: Ints) -> tuple[Ints, Ints]:
@@ -130,8 +137,7 @@ def _passes(model: mujoco.MjModel, a: Ints, b: Ints) -> Bools:
 
     contype, conaffinity = model.geom_contype, model.geom_conaffinity
     passed = ((contype[a] & conaffinity[b]) | (contype[b] & conaffinity[a])) != 0
-    # two planes never meet
-    passed &= (model.geom_type[a] != SHAPES["plane"]) | (model.geom_type[b] != SHAPES["plane"])
+    passed &= _can_meet(model, a, b)
 
     body_a, body_b = model.geom_bodyid[a], model.geom_bodyid[b]
     weld_a, weld_b = model.body_weldid[body_a], model.body_weldid[body_b]

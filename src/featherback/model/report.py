@@ -72,11 +72,13 @@ class Findings:
         notices: what its user should know.
         unsupported: what is not supported.
         meshes: names of meshes that were left out, told with all geoms that use them.
+        fields: the same of height fields.
     """
 
     notices: list[Notice] = field(default_factory=list)
     unsupported: list[UnsupportedFeature] = field(default_factory=list)
     meshes: set[str] = field(default_factory=set)
+    fields: set[str] = field(default_factory=set)
 
     def note(self, kind: Kind, where: str, message: str) -> None:
         """Add a notice."""

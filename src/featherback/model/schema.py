@@ -59,10 +59,10 @@ def _row(supported: str = "", **others: str) -> dict[str, Meaning]:
 
 SUBTREES: dict[str, Meaning] = _row(
     checked="tendon/fixed tendon/spatial default/tendon",
-    refused="extension asset/hfield asset/model asset/mesh/plugin body/attach body/plugin "
-    "body/geom/plugin body/flexcomp body/composite deformable/flex equality/flex "
-    "equality/flexvert equality/flexstrain equality/distance actuator/orientation actuator/pid "
-    "actuator/adhesion actuator/dcmotor actuator/plugin",
+    refused="extension asset/model asset/mesh/plugin body/attach body/plugin body/geom/plugin "
+    "body/flexcomp body/composite deformable/flex equality/flex equality/flexvert "
+    "equality/flexstrain equality/distance actuator/orientation actuator/pid actuator/adhesion "
+    "actuator/dcmotor actuator/plugin",
     ignored="size sensor custom",
     visual="visual statistic asset/skin asset/texture asset/material body/camera body/light "
     "deformable/skin",
@@ -115,6 +115,7 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         "scale vertex",
         visual="material normal smoothnormal texcoord",
     ),
+    "asset/hfield": _row("content_type elevation file name ncol nrow size"),
     "body/body": _row(
         f"name childclass pos mocap fuse gravcomp {_ORIENTATION}",
         ignored="simple sleep user",
@@ -133,9 +134,9 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     ),
     "body/freejoint": _row("name align", visual="group"),
     "body/geom": _row(
-        "name class pos size fromto mass density mesh fitscale shellinertia contype conaffinity "
-        f"friction priority fluidcoef fluidshape {_ORIENTATION}",
-        checked="type condim hfield",
+        "name class pos size fromto mass density mesh hfield fitscale shellinertia contype "
+        f"conaffinity friction priority fluidcoef fluidshape {_ORIENTATION}",
+        checked="type condim",
         refused="adhesion surfacevel",
         mujoco="margin solimp solmix solref",
         ignored="gap user",

@@ -40,22 +40,19 @@ def edit_spec(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list
 
 
 def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None:
-    """Take out height fields and signed distance fields."""
+    """Take out signed distance fields."""
     import mujoco
 
-    kinds = {
-        mujoco.mjtGeom.mjGEOM_HFIELD: ("height fields are not supported", "hfield"),
-        mujoco.mjtGeom.mjGEOM_SDF: ("signed distance fields are not supported", "sdf"),
-    }
     for geom in list(spec.geoms):
-        if geom.type in kinds:
-            what, anchor = kinds[geom.type]
-            findings.add_unsupported(
-                locator.where("geom", geom), what, anchor, drop="the geom is left out."
-            )
-            spec.delete(geom)
-    for field in list(spec.hfields):
-        spec.delete(field)
+        if geom.type != mujoco.mjtGeom.mjGEOM_SDF:
+            continue
+        findings.add_unsupported(
+            locator.where("geom", geom),
+            "signed distance fields are not supported",
+            "sdf",
+            drop="the geom is left out.",
+        )
+        spec.delete(geom)
 
 
 def _disable_actuators(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list[Any]:

@@ -31,6 +31,7 @@ from featherback._core import (
 )
 from featherback._typing import Array, Ints
 from featherback.model.compiler import muted
+from featherback.model.hfields import field_numbers, field_words
 from featherback.model.hulls import hull_triangles, hull_vertices, hull_words
 from featherback.model.joints import FREE, JOINTS, SINGLE
 from featherback.model.pairs import SHAPES
@@ -65,7 +66,8 @@ class Structure:
         tables: int32 tables by name.
         params: float64 parameters by name, read-only, in MuJoCo's shapes.
         vert: float64[nvert, 3]; for each mesh the rotation of its frame in the file's axes, its
-            position there, its scale, and the vertices of its hull in that frame.
+            position there, its scale, and the vertices of its hull in that frame; for each
+            height field its sizes and heights (`hfields.py`).
         touches: contact points that all pairs together can give.
         law: options of MuJoCo's contact law as the file has them, by name.
     """
@@ -134,6 +136,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nwet": m.ngeom if is_wet(m) else 0,
         "nreach": np.count_nonzero(tables["act_site"] >= 0),
         "nmuscle": np.count_nonzero(tables["act_muscle"] >= 0),
+        "nhfield": m.nhfield,
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])
@@ -231,25 +234,25 @@ def _add_trees(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
 
 
 def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
-    """Note what each geom is and collect the hulls of the meshes."""
+    """Note what each geom is and collect the hulls of meshes and the grids of height fields."""
     start = np.zeros(m.ngeom, np.int32)
     count = np.zeros(m.ngeom, np.int32)
-    meshes = np.full(m.ngeom, -1, np.int32)
+    assets = np.full(m.ngeom, -1, np.int32)
     first_word = np.zeros(m.ngeom, np.int32)
-    hulls: dict[int, tuple[int, int, int]] = {}
+    known: dict[tuple[int, int], tuple[int, int, int]] = {}
     vert: list[Array] = []
     words: list[Ints] = []
     for g in range(m.ngeom):
-        if m.geom_type[g] != SHAPES["mesh"] or m.geom_dataid[g] < 0:
+        kind, asset = int(m.geom_type[g]), int(m.geom_dataid[g])
+        if kind not in (SHAPES["mesh"], SHAPES["hfield"]) or asset < 0:
             continue
-        mesh = int(m.geom_dataid[g])
-        if mesh not in hulls:
-            points = hull_vertices(m, mesh)
-            hulls[mesh] = (sum(map(len, vert)), len(points), sum(map(len, words)))
-            vert += [mesh_frame(m, mesh), points]
-            words.append(hull_words(points, hull_triangles(m, mesh)))
-        start[g], count[g], first_word[g] = hulls[mesh]
-        meshes[g] = mesh
+        if (kind, asset) not in known:
+            numbers, points, topology = _asset_arrays(m, kind, asset)
+            known[kind, asset] = (sum(map(len, vert)), points, sum(map(len, words)))
+            vert.append(numbers)
+            words.append(topology)
+        start[g], count[g], first_word[g] = known[kind, asset]
+        assets[g] = asset
     link = tables["body_link"]
     tables.update(
         geom_type=m.geom_type,
@@ -257,11 +260,21 @@ def _add_geoms(m: mujoco.MjModel, tables: dict[str, Ints]) -> Array:
         geom_link=link[m.geom_bodyid] if m.ngeom else np.zeros(0, np.int32),
         geom_vert=start,
         geom_nvert=count,
-        geom_mesh=meshes,
+        geom_mesh=assets,
         geom_hull=first_word,
         hull=np.concatenate(words) if words else np.zeros(0, np.int32),
     )
     return np.concatenate(vert) if vert else np.zeros((0, 3))
+
+
+def _asset_arrays(m: mujoco.MjModel, kind: int, asset: int) -> tuple[Array, int, Ints]:
+    """Return the numbers of a mesh or height field, how many points it has, and its words."""
+    if kind == SHAPES["hfield"]:
+        words = field_words(m, asset)
+        return field_numbers(m, asset), int(words.prod()), words
+    points = hull_vertices(m, asset)
+    numbers = np.concatenate([mesh_frame(m, asset), points])
+    return numbers, len(points), hull_words(points, hull_triangles(m, asset))
 
 
 def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
@@ -439,6 +452,7 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
         "muscle_dynprm": m.actuator_dynprm[muscle, :3],
         "muscle_lengthrange": m.actuator_lengthrange[muscle],
         "muscle_acc0": m.actuator_acc0[muscle],
+        "hfield_size": m.hfield_size[:, :3],
     }
     params: dict[str, Array] = {}
     for name in parameter_names():

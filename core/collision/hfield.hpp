@@ -1,0 +1,302 @@
+// A height field against any convex shape, for one world at a time: the prisms under the shape by the
+// convex routine, those of their contact points that lie on the field's surface, and of many a few.
+// Proof: docs/derivations/hfield.md.
+#pragma once
+#include "core/collision/convex.hpp"
+#include "core/collision/hfield_prism.hpp"
+
+namespace fb::FB_ISA {
+
+// ---- contact points found so far, and which of them stay
+
+template <class R>
+struct FieldContact {
+  R phi;
+  Vec3<R> n, p;
+  Feature<R> feature;
+};
+inline constexpr int kFieldContacts = 16, kFieldSlots = 8;
+// size: extent of the shape over the field; axes: of the field
+template <class R>
+struct FieldContacts {
+  FieldContact<R> at[kFieldContacts];
+  int n;
+  R size;
+  const Mat3<R>& axes;
+};
+
+// how much a contact point counts for direction q of eight: how far out it lies, and so many times its
+// depth
+template <class R>
+FB_INLINE R reach_along(const FieldContacts<R>& f, const FieldContact<R>& c, int q, R depth) {
+  const R h = R(0.70710678118654752440);
+  const R u = R(q % 4 == 0 ? 1 : q % 4 == 2 ? 0 : q % 4 == 1 ? h : -h);
+  const R v = R(q % 4 == 0 ? 0 : q % 4 == 2 ? 1 : h);
+  const Vec3<R> x = mul_transposed(f.axes, c.p - f.at[0].p);
+  // turned by 0.3 rad against the grid, so that none ties
+  const R a = R(0.95533648912560601964), b = R(0.29552020666133957511);
+  const R along = (x.x * a + x.y * b) * u + (x.y * a - x.x * b) * v;
+  return (q < 4 ? along : -along) - c.phi * depth;
+}
+
+// whether all have one normal
+template <class R>
+FB_INLINE bool has_one_normal(const FieldContacts<R>& f) {
+  const R most = R(kIsDouble<R> ? 1e-12 : 1e-6);
+  for (int k = 1; k < f.n; ++k) {
+    const Vec3<R> d = f.at[k].n - f.at[0].n;
+    if (dot(d, d) > most) return false;
+  }
+  return true;
+}
+
+// (HF.8)  keep those that lie farthest out along eight directions, depth counting little or much, and
+// the deepest.  On a flat stretch that is the border of what touches
+template <class R>
+FB_FN void keep_few(FieldContacts<R>& f) {
+  bool kept[kFieldContacts];
+  int deepest = 0;
+  for (int k = 0; k < f.n; ++k) {
+    kept[k] = false;
+    if (f.at[k].phi < f.at[deepest].phi) deepest = k;
+  }
+  const bool flat = has_one_normal(f);
+  for (int q = flat ? 0 : 1; q < kFieldSlots; ++q) {
+    const R depth = R(flat || q % 2 == 1 ? 20 : 1000);
+    int best = 0;
+    for (int k = 1; k < f.n; ++k)
+      if (reach_along(f, f.at[k], q, depth) > reach_along(f, f.at[best], q, depth)) best = k;
+    kept[best] = true;
+  }
+  kept[deepest] = kept[deepest] || !flat;
+  int n = 0;
+  for (int k = 0; k < f.n; ++k)
+    if (kept[k]) f.at[n++] = f.at[k];
+  f.n = n;
+}
+
+// one more, unless it is there already
+template <class R>
+FB_FN void add_contact(FieldContacts<R>& f, const FieldContact<R>& c) {
+  const R same = f.size * R(kIsDouble<R> ? 1e-5 : 1e-3), turned = R(1e-4);
+  for (int k = 0; k < f.n; ++k) {
+    const Vec3<R> apart = f.at[k].p - c.p, turn = f.at[k].n - c.n;
+    if (dot(apart, apart) < same * same && dot(turn, turn) < turned) return;
+  }
+  if (f.n == kFieldContacts) keep_few(f);
+  f.at[f.n++] = c;
+}
+
+// ---- one prism
+
+// the field, the shape over it, and what was found
+template <class R>
+struct FieldSearch {
+  const Shape<R>&field, &other;
+  FieldGrid<R> grid;
+  PrismHull hull;
+  R far;
+  FieldContacts<R> found;
+};
+
+// whether weights of the second and third corner of a triangle are those of a point in it
+template <class R>
+FB_INLINE bool is_inside(R b, R c) {
+  const R least = R(-1e-6);
+  return b > least && c > least && R(1) - b - c > least;
+}
+// whether x lies in the column of a prism
+template <class R>
+FB_INLINE bool is_over(const Convex<R>& prism, Vec3<R> x) {
+  const Vec3<R> first = local_corner(prism, 3), y = mul_transposed(prism.R, x - prism.p) - first;
+  const Vec3<R> e = local_corner(prism, 4) - first, f = local_corner(prism, 5) - first;
+  const R inverse = R(1) / (e.x * f.y - e.y * f.x);
+  return is_inside((y.x * f.y - y.y * f.x) * inverse, (e.x * y.y - e.y * y.x) * inverse);
+}
+
+// (HF.7)  slots of shapes that overlap, along the normal n of the top: the shape's flat side cut to the
+// top, or its deepest point if the top lies over that
+template <class R>
+FB_FN void top_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
+  out.n = 0;
+  const FlatSide<R> side = flat_side(w.b, -n);
+  const bool lies = side.flat == Flat::kAxis || tilt_of(side, n) < R(kCarrierTilt);
+  if (side.flat != Flat::kNone && lies) {
+    const FlatSide<R> top{Flat::kFace, kTopFace, n};
+    face_slots(w, FacePair<R>{w.a, w.b, top, side, true},
+               min(extent_of(w.a), extent_of(w.b)) * R(2), out);
+    if (out.n > 0) return;
+  }
+  int id = 0;
+  const Support<R> deepest = support_of(w.b, -n, id);
+  const int top[3] = {3, 4, 5};
+  SlotRecord r{kFreeNormal, 0, corners_piece(top, 3), corners_piece(&id, 1)};
+  if (w.b.type == kEllipsoid) r.b = {kOvalPiece, {0, 0, 0}};
+  if (w.b.type == kCylinder) r.b = rim_piece(w.b, -n);
+  push_slot(w, r, n, out);
+  if (out.n == 0) return;
+  const R* foot = out.at[0].state.a.a;
+  if (!is_inside(foot[0], foot[1]) && !is_over(w.a, deepest.x)) out.n = 0;
+}
+
+// the slots of one prism that are slots of the field
+template <class R>
+FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
+  const Prism<R> prism = prism_of(s.grid, t);
+  const Shape<R> a = prism_shape(s.field, prism, s.hull);
+  const ConvexShapes<R> w = convex_shapes(a, s.other);
+  const Vec3<R> n = face_normal(w.a, kTopFace);
+  int id = 0;
+  // all of the prism lies below the plane of its top
+  const R above = dot(n, support_of(w.b, -n, id).x - corner_of(w.a, 3)) - core_radius(w.b);
+  if (!(above < s.far)) return;
+  ConvexSlots<R> slots;
+  convex_slots(w, s.far, slots);
+  const R o = R(1);
+  const Vec3<R> stretch{o + s.field.size.x, o + s.field.size.y, o + s.field.size.z};
+  bool overlap = false, any = false;
+  const auto keep = [&](const ConvexSlot<R>& x) {
+    const ContactPoint<R> point = slot_point(w, x.record, x.state, a.p);
+    add_contact(s.found, {point.phi, point.n, point.p,
+                          field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)});
+  };
+  for (int k = 0; k < slots.n; ++k) {
+    const ConvexSlot<R>& x = slots.at[k];
+    overlap = overlap || x.state.g < R(0);
+    if (!is_on_surface(s.grid, t, x.record,
+                       scaled(mul_transposed(s.field.R, x.state.n), stretch)))
+      continue;
+    any = true;
+    if (x.phi < s.far) keep(x);
+  }
+  if (any || !overlap) return;
+  top_slots(w, n, slots);
+  for (int k = 0; k < slots.n; ++k)
+    if (slots.at[k].phi < s.far) keep(slots.at[k]);
+}
+
+// ---- the cells under a shape
+
+// a number of a cell within its range
+template <class R>
+FB_INLINE int held_cell(R x, int cells) {
+  return x > R(0) ? (x < R(cells - 1) ? int(x) : cells - 1) : 0;
+}
+// (HF.9)  the range of a shape along an axis of the field, from its middle, with what matters around it
+template <class R>
+struct FieldRange {
+  R low, high;
+};
+template <class R>
+FB_INLINE FieldRange<R> field_range(const Convex<R>& c, Vec3<R> axis, R far) {
+  int id = 0;
+  const R around = core_radius(c) + far;
+  const R high = dot(axis, support_of(c, axis, id).x), low = dot(axis, support_of(c, -axis, id).x);
+  return {low - around, high + around};
+}
+
+// all prisms that a shape can be nearer to than far
+template <class R>
+FB_FN void search_field(FieldSearch<R>& s) {
+  const FieldGrid<R>& g = s.grid;
+  const Convex<R> c = convex_of(s.other, s.field.p);
+  const Vec3<R> f = s.field.size;
+  const R sx = R(1) + f.x, sy = R(1) + f.y, sz = R(1) + f.z;
+  const FieldRange<R> x = field_range(c, column(s.field.R, 0), s.far);
+  const FieldRange<R> y = field_range(c, column(s.field.R, 1), s.far);
+  const FieldRange<R> z = field_range(c, column(s.field.R, 2), s.far);
+  const bool over = g.x * sx > x.low && x.high > -g.x * sx && g.y * sy > y.low &&
+                    y.high > -g.y * sy && z.high > -g.base * sz;
+  if (!over) return;
+  const int columns = g.columns - 1, rows = g.rows - 1;
+  const int first_column = held_cell((x.low / sx + g.x) / g.dx, columns);
+  const int last_column = held_cell((x.high / sx + g.x) / g.dx, columns);
+  const int last_row = held_cell((y.high / sy + g.y) / g.dy, rows);
+  for (int row = held_cell((y.low / sy + g.y) / g.dy, rows); row <= last_row; ++row)
+    for (int column = first_column; column <= last_column; ++column) {
+      const R* h = g.height + row * g.columns + column;
+      const R top = max(max(h[0], h[1]), max(h[g.columns], h[g.columns + 1]));
+      if (z.low > top * sz) continue;
+      search_prism(s, FieldTriangle{row, column, 0});
+      search_prism(s, FieldTriangle{row, column, 1});
+    }
+}
+
+// ---- the pair
+
+// a slot by its record
+template <class T>
+struct FieldSlot {
+  FieldRecord<Real<T>> at;
+  Prism<Real<T>> prism;
+  PrismHull hull;
+  ConvexShapes<T> shapes;
+  Vec3<T> origin;
+  SlotState<T> state;
+};
+template <class T>
+FB_FN void open_slot(const Shape<T>& field, const Shape<T>& other, const Feature<T>& feature,
+                     FieldSlot<T>& out) {
+  const FieldGrid<Real<T>> grid = field_grid(field);
+  out.at = field_record_at(feature, other);
+  out.prism = prism_of(grid, triangle_at(out.at.triangle, grid.columns));
+  out.hull = prism_hull();
+  const Shape<T> prism = prism_shape(field, out.prism, out.hull);
+  out.shapes = convex_shapes(prism, other);
+  out.origin = prism.p;
+  solve_slot(out.shapes, out.at.record, lifted3<T>(out.at.near), out.state);
+}
+
+// one world: at most eight slots nearer than far
+template <class T>
+FB_OUTLINE void hfield_one(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
+  using R = Real<T>;
+  clear_points<kFieldSlots>(a, out);
+  if (a.nvert == 0) return;
+  const Shape<R> field = plain(a), other = plain(b);
+  FieldSearch<R> s{field, other, field_grid(field), prism_hull(), plain(far),
+                   {{}, 0, extent_of(convex_of(other, other.p)), field.R}};
+  search_field(s);
+  if (s.found.n > kFieldSlots || (s.found.n > 2 && has_one_normal(s.found))) keep_few(s.found);
+  for (int k = 0; k < s.found.n; ++k) {
+    const Feature<R>& f = s.found.at[k].feature;
+    const Feature<T> feature{f.kind, {f.id[0], f.id[1]}};
+    FieldSlot<T> slot;
+    open_slot(a, b, feature, slot);
+    out[k] = slot_point(slot.shapes, slot.at.record, slot.state, slot.origin);
+    out[k].feature = feature;
+  }
+}
+
+// (HF.10)  given the bars of some slots, add to a_bar, b_bar
+template <class T>
+FB_OUTLINE void hfield_one_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
+                                   ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  if (a.nvert == 0) return;
+  for (int i = 0; i < bars.count; ++i) {
+    const SlotBar<T>& given = bars.at[i];
+    if (is_nothing(given.bar)) continue;
+    FieldSlot<T> slot;
+    open_slot(a, b, given.feature, slot);
+    slot_adjoint(slot.shapes, slot.at.record, slot.state, given.bar, slot.origin, a_bar, b_bar);
+  }
+}
+
+// lanes take their turns
+template <class T>
+FB_OUTLINE void hfield_convex(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
+  collide_worlds<kFieldSlots>(
+      a, b, far, out,
+      [](const auto& a, const auto& b, auto far, auto* out) { hfield_one(a, b, far, out); });
+}
+
+// given the bars of some slots, add to a_bar, b_bar
+template <class T>
+FB_OUTLINE void hfield_convex_adjoint(const Shape<T>& a, const Shape<T>& b, const SlotBars<T>& bars,
+                                      ShapeBar<T>& a_bar, ShapeBar<T>& b_bar) {
+  collide_worlds_adjoint(a, b, bars, a_bar, b_bar,
+                         [](const auto& a, const auto& b, const auto& bars, auto& a_bar,
+                            auto& b_bar) { hfield_one_adjoint(a, b, bars, a_bar, b_bar); });
+}
+
+}  // namespace fb::FB_ISA
