@@ -196,7 +196,7 @@ FB_FN void keep_touching(const Options<Real<T>>& o, const StepPart<T>& part, Wor
   for (int i = 0; i < w.ngroup; ++i) {
     const int kind = w.group[i].kind;
     RowGeometry<T>& x = w.geometry[i];
-    if (kind == kContactRows || kind == kLimitRows || kind == kBallLimitRows ||
+    if (kind == kContactRows || kind == kRimRows || kind == kLimitRows || kind == kBallLimitRows ||
         kind == kTendonLimitRows)
       x.active = x.active & (x.phi <= reach);
   }

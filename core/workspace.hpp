@@ -151,7 +151,7 @@ struct Work {
   RowGeometry<T>* geometry;
   RowData<T>* data;  // of each group, for the adjoint
   T* g;              // half-solved rows, per row two segments of the longest tree
-  int ngroup, max_group, max_row, max_tree;
+  int ngroup, nrim, max_group, max_row, max_tree;  // nrim: groups that are rims
   Mask<T> overflow;
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
   T *A, *b, *lo, *hi, *mu;
@@ -235,6 +235,7 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   WorldRows<S>& p = w.rows;
   for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.W, &p.D}) *x = c.take<S>(m);
   p.block = c.take<RowBlock>(g);
+  p.rims = c.take<int>(m);
   p.run = c.take<DofRun>(2 * g * max_tree);
   p.G = c.take<S>(2 * m * panels.row);
   w.number = c.take<int>(s.nv > 0 ? s.nv : 1);
@@ -242,7 +243,7 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue})
     *x = c.take<int>(s.ntree + 1);
   WorldScratch<S>& t = w.scratch;
-  for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own}) *x = c.take<S>(m);
+  for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own, &t.cross}) *x = c.take<S>(m);
   for (S** x : {&t.y, &t.y2}) *x = c.take<S>(n);
   t.H.diagonal = c.take<S>(n * W);
   t.H.inv_pivot = c.take<S>(n);
@@ -370,6 +371,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   carve_soft(s, c, w.soft);
   if constexpr (!kIsDouble<T>) carve_soft(s, c, w.soft_one);
   if (s.ntendon > 0) carve_tendons(s, c, w.tendon);
+  w.nrim = 0;
   w.servos = kDampingServos;
   w.damped = true;
   return c.at;

@@ -5,6 +5,7 @@
 #include "core/contact/equality.hpp"
 #include "core/contact/friction.hpp"
 #include "core/contact/limit.hpp"
+#include "core/contact/rim.hpp"
 #include "core/contact/tendon.hpp"
 
 namespace fb::FB_ISA {
@@ -64,8 +65,9 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
       w.cone[r] = 0;
       w.together[r] = e.cone ? 1 : 0;
     }
-    w.cone[k.row] = e.cone;
     if (!e.cone) w.together[k.row] = k.rows;
+    w.cone[k.row] = e.cone == kConeRows;
+    if (e.cone == kRimsOfCone && k.rows == 3) w.mu[k.row + 1] = w.mu[k.row + 2] = e.roll;
     half_solve(m.s, w, k, e);
   }
   w.problem.options = o;

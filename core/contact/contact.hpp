@@ -182,7 +182,20 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
     b.linkB = lb;
     b.side = k;
     set_chains(s, b, s.link_lastdof[la], s.link_lastdof[lb]);
+    if (s.pair_condim[pair] > 3) push_rims(s.pair_condim[pair], w);
   }
+}
+// the rims of the last group, a contact: rows of their own behind it, active where it is
+template <class T>
+FB_FN void push_rims(int condim, Work<T>& w) {
+  const int contact = w.ngroup - 1;
+  RowGroup& b = push_group(w, kRimRows, condim == 4 ? 1 : 3, w.group[contact].source);
+  const int rows = b.rows;
+  b = w.group[contact];
+  b.kind = kRimRows;
+  b.rows = rows;
+  w.geometry[w.ngroup - 1] = w.geometry[contact];
+  ++w.nrim;
 }
 
 // inverse weight of a contact
@@ -292,7 +305,7 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
   e.lead = term.gap - term.beta;
   e.lo[0] = T(0);
   e.mu = T(m.derived.pair_mu[k.source]);
-  e.cone = k.rows == 3;
+  e.cone = k.rows == 3 ? kConeRows : kNoCone;
   const Mask<T> springs = soft > T(Real<T>(kLeastSpring));
   e.R[0] = select(springs, soft, share);
   e.R0[0] = select(springs, T(0), share);
@@ -501,7 +514,7 @@ struct ContactRows {
   FB_FN static void collect(const Model<T, P>& m, const Options<Real<T>>& o, const T*,
                             Mask<T> alive, Work<T>& w) {
     int contacts = 0;
-    w.hit.ncoming = 0;
+    w.hit.ncoming = w.nrim = 0;
     bound_geoms(m, w);
     for (int pair = 0; pair < m.s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
   }

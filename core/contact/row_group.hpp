@@ -7,10 +7,11 @@
 
 namespace fb::FB_ISA {
 
-// one group of rows with a common structure: a contact (1 or 3), a limit, a dry friction, an
-// equality (3, 3 + 3 or 1)
+// one group of rows with a common structure: a contact (1 or 3), the rims behind it (1 or 3), a limit, a dry
+// friction, an equality (3, 3 + 3 or 1)
 enum RowKind : int {
   kContactRows,
+  kRimRows,
   kLimitRows,
   kBallLimitRows,
   kFrictionRows,
@@ -47,22 +48,22 @@ struct RowData {
   // how much a bounce opens the normal's gap beyond its term
   T rest[3], R0[3], lead;
   T weight;  // the rows' inverse weight
-  T mu;
-  int cone;  // 1: the three rows are a normal and its tangents
+  T mu, roll;  // roll: of the second and third row of rims
+  int cone;    // a ConeRows
 };
+// rows without a cone, a normal and its tangents, rims whose radii follow the normal three rows before them
+enum ConeRows : int { kNoCone, kConeRows, kRimsOfCone };
 
-// rows and groups a model can have at once
+// the most rows that a contact can have with its rims; rows and groups a model can have at once
+FB_FN int contact_rows(const Layout& s) {
+  int most = 3;
+  for (int p = 0; p < s.npair; ++p) most = s.pair_condim[p] > most ? s.pair_condim[p] : most;
+  return most;
+}
 FB_FN int group_capacity(const Layout& s) {
   int n = s.max_contacts + 2 * s.nlimit + s.nfriction + 4 * s.ntendon;
   for (int e = 0; e < s.neq; ++e) n += s.eq_type[e] == kWeld ? 2 : 1;
-  return n;
-}
-// the most rows that a contact can have
-FB_FN int contact_rows(const Layout& s) {
-  int most = 3;
-  for (int p = 0; s.soft && p < s.npair; ++p)
-    most = s.pair_condim[p] > most ? s.pair_condim[p] : most;
-  return most;
+  return !s.soft && contact_rows(s) > 3 ? n + s.max_contacts : n;
 }
 FB_FN int row_capacity(const Layout& s) {
   int n = contact_rows(s) * s.max_contacts + 2 * s.nlimit + s.nfriction + 4 * s.ntendon;
@@ -72,7 +73,7 @@ FB_FN int row_capacity(const Layout& s) {
 
 // those that recovery by positions can act on: normals, limits, equalities
 FB_FN int recovery_capacity(const Layout& s) {
-  return row_capacity(s) - 2 * s.max_contacts - s.nfriction;
+  return row_capacity(s) - (contact_rows(s) - 1) * s.max_contacts - s.nfriction;
 }
 
 // what the adjoint of a group's data pairs with: the change of <lam, J w> - <z, J v+>, and
@@ -120,8 +121,10 @@ template <class T>
 struct TendonRows;
 template <class T>
 struct ContactRows;
+template <class T>
+struct RimRows;
 
-// all of them, in the order in which a step collects them
+// all of them, in the order in which a step collects them; contacts bring their rims
 template <class T, class F>
 FB_INLINE void for_row_groups(F&& visit) {
   visit(EqualityRows<T>{});
@@ -136,6 +139,8 @@ FB_INLINE void with_row_group(int kind, F&& visit) {
   switch (kind) {
     case kContactRows:
       return visit(ContactRows<T>{});
+    case kRimRows:
+      return visit(RimRows<T>{});
     case kLimitRows:
     case kBallLimitRows:
       return visit(LimitRows<T>{});

@@ -26,6 +26,13 @@ FB_FN bool is_large(const Layout& s, Work<T>& w, int k) {
   }
   return most > kDenseRows || entries > kDenseCapacity * kDenseCapacity;
 }
+// whether lane k has rims beside its friction discs, which the lanes' solver does not know
+template <class T>
+FB_FN bool has_rims(const Work<T>& w, int k) {
+  for (int i = 0; i < w.ngroup; ++i)
+    if (w.group[i].kind == kRimRows && mask_lane(w.geometry[i].active, k)) return true;
+  return false;
+}
 // large lanes, and the others; true where those do not fit into one dense problem
 template <class T>
 FB_FN bool sort_lanes(const Layout& s, Mask<T> alive, Work<T>& w) {
@@ -36,9 +43,10 @@ FB_FN bool sort_lanes(const Layout& s, Mask<T> alive, Work<T>& w) {
     w.few = Mask<T>(false);
     return false;
   }
-  if (s.dense_only || w.problem.nrow <= kDenseRows) return false;
+  if (s.dense_only || (w.nrim == 0 && w.problem.nrow <= kDenseRows)) return false;
   for (int k = 0; k < kLanes<T>; ++k)
-    if (mask_lane(alive, k) && is_large(s, w, k)) set_mask_lane(w.large, k, true);
+    if (mask_lane(alive, k) && ((w.nrim > 0 && has_rims(w, k)) || is_large(s, w, k)))
+      set_mask_lane(w.large, k, true);
   w.few = alive & !w.large;
   size_t entries = 0;
   for_islands(w.problem, [&](const Island& is) { entries += size_t(is.n) * is.n; });
@@ -76,7 +84,34 @@ FB_INLINE Mask<T> row_moves(const Work<T>& w, int r) {
 template <class T>
 FB_INLINE T row_ties(const Work<T>& w) {
   if (w.problem.options.smoothing > 0) return T(0);
-  return RowSolver<T>::ties(w.problem, w.solution);
+  const T ties = RowSolver<T>::ties(w.problem, w.solution);
+  return w.nrim > 0 ? ties + rim_ties(w) : ties;
+}
+// rims on the edge of their discs
+template <class T>
+FB_FN T rim_ties(const Work<T>& w) {
+  T count = T(0);
+  const auto target = [&](int r) { return w.solution.lam[r] + w.solution.descent[r]; };
+  const auto see = [&](T square, T radius) {
+    count += one_where<T>((radius > T(0)) & (square == radius * radius));
+  };
+  for (int i = 0; i < w.ngroup; ++i) {
+    const RowGroup& k = w.group[i];
+    if (k.kind != kRimRows) continue;
+    const T normal = select(w.geometry[i].active, w.solution.lam[k.row - 3], T(0));
+    T square[3] = {};
+    for (int e = 0; e < k.rows; ++e) square[e] = target(k.row + e) * target(k.row + e);
+    see(square[0], w.mu[k.row] * normal);
+    if (k.rows == 1) continue;
+    const T radius = w.mu[k.row + 1] * normal;
+    if (w.problem.options.friction == kBoxFriction) {
+      see(square[1], radius);
+      see(square[2], radius);
+    } else {
+      see(square[1] + square[2], radius);
+    }
+  }
+  return count;
 }
 
 // ---- solve
@@ -201,10 +236,24 @@ FB_FN void island_adjoint(Work<T>& w, int k, const RowProblemBar<T>& bar) {
     set_world_number(bar.lo[o.row[r]], k, lo);
     set_world_number(bar.hi[o.row[r]], k, hi);
   }
-  for (int b = 0; b < o.rows.nblock; ++b)
-    if (o.rows.block[b].cone)
-      set_world_number(bar.mu[o.row[o.rows.block[b].row]], k,
-                       friction_bar(o.rows, o.scratch, o.rows.block[b]));
+  for (int b = 0; b < o.rows.nblock; ++b) {
+    const RowBlock& at = o.rows.block[b];
+    if (at.cone == kContactBlock)
+      set_world_number(bar.mu[o.row[at.row]], k, friction_bar(o.rows, o.scratch, at));
+    if (at.cone == kRimBlock) set_rim_bars(w, k, at, bar);
+  }
+}
+// those of the coefficients of rims: of turning at the first row, of rolling at the second
+template <class T>
+FB_FN void set_rim_bars(Work<T>& w, int k, const RowBlock& at, const RowProblemBar<T>& bar) {
+  using S = WorldNumber<T>;
+  const WorldWork<S>& o = w.one;
+  S sum[2] = {S(0), S(0)};
+  o.rows.for_rims_beside(at.row - 3, [&](const Rim& m) {
+    sum[m.first > at.row] += rim_friction_bar(o.rows, o.scratch, m);
+  });
+  set_world_number(bar.mu[o.row[at.row]], k, sum[0]);
+  if (at.rows == 3) set_world_number(bar.mu[o.row[at.row + 1]], k, sum[1]);
 }
 // w.lam_bar to the cotangents of the problem, all of them set: bounds matter to dry friction alone,
 // which has its rows in every lane

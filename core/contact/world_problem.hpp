@@ -121,9 +121,15 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
   const WorldIslands& o = world.islands;
   const RowBlock* last = p.nblock > 0 ? &p.block[p.nblock - 1] : nullptr;
   RowBlock& b = p.block[p.nblock++];
+  const int kind = g.kind == kRimRows ? kRimBlock : w.cone[g.row] ? kContactBlock : kBoundedBlock;
+  p.rims[p.nrow] = 0;
+  if (kind == kRimBlock) {
+    p.rims[p.nrow - 3] = g.rows;
+    ++p.nrim;
+  }
   b = {p.nrow,
        g.rows,
-       w.cone[g.row],
+       kind,
        last ? last->run + last->nrun : 0,
        0,
        last ? last->value + last->rows * last->width : 0,
@@ -173,7 +179,7 @@ FB_FN void for_world_islands(const Layout& s, const Work<T>& w, int k, WorldWork
     if (o.islands.root[t] != t) continue;
     // rows of this island, or of none where nothing moves the tree
     WorldRows<S>& p = o.rows;
-    p.nrow = p.nblock = 0;
+    p.nrow = p.nblock = p.nrim = 0;
     bool placed = false;
     for (int i = 0; i < w.ngroup; ++i) {
       const int index = w.sorted[i];

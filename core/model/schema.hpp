@@ -214,7 +214,7 @@ inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms
   X(geom_solmix, s.ngeom, 1, "no unit", not_negative, true, kOnlyMixes, mujoco)                    \
   X(geom_solref, s.ngeom, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient, mujoco)    \
   X(geom_solimp, s.ngeom, 5, "no unit, m", any, true, kHasGradient, mujoco)                        \
-  X(pair_friction_rest, s.nexplicit, 4, "no unit or m", not_negative, true, kHasGradient, mujoco)  \
+  X(pair_friction_rest, s.nexplicit, 4, "no unit or m", not_negative, true, kHasGradient, both)    \
   X(pair_margin, s.nexplicit, 1, "m", any, true, kHasGradient, mujoco)                             \
   X(pair_solref, s.nexplicit, 2, "s and no unit, or 1/s² and 1/s", any, true, kHasGradient,        \
     mujoco)                                                                                        \

@@ -12,8 +12,8 @@ inline constexpr int kFirstSteps = 20, kConvexSteps = 25, kRadii = 20, kConvexFa
                      kLooks = 40, kEndSteps = 2;
 inline constexpr double kSlopeLeft = 0.01, kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15;
 
-// arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals,
-// and whether a row is held, and where
+// arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals and at
+// the first rows of rims beside them, and whether a row is held, and where
 template <class S>
 struct ConvexScratch {
   S *u, *du, *yield, *radius, *state;
@@ -27,14 +27,22 @@ struct ConvexNewton {
   ConvexScratch<S> x;
 
   // rows of a block that have bounds of their own, and those that have the radius
-  FB_INLINE int alone(const RowBlock& k) const { return k.cone ? 1 : k.rows; }
+  FB_INLINE int alone(const RowBlock& k) const {
+    return k.cone ? (k.cone == kContactBlock ? 1 : 0) : k.rows;
+  }
   FB_INLINE S low(const RowBlock& k, int i) const {
-    return i < alone(k) ? p.lo[k.row + i] : -x.radius[k.row];
+    return i < alone(k) ? p.lo[k.row + i] : -x.radius[radius_at(k, i)];
   }
   FB_INLINE S high(const RowBlock& k, int i) const {
-    return i < alone(k) ? p.hi[k.row + i] : x.radius[k.row];
+    return i < alone(k) ? p.hi[k.row + i] : x.radius[radius_at(k, i)];
   }
-  FB_INLINE bool is_disc(const RowBlock& k) const { return k.cone && !p.box; }
+  // where the radius of row i of a block stands
+  FB_INLINE int radius_at(const RowBlock& k, int i) const {
+    return k.cone == kRimBlock ? k.row + i : k.row;
+  }
+  // whether the second and third row of a block are a disc, and its radius
+  FB_INLINE bool is_disc(const RowBlock& k) const { return k.cone && !p.box && k.rows == 3; }
+  FB_INLINE S disc_radius(const RowBlock& k) const { return x.radius[radius_at(k, 1)]; }
 
   // (F.2)  the slope of the function along du at u + a du, and how it grows with a
   FB_INLINE void along(const RowBlock& k, S a, S& slope, S& growth) const {
@@ -48,7 +56,7 @@ struct ConvexNewton {
     }
     if (!disc) return;
     const int r = k.row;
-    const S c = x.yield[r + 1], d1 = x.du[r + 1], d2 = x.du[r + 2], radius = x.radius[r];
+    const S c = x.yield[r + 1], d1 = x.du[r + 1], d2 = x.du[r + 2], radius = disc_radius(k);
     const S v1 = -mul_add(a, d1, x.u[r + 1]) * c, v2 = -mul_add(a, d2, x.u[r + 2]) * c;
     const S n2 = dot2(v1, v1, v2, v2), out = dot2(d1, v1, d2, v2);
     if (!(n2 > radius * radius)) {
@@ -104,7 +112,7 @@ struct ConvexNewton {
     for (int i = 0; i < (disc ? 1 : k.rows); ++i) same = row_law(k, i, lam, law) && same;
     if (!disc) return same;
     const int r = k.row;
-    const S c = x.yield[r + 1], v1 = -x.u[r + 1] * c, v2 = -x.u[r + 2] * c, radius = x.radius[r];
+    const S c = x.yield[r + 1], v1 = -x.u[r + 1] * c, v2 = -x.u[r + 2] * c, radius = disc_radius(k);
     const S n2 = dot2(v1, v1, v2, v2);
     const bool slides = n2 > radius * radius;
     const S inv = slides ? S(1) / sqrt(n2) : S(1), e1 = v1 * inv, e2 = v2 * inv;
@@ -132,7 +140,7 @@ struct ConvexNewton {
   }
   // dy = H^-1 (G' lam - y)
   FB_FN void newton_direction(WorldOutcome& out) const {
-    factor_law<true>(p, s.law, s.H);
+    factor_law<true>(p, s.law, s.cross, s.H);
     out.exact = false;
     ++out.factorisations;
     sum_rows(p, s.lam, s.y);
@@ -164,7 +172,7 @@ struct ConvexNewton {
       for (auto& row : s.law[b].C)
         for (S& c : row) c = S(0);
       for (int i = 0; i < k.rows; ++i) {
-        const int r = k.row + i, first = k.cone ? k.row : r;
+        const int r = k.row + i, first = k.cone ? p.normal_of(k) : r;
         const bool opens = !is_bound(p.hi[first]) && is_bound(p.lo[first]) && !(p.b[first] < S(0));
         s.law[b].C[i][i] = opens || is_fixed(p, r) ? S(0) : x.yield[r];
         s.lam[r] = is_fixed(p, r) ? p.lo[r] : -p.b[r] * s.law[b].C[i][i];
@@ -182,7 +190,7 @@ struct ConvexNewton {
     largest = change = S(0);
     for (int b = 0; b < p.nblock; ++b) {
       const int r = p.block[b].row;
-      if (!p.block[b].cone) continue;
+      if (p.block[b].cone != kContactBlock) continue;
       const S radius = p.mu[r] * max(s.lam[r], S(0)), t1 = s.lam[r + 1], t2 = s.lam[r + 2];
       const S most = radius + S(1e-9) * p.scale / p.D[r + 1];
       within = within && !(dot2(t1, t1, t2, t2) > most * most);
@@ -190,27 +198,44 @@ struct ConvexNewton {
       change = max(change, abs(radius - x.radius[r]) * p.D[r + 1]);
       x.found[r] = radius;
     }
+    for_rim_blocks([&](const Rim& m) {
+      const int r = m.first;
+      const S radius = p.mu[r] * max(s.lam[m.normal], S(0)), t1 = s.lam[r];
+      const S t2 = m.n == 2 ? s.lam[r + 1] : S(0), most = radius + S(1e-9) * p.scale / p.D[r];
+      within = within && !(dot2(t1, t1, t2, t2) > most * most);
+      largest = max(largest, radius * p.D[r]);
+      change = max(change, abs(radius - x.radius[r]) * p.D[r]);
+      x.found[r] = radius;
+    });
     return within;
+  }
+  // visit all rims beside tangents
+  template <class F>
+  FB_INLINE void for_rim_blocks(F&& visit) const {
+    for (int b = 0; b < p.nblock && p.nrim > 0; ++b)
+      if (p.block[b].cone == kRimBlock) p.for_rims_beside(p.block[b].row - 3, visit);
   }
   // (F.6)  the next radii: what the last two sets and those found from them say of a map that is linear
   FB_FN void next_radii(bool both) const {
     S top(0), bottom(0);
-    for (int b = 0; b < p.nblock; ++b) {
-      const int r = p.block[b].row;
-      if (!p.block[b].cone) continue;
-      const S now = (x.found[r] - x.radius[r]) * p.D[r + 1], less = now - x.step[r];
+    const auto see = [&](int r, S D) {
+      const S now = (x.found[r] - x.radius[r]) * D, less = now - x.step[r];
       top = mul_add(now, less, top);
       bottom = mul_add(less, less, bottom);
       x.step[r] = now;
-    }
+    };
+    for (int b = 0; b < p.nblock; ++b)
+      if (p.block[b].cone == kContactBlock) see(p.block[b].row, p.D[p.block[b].row + 1]);
+    for_rim_blocks([&](const Rim& m) { see(m.first, p.D[m.first]); });
     const S share = both && bottom > S(0) ? clamp(top / bottom, S(-kFar), S(0.5)) : S(0);
-    for (int b = 0; b < p.nblock; ++b) {
-      const int r = p.block[b].row;
-      if (!p.block[b].cone) continue;
+    const auto set = [&](int r) {
       const S next = x.found[r] - share * (x.found[r] - x.found_before[r]);
       x.found_before[r] = x.found[r];
       x.radius[r] = max(next, S(0));
-    }
+    };
+    for (int b = 0; b < p.nblock; ++b)
+      if (p.block[b].cone == kContactBlock) set(p.block[b].row);
+    for_rim_blocks([&](const Rim& m) { set(m.first); });
   }
   // (F.5)  the exact law of a contact that slides, in the direction and with the slip of the convex solution
   FB_INLINE void sliding_law(const RowBlock& k, BlockLaw<S>& law, S* h) const {
@@ -250,14 +275,43 @@ struct ConvexNewton {
       h[i] = -s.lam[r + i];
     }
   }
+  // the same of the rims of block b, after the block of their normal
+  FB_INLINE void rim_state_law(int b) const {
+    const RowBlock& k = p.block[b];
+    const int n = k.row - 3;
+    const S kn = s.law[b - 1].C[0][0], carried = s.lam[n] + s.h[n];
+    clear_rims(k, s.law[b], s.cross);
+    p.for_rims_beside(n, [&](const Rim& m) {
+      const int r = m.first, i = r - k.row;
+      const S t1 = s.lam[r], t2 = m.n == 2 ? s.lam[r + 1] : S(0), size = sqrt(dot2(t1, t1, t2, t2));
+      const S e[2] = {size > S(0) ? t1 / size : S(1), size > S(0) ? t2 / size : S(0)};
+      const bool sticks = x.state[r] == S(0), open = !(kn > S(0));
+      for (int a = 0; a < m.n; ++a) {
+        s.law[b].C[i + a][i + a] = sticks && !open ? x.yield[r + a] : S(0);
+        s.cross[r + a] = sticks || open ? S(0) : p.mu[r] * e[a] * kn;
+        s.h[r + a] = open     ? -s.lam[r + a]
+                     : sticks ? -(s.w[r + a] * x.yield[r + a])
+                              : (p.mu[r] * carried - size) * e[a];
+      }
+      if (sticks || open || m.n == 1) return;
+      const S slip = sqrt(dot2(s.w[r], s.w[r], s.w[r + 1], s.w[r + 1]));
+      const S turn = size / (slip + size * p.soft(r)), across[2] = {-e[1], e[0]};
+      for (int a = 0; a < 2; ++a)
+        for (int c = 0; c < 2; ++c) s.law[b].C[i + a][i + c] = turn * across[a] * across[c];
+    });
+  }
   // steps of the exact law from the convex solution, every row in its state there
   FB_FN bool end(WorldOutcome& out) const {
     for (int k = 0; k < kEndSteps; ++k) {
       const S before = out.residual;
       row_velocities(p, s.lam, p.b, s.y, s.w);
-      for (int b = 0; b < p.nblock; ++b) state_law(p.block[b], s.law[b], s.h + p.block[b].row);
-      factor_law(p, s.law, s.H);
-      solve_law(p, s.law, s.H, s.h, s.y, s.w);
+      for (int b = 0; b < p.nblock; ++b)
+        if (p.block[b].cone == kRimBlock)
+          rim_state_law(b);
+        else
+          state_law(p.block[b], s.law[b], s.h + p.block[b].row);
+      factor_law(p, s.law, s.cross, s.H);
+      solve_law(p, s.law, s.cross, s.H, s.h, s.y, s.w);
       for (int r = 0; r < p.nrow; ++r) s.lam[r] += s.h[r];
       ++out.factorisations;
       if (world_done(p, s, out.residual)) return true;

@@ -7,7 +7,7 @@
 namespace fb::FB_ISA {
 
 // a point of the path, or a direction; arrays of rows.  A contact has a at its tangents, eta and h at
-// its normal (at each tangent where friction is a box); a bounded row has its distances to the bounds
+// its normal (at each tangent where friction is a box); rims beside them have eta and h at their first row; a bounded row has its distances to the bounds
 // and their multipliers
 template <class S>
 struct PathPoint {
@@ -72,26 +72,32 @@ struct InteriorPath {
   FB_INLINE bool rubs(int r) const { return p.mu[r] > S(1e-10); }
   FB_INLINE bool has_lower(int r) const { return is_bound(p.lo[r]) && !is_fixed(p, r); }
   FB_INLINE bool has_upper(int r) const { return is_bound(p.hi[r]) && !is_fixed(p, r); }
-  // the rims of the contact at r: one disc of two tangents, or two segments; eta and h stand at `at`
-  struct Rim {
-    int normal, at, first, n;
+  // the rims of the contact at r: one disc of two tangents, or two segments, and those beside them; eta and h
+  // stand at `at`, coefficient and weight at `base`
+  struct PathRim {
+    int normal, at, first, n, base;
   };
   template <class F>
   FB_INLINE void for_rims(int r, F&& visit) const {
+    if (p.rims[r] > 0)
+      p.for_rims_beside(r, [&](const Rim& m) {
+        if (rubs(m.first)) visit(PathRim{r, m.first, m.first, m.n, m.first});
+      });
     if (!rubs(r)) return;
-    if (!p.box) return visit(Rim{r, r, r + 1, 2});
-    visit(Rim{r, r + 1, r + 1, 1});
-    visit(Rim{r, r + 2, r + 2, 1});
+    if (!p.box) return visit(PathRim{r, r, r + 1, 2, r});
+    visit(PathRim{r, r + 1, r + 1, 1, r});
+    visit(PathRim{r, r + 2, r + 2, 1, r});
   }
-  FB_INLINE S g_of(const PathPoint<S>& q, const Rim& m) const {
-    return p.mu[m.normal] * q.lam[m.normal] * q.h[m.at];
+  FB_INLINE S g_of(const PathPoint<S>& q, const PathRim& m) const {
+    return p.mu[m.base] * q.lam[m.normal] * q.h[m.at];
   }
   // the second of a pair, zero for a segment
-  FB_INLINE S second(const Rim& m, const S* v) const { return m.n == 2 ? v[m.first + 1] : S(0); }
+  FB_INLINE S second(const PathRim& m, const S* v) const { return m.n == 2 ? v[m.first + 1] : S(0); }
   template <class Cone, class Bounded>
   FB_INLINE void for_parts(Cone&& cone, Bounded&& bounded) const {
     for (int b = 0; b < p.nblock; ++b) {
       const RowBlock& k = p.block[b];
+      if (k.cone == kRimBlock) continue;
       if (k.cone)
         cone(b, k.row);
       else
@@ -107,11 +113,11 @@ struct InteriorPath {
         [&](int, int r) {
           q.lam[r] = from.size * V / weight(r);
           q.w[r] = V;
-          for (int e = 0; e < 3; ++e) {
+          for (int e = 0; e < 3 + p.rims[r]; ++e) {
             q.eta[r + e] = V;
             q.h[r + e] = S(1);
           }
-          for (int e = 1; e < 3; ++e) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
+          for (int e = 1; e < 3 + p.rims[r]; ++e) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
         },
         [&](int, int, int r) {
           const bool low = has_lower(r), high = has_upper(r);
@@ -134,9 +140,9 @@ struct InteriorPath {
     for_parts(
         [&](int, int r) {
           see(q.lam[r] * q.w[r] * weight(r), q.lam[r] * weight(r), q.w[r]);
-          for_rims(r, [&](const Rim& m) {
+          for_rims(r, [&](const PathRim& m) {
             const S g = g_of(q, m);
-            see(q.eta[m.at] * g * weight(r), g * weight(r), q.eta[m.at]);
+            see(q.eta[m.at] * g * weight(m.base), g * weight(m.base), q.eta[m.at]);
           });
         },
         [&](int, int, int r) {
@@ -177,7 +183,7 @@ struct InteriorPath {
     S worst(0);
     for_parts(
         [&](int, int r) {
-          for_rims(r, [&](const Rim& m) {
+          for_rims(r, [&](const PathRim& m) {
             for (int e = m.first; e < m.first + m.n; ++e)
               worst = max(worst, abs(q.w[e] + q.eta[m.at] * q.a[e]));
           });
@@ -193,14 +199,22 @@ struct InteriorPath {
         [&](int b, int r) {
           const S kn = q.lam[r] / (q.w[r] + q.lam[r] * p.soft(r));
           s.law[b] = cone_law(kn, S(0), S(0), S(0), S(1), S(0));
-          for_rims(r, [&](const Rim& m) {
+          if (p.rims[r] > 0) clear_rims(p.block[b + 1], s.law[b + 1], s.cross);
+          for_rims(r, [&](const PathRim& m) {
             const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2);
             const S size = sqrt(size2), inv = size > S(0) ? S(1) / size : S(0);
             const S e1 = size > S(0) ? a1 * inv : S(1), e2 = a2 * inv, g = g_of(q, m);
-            const S R = p.soft(m.first), eta = q.eta[m.at], t = eta / (p.mu[r] * q.lam[r]);
+            const S R = p.soft(m.first), eta = q.eta[m.at], t = eta / (p.mu[m.base] * q.lam[r]);
             const S ke = S(1) / (t + S(2) * eta * size2 / g + R), kp = S(1) / (t + R);
-            const S ct = ke * eta * size * (S(1) / q.lam[r] + p.mu[r] * (S(1) + size2) / g);
-            if (m.n == 2) {
+            const S ct = ke * eta * size * (S(1) / q.lam[r] + p.mu[m.base] * (S(1) + size2) / g);
+            if (m.base != r) {
+              const int i = m.first - r - 3;
+              const BlockLaw<S> law = cone_law(kn, ke, kp, ct, e1, e2);
+              for (int a = 0; a < m.n; ++a) {
+                s.cross[m.first + a] = law.C[1 + a][0];
+                for (int c = 0; c < m.n; ++c) s.law[b + 1].C[i + a][i + c] = law.C[1 + a][1 + c];
+              }
+            } else if (m.n == 2) {
               s.law[b] = cone_law(kn, ke, kp, ct, e1, e2);
             } else {
               s.law[b].C[m.first - r][0] = ct * kn * e1;
@@ -217,7 +231,7 @@ struct InteriorPath {
                   ? S(0)
                   : S(1) / (q.z_lower[r] / q.lower[r] + q.z_upper[r] / q.upper[r] + p.soft(r));
         });
-    factor_law(p, s.law, s.H);
+    factor_law(p, s.law, s.cross, s.H);
   }
 
   // (W.3)  the right side of one contact towards products `aim`; f: the predictor, or null
@@ -226,11 +240,11 @@ struct InteriorPath {
     S tn = aim / weight(r) - q.lam[r] * q.w[r];
     if (f) tn -= f->lam[r] * f->w[r];
     h[0] = (q.lam[r] * x.miss[r] + tn) / (q.w[r] + q.lam[r] * p.soft(r));
-    h[1] = h[2] = S(0);
-    S rt[3] = {S(0), S(0), S(0)};
-    for_rims(r, [&](const Rim& m) {
+    for (int i = 1; i < 3 + p.rims[r]; ++i) h[i] = S(0);
+    S rt[6] = {S(0), S(0), S(0), S(0), S(0), S(0)};
+    for_rims(r, [&](const PathRim& m) {
       const S g = g_of(q, m), eta = q.eta[m.at];
-      S tg = aim / weight(r) - eta * g, r2(0), turn(0);
+      S tg = aim / weight(m.base) - eta * g, r2(0), turn(0);
       if (f) {
         tg -= f->eta[m.at] * x.g_dot[m.at];
         turn = f->eta[m.at] - eta * f->lam[r] / q.lam[r];
@@ -238,7 +252,7 @@ struct InteriorPath {
       for (int e = m.first; e < m.first + m.n; ++e) {
         const S da = f ? f->a[e] : S(0);
         rt[e - r] = x.miss[e] - q.w[e] - eta * q.a[e] - turn * da;
-        r2 += p.mu[r] * q.lam[r] * da * da;
+        r2 += p.mu[m.base] * q.lam[r] * da * da;
       }
       for (int e = m.first; e < m.first + m.n; ++e) rt[e - r] -= (tg + eta * r2) / g * q.a[e];
     });
@@ -246,6 +260,11 @@ struct InteriorPath {
     const BlockLaw<S>& law = s.law[b];
     for (int i = 1; i < 3; ++i)
       h[i] = law.C[i][1] * rt[1] + law.C[i][2] * rt[2] + law.C[i][0] / law.C[0][0] * h[0];
+    for (int i = 0; i < p.rims[r]; ++i) {
+      h[3 + i] = s.cross[r + 3 + i] / law.C[0][0] * h[0];
+      for (int j = 0; j < p.rims[r]; ++j)
+        h[3 + i] = mul_add(s.law[b + 1].C[i][j], rt[3 + j], h[3 + i]);
+    }
   }
   FB_INLINE S bounded_side(int b, int i, int r, S aim, const PathPoint<S>* f) const {
     const PathPoint<S>& q = x.now;
@@ -272,7 +291,7 @@ struct InteriorPath {
     const PathPoint<S>& q = x.now;
     for_parts([&](int b, int r) { cone_side(b, r, aim, f, s.h + r); },
               [&](int b, int i, int r) { s.h[r] = bounded_side(b, i, r, aim, f); });
-    solve_law(p, s.law, s.H, s.h, s.y, d.w);
+    solve_law(p, s.law, s.cross, s.H, s.h, s.y, d.w);
     for (int r = 0; r < p.nrow; ++r) {
       d.lam[r] = s.h[r];
       d.w[r] += p.R[r] * d.lam[r] - x.miss[r];
@@ -289,11 +308,11 @@ struct InteriorPath {
   }
   FB_INLINE void cone_direction(int r, S aim, const PathPoint<S>* f, PathPoint<S>& d) const {
     const PathPoint<S>& q = x.now;
-    for (int e = 0; e < 3; ++e) d.eta[r + e] = d.h[r + e] = S(0);
-    d.a[r + 1] = d.a[r + 2] = S(0);
-    for_rims(r, [&](const Rim& m) {
-      const S g = g_of(q, m), mu = p.mu[r], ln = q.lam[r];
-      S tg = aim / weight(r) - q.eta[m.at] * g, r2(0), size2(0), along(0);
+    for (int e = 0; e < 3 + p.rims[r]; ++e) d.eta[r + e] = d.h[r + e] = S(0);
+    for (int e = 1; e < 3 + p.rims[r]; ++e) d.a[r + e] = S(0);
+    for_rims(r, [&](const PathRim& m) {
+      const S g = g_of(q, m), mu = p.mu[m.base], ln = q.lam[r];
+      S tg = aim / weight(m.base) - q.eta[m.at] * g, r2(0), size2(0), along(0);
       if (f) tg -= f->eta[m.at] * x.g_dot[m.at];
       for (int e = m.first; e < m.first + m.n; ++e) {
         const S bend = f ? f->a[e] : S(0);
@@ -319,7 +338,7 @@ struct InteriorPath {
         [&](int, int r) {
           keep(q.lam[r], d.lam[r]);
           keep(q.w[r], d.w[r]);
-          for_rims(r, [&](const Rim& m) {
+          for_rims(r, [&](const PathRim& m) {
             keep(q.eta[m.at], d.eta[m.at]);
             // far from the middle the tangents turn by an angle of at most one
             const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2);
@@ -360,13 +379,15 @@ struct InteriorPath {
   FB_INLINE void cone_moved(int r, const PathPoint<S>& d, S step) const {
     const PathPoint<S>& q = x.now;
     PathPoint<S>& n = x.next;
-    for (int e = 0; e < 3; ++e) {
+    for (int e = 0; e < 3 + p.rims[r]; ++e) {
       n.eta[r + e] = q.eta[r + e] + step * d.eta[r + e];
       n.h[r + e] = S(1);
     }
     if (!rubs(r)) n.a[r + 1] = n.a[r + 2] = n.lam[r + 1] = n.lam[r + 2] = S(0);
-    const S radius = p.mu[r] * n.lam[r];
-    for_rims(r, [&](const Rim& m) {
+    for (int e = 3; e < 3 + p.rims[r]; ++e)
+      if (!rubs(r + e)) n.a[r + e] = n.lam[r + e] = S(0);
+    for_rims(r, [&](const PathRim& m) {
+      const S radius = p.mu[m.base] * n.lam[r];
       S turned_to[2], straight_to[2], h_straight = q.h[m.at];
       const S h_turned = turned(m, step * d.a[m.first], step * second(m, d.a), turned_to);
       for (int e = 0; e < m.n; ++e) {
@@ -384,7 +405,7 @@ struct InteriorPath {
   }
   // a turned by its change da and moved outwards by it, but never to the rim: what would take more
   // than half of h takes a share of it that falls as 1 / t
-  FB_INLINE S turned(const Rim& m, S d1, S d2, S* to) const {
+  FB_INLINE S turned(const PathRim& m, S d1, S d2, S* to) const {
     const PathPoint<S>& q = x.now;
     const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2), h = q.h[m.at];
     S t, u1, u2;

@@ -16,13 +16,25 @@ template <class S>
 FB_INLINE bool rubs(const WorldRows<S>& p, int r) {
   return p.mu[r] > S(1e-10);
 }
-// visit(first, n) the rims of the contact at r: one disc of two tangents, or two segments
+// a rim of the smooth law: base has its coefficient and its weight
+struct SmoothRimRows {
+  int normal, base, first, n;
+};
+// visit the tangents' rims of the contact at r: one disc of two tangents, or two segments
 template <class S, class F>
-FB_INLINE void for_rims(const WorldRows<S>& p, int r, F&& visit) {
+FB_INLINE void for_sliding_rims(const WorldRows<S>& p, int r, F&& visit) {
   if (!rubs(p, r)) return;
-  if (!p.box) return visit(r + 1, 2);
-  visit(r + 1, 1);
-  visit(r + 2, 1);
+  if (!p.box) return visit(SmoothRimRows{r, r, r + 1, 2});
+  visit(SmoothRimRows{r, r, r + 1, 1});
+  visit(SmoothRimRows{r, r, r + 2, 1});
+}
+// visit the rims of a block: those of its tangents, or those beside them
+template <class S, class F>
+FB_INLINE void for_rims(const WorldRows<S>& p, const RowBlock& k, F&& visit) {
+  if (k.cone == kContactBlock) return for_sliding_rims(p, k.row, visit);
+  p.for_rims_beside(k.row - 3, [&](const Rim& m) {
+    if (rubs(p, m.first)) visit(SmoothRimRows{m.normal, m.first, m.first, m.n});
+  });
 }
 
 // (Y.2)  the normal: dlam_n = -kn du_n
@@ -36,9 +48,10 @@ struct SmoothRim {
   S a[2], kp, bend, turn;
 };
 template <class S>
-FB_INLINE SmoothRim<S> smooth_rim(const WorldRows<S>& p, int r, int first, int n, const S* lam,
+FB_INLINE SmoothRim<S> smooth_rim(const WorldRows<S>& p, const SmoothRimRows& at, const S* lam,
                                   const S* w) {
-  const S one = S(1), k = smooth_product(p, r), radius = p.mu[r] * lam[r];
+  const int r = at.normal, first = at.first, n = at.n;
+  const S one = S(1), k = smooth_product(p, at.base), radius = p.mu[at.base] * lam[r];
   SmoothRim<S> m;
   m.a[0] = lam[first] / radius;
   m.a[1] = n == 2 ? lam[first + 1] / radius : S(0);
@@ -49,13 +62,13 @@ FB_INLINE SmoothRim<S> smooth_rim(const WorldRows<S>& p, int r, int first, int n
   S eta = k / (radius * h);
   if (size2 > S(0.25)) {
     const S slip = -(m.a[0] * w[first] + (n == 2 ? m.a[1] * w[first + 1] : S(0))) / size2;
-    if (slip > h * p.D[first] * lam[r]) eta = slip;
+    if (slip > h * p.D[first] * (r == at.base ? lam[r] : radius)) eta = slip;
   }
   const S t = eta / radius, g = k / eta;
   const S ke = one / (t + eta * size2 * S(2) / g + p.R[first]);
   m.kp = one / (t + p.R[first]);
   m.bend = -(eta * S(2) / g * ke * m.kp);
-  m.turn = ke * eta * (one / lam[r] + p.mu[r] * (one + size2) / g);
+  m.turn = ke * eta * (one / lam[r] + p.mu[at.base] * (one + size2) / g);
   return m;
 }
 // (Y.4)  a row between bounds: dlam = c (-du + lower dlo + upper dhi)
@@ -93,15 +106,36 @@ FB_FN void smooth_law(const WorldRows<S>& p, const RowBlock& k, const S* lam, co
   }
   const int r = k.row;
   law.C[0][0] = smooth_normal(p, r, lam);
-  for_rims(p, r, [&](int first, int n) {
-    const SmoothRim<S> m = smooth_rim(p, r, first, n, lam, w);
-    for (int i = 0; i < n; ++i) {
-      S* row = law.C[first - r + i];
+  for_sliding_rims(p, r, [&](const SmoothRimRows& at) {
+    const SmoothRim<S> m = smooth_rim(p, at, lam, w);
+    for (int i = 0; i < at.n; ++i) {
+      S* row = law.C[at.first - r + i];
       row[0] = m.a[i] * m.turn * law.C[0][0];
-      for (int j = 0; j < n; ++j) row[first - r + j] = m.bend * m.a[i] * m.a[j];
-      row[first - r + i] += m.kp;
+      for (int j = 0; j < at.n; ++j) row[at.first - r + j] = m.bend * m.a[i] * m.a[j];
+      row[at.first - r + i] += m.kp;
     }
   });
+}
+// that of all blocks; rims beside the tangents follow the normal from block to block
+template <class S>
+FB_FN void smooth_laws(const WorldRows<S>& p, const WorldScratch<S>& s, const S* lam) {
+  for (int b = 0; b < p.nblock; ++b) {
+    const RowBlock& k = p.block[b];
+    if (k.cone != kRimBlock) {
+      smooth_law(p, k, lam, s.w, s.law[b]);
+      continue;
+    }
+    clear_rims(k, s.law[b], s.cross);
+    for_rims(p, k, [&](const SmoothRimRows& at) {
+      const SmoothRim<S> m = smooth_rim(p, at, lam, s.w);
+      for (int i = 0; i < at.n; ++i) {
+        S* row = s.law[b].C[at.first - k.row + i] + (at.first - k.row);
+        for (int j = 0; j < at.n; ++j) row[j] = m.bend * m.a[i] * m.a[j];
+        row[i] += m.kp;
+        s.cross[at.first + i] = m.a[i] * m.turn * s.law[b - 1].C[0][0];
+      }
+    });
+  }
 }
 
 // (Y.5)  what the parameters of the law move its impulses by at fixed velocities, dlam = own: lam_n / mu
@@ -111,11 +145,20 @@ FB_INLINE S smooth_friction_bar(const WorldRows<S>& p, const RowBlock& k, const 
                                 const S* t) {
   const int r = k.row;
   S sum = S(0);
-  for_rims(p, r, [&](int first, int n) {
-    const SmoothRim<S> m = smooth_rim(p, r, first, n, lam, w);
-    for (int i = 0; i < n; ++i) sum += m.a[i] * m.turn * t[first + i];
+  for_sliding_rims(p, r, [&](const SmoothRimRows& at) {
+    const SmoothRim<S> m = smooth_rim(p, at, lam, w);
+    for (int i = 0; i < at.n; ++i) sum += m.a[i] * m.turn * t[at.first + i];
   });
   return rubs(p, r) ? sum * lam[r] / p.mu[r] : S(0);
+}
+template <class S>
+FB_INLINE S smooth_rim_bar(const WorldRows<S>& p, const Rim& at, const S* lam, const S* w,
+                           const S* t) {
+  if (!rubs(p, at.first)) return S(0);
+  const SmoothRim<S> m = smooth_rim(p, {at.normal, at.first, at.first, at.n}, lam, w);
+  S sum = m.a[0] * t[at.first];
+  if (at.n == 2) sum += m.a[1] * t[at.first + 1];
+  return sum * m.turn * lam[at.normal] / p.mu[at.first];
 }
 template <class S>
 FB_INLINE void smooth_bound_bars(const WorldRows<S>& p, int r, const S* lam, const S* w, S t,
@@ -137,10 +180,11 @@ FB_FN void smooth_own_tangents(const WorldRows<S>& p, const RowBlock& k, const S
     }
     return;
   }
-  for_rims(p, r, [&](int first, int n) {
-    const SmoothRim<S> m = smooth_rim(p, r, first, n, lam, w);
-    const S share = m.turn * lam[r] / p.mu[r];
-    for (int i = 0; i < n; ++i) own[first - r + i] = S(primal(m.a[i] * share) * p.mu[r].d);
+  for_rims(p, k, [&](const SmoothRimRows& at) {
+    const SmoothRim<S> m = smooth_rim(p, at, lam, w);
+    const S share = m.turn * lam[at.normal] / p.mu[at.base];
+    for (int i = 0; i < at.n; ++i)
+      own[at.first - r + i] = S(primal(m.a[i] * share) * p.mu[at.base].d);
   });
 }
 

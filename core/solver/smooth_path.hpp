@@ -81,12 +81,12 @@ struct BesideExact {
     const S factor = loaded ? lam[r] * W : w[r], size = factor > small ? factor : small;
     q.lam[r] = loaded ? size / W : k / (W * size);
     q.w[r] = loaded ? k / size : size;
-    for (int e = 0; e < 3; ++e) {
+    for (int e = 0; e < 3 + path.p.rims[r]; ++e) {
       q.eta[r + e] = S(1);
       q.h[r + e] = S(1);
       if (e > 0) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
     }
-    path.for_rims(r, [&](const auto& m) { rim(m, loaded ? path.p.mu[r] * lam[r] : S(0)); });
+    path.for_rims(r, [&](const auto& m) { rim(m, loaded ? path.p.mu[m.base] * lam[r] : S(0)); });
   }
   // radius: of the exact solution, zero where it is not loaded
   template <class Rim>
@@ -97,7 +97,7 @@ struct BesideExact {
     const S slip = sqrt(dot2(w[0], w[0], two ? w[1] : S(0), two ? w[1] : S(0)));
     const S inside = radius > S(0) ? S(1) / radius : S(0);
     S a[2] = {lam[0] * inside, two ? lam[1] * inside : S(0)};
-    const S now = path.p.mu[m.normal] * q.lam[m.normal], W = path.weight(m.normal);
+    const S now = path.p.mu[m.base] * q.lam[m.normal], W = path.weight(m.base);
     S size2 = dot2(a[0], a[0], a[1], a[1]), h = S(1) - size2;
     if (slip > small && (!(radius > S(0)) || h < S(1e-3))) {
       a[0] = -w[0] / slip;

@@ -11,17 +11,17 @@ FB_FN void factor_solution(WorldRows<S>& p, WorldScratch<S>& s) {
   prepare_world(p);
   envelope_of(p, s.H);
   row_velocities(p, s.best, p.b, s.y, s.w);
-  for (int b = 0; b < p.nblock; ++b)
-    if (p.smoothing > 0)
-      smooth_law(p, p.block[b], s.best, s.w, s.law[b]);
-    else
-      exact_law(p, p.block[b], s.best, s.w, Real<S>(1), s.law[b], static_cast<S*>(nullptr));
-  factor_law(p, s.law, s.H);
+  if (p.smoothing > 0)
+    smooth_laws(p, s, s.best);
+  else
+    exact_laws(p, s, s.best, Real<S>(1), static_cast<S*>(nullptr));
+  factor_law(p, s.law, s.cross, s.H);
 }
 // h = C x of all blocks, or C' x
 template <class S>
-FB_FN void law_times(const WorldRows<S>& p, const BlockLaw<S>* law, bool transposed, const S* x,
+FB_FN void law_times(const WorldRows<S>& p, const WorldScratch<S>& s, bool transposed, const S* x,
                      S* h) {
+  const BlockLaw<S>* law = s.law;
   for (int b = 0; b < p.nblock; ++b) {
     const RowBlock& k = p.block[b];
     for (int i = 0; i < k.rows; ++i) {
@@ -30,13 +30,18 @@ FB_FN void law_times(const WorldRows<S>& p, const BlockLaw<S>* law, bool transpo
         sum = mul_add(transposed ? law[b].C[j][i] : law[b].C[i][j], x[k.row + j], sum);
       h[k.row + i] = sum;
     }
+    if (k.cone != kRimBlock) continue;
+    // the normal carries its rims
+    for (int n = k.row - 3, r = k.row; r < k.row + k.rows; ++r)
+      (transposed ? h[n] : h[r]) =
+          mul_add(s.cross[r], transposed ? x[r] : x[n], transposed ? h[n] : h[r]);
   }
 }
 
 // x - G q with H q = G' C x, or with both transposed: x in place; h, y: scratch
 template <class S>
 FB_FN void solve_rates(const WorldRows<S>& p, WorldScratch<S>& s, bool transposed, S* x) {
-  law_times(p, s.law, transposed, x, s.h);
+  law_times(p, s, transposed, x, s.h);
   sum_rows(p, s.h, s.y);
   if (transposed)
     solve_envelope_transposed(s.H, s.y);
@@ -56,7 +61,7 @@ template <class S>
 FB_FN void solve_rates_twice(const WorldRows<S>& p, WorldScratch<S>& s, bool transposed) {
   for (int r = 0; r < p.nrow; ++r) s.rest[r] = s.lam[r];
   solve_rates(p, s, transposed, s.lam);
-  law_times(p, s.law, transposed, s.lam, s.h);
+  law_times(p, s, transposed, s.lam, s.h);
   sum_rows(p, s.h, s.y);
   for (int b = 0; b < p.nblock; ++b) {
     const RowBlock& k = p.block[b];
@@ -67,7 +72,7 @@ FB_FN void solve_rates_twice(const WorldRows<S>& p, WorldScratch<S>& s, bool tra
   }
   for (int r = 0; r < p.nrow; ++r) s.kept[r] = s.h[r];
   solve_rates(p, s, transposed, s.rest);
-  law_times(p, s.law, transposed, s.rest, s.h);
+  law_times(p, s, transposed, s.rest, s.h);
   for (int r = 0; r < p.nrow; ++r) {
     s.lam[r] = s.lam[r] + s.rest[r];
     s.h[r] = s.h[r] + s.kept[r];
@@ -91,6 +96,17 @@ FB_INLINE S friction_bar(const WorldRows<S>& p, const WorldScratch<S>& s, const 
   if (t.slide2) sum = mul_add(t.e2, s.lam[r + 2], sum);
   return sum * s.best[r];
 }
+// mu_bar of a rim from t
+template <class S>
+FB_INLINE S rim_friction_bar(const WorldRows<S>& p, const WorldScratch<S>& s, const Rim& m) {
+  if (p.smoothing > 0) return smooth_rim_bar(p, m, s.best, s.w, s.lam);
+  if (!world_free(p, s.best, s.w, m.normal, Real<S>(1))) return S(0);
+  const WorldTangents<S> t = rim_state(p, m, s.best, s.w, Real<S>(1));
+  if (!t.slide1) return S(0);
+  S sum = t.e1 * s.lam[m.first];
+  if (m.n == 2) sum = mul_add(t.e2, s.lam[m.first + 1], sum);
+  return sum * s.best[m.normal];
+}
 // bars of a row's bounds from t: a row that still moves down is held by the upper one
 template <class S>
 FB_INLINE void bound_bars(const WorldRows<S>& p, const WorldScratch<S>& s, int r, S& lo_bar,
@@ -108,6 +124,15 @@ FB_FN void own_tangents(const WorldRows<S>& p, const WorldScratch<S>& s, const R
   if (p.smoothing > 0) return smooth_own_tangents(p, k, s.best, s.w, own);
   const int alone = k.cone ? 1 : k.rows, r = k.row;
   for (int i = 0; i < k.rows; ++i) own[i] = S(0);
+  if (k.cone == kRimBlock)
+    return p.for_rims_beside(r - 3, [&](const Rim& m) {
+      if (!world_free(p, s.best, s.w, m.normal, Real<S>(1))) return;
+      const WorldTangents<S> t = rim_state(p, m, s.best, s.w, Real<S>(1));
+      const S turn = S(primal(s.best[m.normal]) * p.mu[m.first].d);
+      if (!t.slide1) return;
+      own[m.first - r] = S(primal(t.e1)) * turn;
+      if (m.n == 2) own[m.first - r + 1] = S(primal(t.e2)) * turn;
+    });
   for (int i = 0; i < alone; ++i) {
     if (world_free(p, s.best, s.w, r + i, Real<S>(1))) continue;
     own[i] = S((s.w[r + i] < S(0) ? p.hi : p.lo)[r + i].d);

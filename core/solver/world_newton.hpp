@@ -9,6 +9,7 @@ namespace fb::FB_ISA {
 template <class S>
 struct WorldScratch {
   S *lam, *w, *h, *best, *rest, *kept, *own;
+  S* cross;   // how rims follow the velocity of their normal; set and read at blocks of rims only
   S *y, *y2;  // of dofs
   BlockLaw<S>* law;
   Envelope<S> H;
@@ -38,6 +39,15 @@ FB_FN void sweep_world(const WorldRows<S>& p, S* lam, S* y) {
       const S u = p.b[r] + sum_of_panel<S>(sum);
       return lam[r] - mul_add(p.R[r], lam[r], u) / p.D[r];
     };
+    if (k.cone == kRimBlock) {
+      p.for_rims_beside(k.row - 3, [&](const Rim& m) {
+        const int i = m.first - k.row;
+        S x[2] = {target(i), m.n == 2 ? target(i + 1) : S(0)};
+        project_rim(p, m, lam[m.normal], x);
+        for (int e = 0; e < m.n; ++e) take(i + e, x[e]);
+      });
+      continue;
+    }
     const int alone = k.cone ? 1 : k.rows;
     for (int i = 0; i < alone; ++i) take(i, clamp(target(i), p.lo[k.row + i], p.hi[k.row + i]));
     if (!k.cone) continue;
@@ -79,6 +89,25 @@ FB_INLINE WorldTangents<S> world_tangents(const WorldRows<S>& p, const RowBlock&
   t.e1 = select(turns, x1 * inv, S(1));
   t.e2 = select(turns, x2 * inv, S(0));
   t.f = select(turns, radius * inv, S(0));
+  return t;
+}
+
+// the same of a rim: a segment has its direction in e1 and no curvature
+template <class S>
+FB_INLINE WorldTangents<S> rim_state(const WorldRows<S>& p, const Rim& m, const S* lam, const S* w,
+                                     Real<S> reach) {
+  WorldTangents<S> t;
+  const int r = m.first;
+  const S radius = p.mu[r] * lam[m.normal];
+  const S x1 = lam[r] - w[r] / p.D[r] * reach;
+  const S x2 = m.n == 2 ? lam[r + 1] - w[r + 1] / p.D[r + 1] * reach : S(0);
+  const S n2 = dot2(x1, x1, x2, x2);
+  t.slide1 = t.slide2 = !(radius > S(0)) || n2 > radius * radius;
+  const bool turns = n2 > S(0);
+  const S inv = S(1) / sqrt(select(turns, n2, S(1)));
+  t.e1 = select(turns, x1 * inv, S(1));
+  t.e2 = select(turns, x2 * inv, S(0));
+  t.f = m.n == 2 ? select(turns, radius * inv, S(0)) : S(0);
   return t;
 }
 
@@ -134,6 +163,69 @@ FB_FN void exact_law(const WorldRows<S>& p, const RowBlock& k, const S* lam, con
   h[2] = along * t.e2 + across * t.e1;
 }
 
+// (V.10)  the same of a rim whose normal is free: C of its rows, how they follow the normal's velocity, right sides
+template <class S>
+struct RimLaw {
+  S C[2][2], cross[2], h[2];
+};
+// kn, hn: C and the right side of the normal
+template <class S>
+FB_INLINE RimLaw<S> rim_law(const WorldRows<S>& p, const Rim& m, const S* lam, const S* w,
+                            Real<S> reach, S kn, S hn) {
+  const WorldTangents<S> t = rim_state(p, m, lam, w, reach);
+  const S zero = S(0), one = S(1), mu = p.mu[m.first], e[2] = {t.e1, t.e2};
+  RimLaw<S> law{{{zero, zero}, {zero, zero}}, {zero, zero}, {zero, zero}};
+  for (int i = 0; i < m.n; ++i) {
+    const int r = m.first + i;
+    law.C[i][i] = t.slide1 ? zero : one / p.soft(r);
+    law.cross[i] = t.slide1 ? mu * e[i] * kn : zero;
+    law.h[i] = t.slide1 ? mu * e[i] * (lam[m.normal] + hn) - lam[r] : -(w[r] * law.C[i][i]);
+  }
+  if (!t.slide1 || m.n == 1) return law;
+  // the disc's curvature lets it turn
+  const S rho = p.D[m.first] / reach, den = one - t.f + t.f * p.soft(m.first) / rho;
+  const S kp = t.f / (rho * den), along = t.e1 * law.h[0] + t.e2 * law.h[1];
+  const S across = (t.e2 * lam[m.first] - t.e1 * lam[m.first + 1]) / den;
+  law.C[0][0] = kp * t.e2 * t.e2;
+  law.C[1][1] = kp * t.e1 * t.e1;
+  law.C[0][1] = law.C[1][0] = -(kp * t.e1 * t.e2);
+  law.h[0] = along * t.e1 - across * t.e2;
+  law.h[1] = along * t.e2 + across * t.e1;
+  return law;
+}
+// the rims of block b
+template <class S>
+FB_FN void exact_rims(const WorldRows<S>& p, const WorldScratch<S>& s, int b, const S* lam,
+                      Real<S> reach, S* h) {
+  const RowBlock& k = p.block[b];
+  const int n = k.row - 3;
+  clear_rims(k, s.law[b], s.cross);
+  for (int r = k.row; h && r < k.row + k.rows; ++r) h[r] = S(0);
+  if (!world_free(p, lam, s.w, n, reach)) return;
+  const S kn = S(1) / p.soft(n);
+  p.for_rims_beside(n, [&](const Rim& m) {
+    const RimLaw<S> law = rim_law(p, m, lam, s.w, reach, kn, -(s.w[n] * kn));
+    for (int i = 0; i < m.n; ++i) {
+      const int at = m.first - k.row;
+      for (int j = 0; j < m.n; ++j) s.law[b].C[at + i][at + j] = law.C[i][j];
+      s.cross[m.first + i] = law.cross[i];
+      if (h) h[m.first + i] = law.h[i];
+    }
+  });
+}
+// the exact law of all blocks; h: null where only the law is wanted
+template <class S>
+FB_FN void exact_laws(const WorldRows<S>& p, const WorldScratch<S>& s, const S* lam, Real<S> reach,
+                      S* h) {
+  for (int b = 0; b < p.nblock; ++b) {
+    const RowBlock& k = p.block[b];
+    if (k.cone == kRimBlock)
+      exact_rims(p, s, b, lam, reach, h);
+    else
+      exact_law(p, k, lam, s.w, reach, s.law[b], h ? h + k.row : nullptr);
+  }
+}
+
 // rows that look outside their bounds are put on them first; true where one was not there
 template <class S>
 FB_FN bool hold_world(const WorldRows<S>& p, S* lam, const S* w, Real<S> reach) {
@@ -144,14 +236,14 @@ FB_FN bool hold_world(const WorldRows<S>& p, S* lam, const S* w, Real<S> reach) 
   };
   for (int b = 0; b < p.nblock; ++b) {
     const RowBlock& k = p.block[b];
+    if (k.cone == kRimBlock) continue;
     const int alone = k.cone ? 1 : k.rows;
     for (int r = k.row; r < k.row + alone; ++r) {
       if (world_free(p, lam, w, r, reach)) continue;
       const S x = lam[r] - w[r] / p.D[r] * reach;
       put(r, x > p.lo[r] ? p.hi[r] : p.lo[r]);
       if (!k.cone) continue;
-      put(r + 1, S(0));
-      put(r + 2, S(0));
+      for (int e = 1; e < 3 + p.rims[r]; ++e) put(r + e, S(0));
     }
   }
   return moved;
@@ -160,10 +252,9 @@ FB_FN bool hold_world(const WorldRows<S>& p, S* lam, const S* w, Real<S> reach) 
 template <class S>
 FB_FN void newton_world(const WorldRows<S>& p, WorldScratch<S>& s, Real<S> reach, bool factor) {
   if (hold_world(p, s.lam, s.w, reach)) row_velocities(p, s.lam, p.b, s.y, s.w);
-  for (int b = 0; b < p.nblock; ++b)
-    exact_law(p, p.block[b], s.lam, s.w, reach, s.law[b], s.h + p.block[b].row);
-  if (factor) factor_law(p, s.law, s.H);
-  solve_law(p, s.law, s.H, s.h, s.y, s.w);
+  exact_laws(p, s, s.lam, reach, s.h);
+  if (factor) factor_law(p, s.law, s.cross, s.H);
+  solve_law(p, s.law, s.cross, s.H, s.h, s.y, s.w);
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = s.lam[r] + s.h[r];
 }
 

@@ -24,7 +24,8 @@ FB_FN void solve_pushes(const WorldRows<S>& p, WorldScratch<S>& s, const WorldRe
       if (k.found.on[r]) s.law[b].C[i][i] = S(1) / k.R1[r];
     }
   }
-  factor_law(p, s.law, s.H);
+  for (int r = 0; p.nrim > 0 && r < p.nrow; ++r) s.cross[r] = S(0);
+  factor_law(p, s.law, s.cross, s.H);
   solve_rates_twice(p, s, false);
 }
 // rows that push at the velocities x = J p + c

@@ -7,9 +7,12 @@
 
 namespace fb::FB_ISA {
 
-// a run of rows that the same dofs move: a contact (a normal and two tangents), or rows with bounds
+// what the rows of a block are: rows with bounds, a normal and two tangents, or the rims of the contact
+// block before them
+enum BlockKind : int { kBoundedBlock, kContactBlock, kRimBlock };
+// a run of rows that the same dofs move
 struct RowBlock {
-  int row, rows, cone;  // first row, how many; cone: 1 for a contact with friction
+  int row, rows, cone;  // first row, how many; cone: a BlockKind
   int run, nrun;        // its dofs, in runs from `run` on in WorldRows::run
   int value, width;     // rows x width numbers from here on in WorldRows::G
 };
@@ -19,10 +22,16 @@ struct DofRun {
   int dof, count;
 };
 
+// one or two rows whose impulse is at most mu[first] times that of the normal: turning about it, rolling
+struct Rim {
+  int normal, first, n;
+};
+
 template <class S>
 struct WorldRows {
-  int nrow, ndof, nblock;
+  int nrow, ndof, nblock, nrim;  // nrim: blocks of rims
   RowBlock* block;
+  int* rims;  // at a normal: the rows of the rims that follow its tangents, 0, 1 or 3
   DofRun* run;
   S* G;
   S *b, *lo, *hi, *mu, *R;
@@ -37,6 +46,19 @@ struct WorldRows {
   // compliance in linearised laws, where next to none would be more than a pivot can hold
   FB_INLINE S soft(int r) const { return max(R[r], D[r] * Real<S>(1e-11)); }
   FB_INLINE int first_panel(const RowBlock& k) const { return run[k.run].dof / kPanel<S>; }
+  // the row whose impulse is the measure of a block's radii
+  FB_INLINE int normal_of(const RowBlock& k) const { return k.cone == kRimBlock ? k.row - 3 : k.row; }
+  // (V.10)  visit the rims beside the tangents of the contact at r: one that turns, a disc that rolls, which is
+  // two segments where friction is a box
+  template <class F>
+  FB_INLINE void for_rims_beside(int r, F&& visit) const {
+    if (rims[r] == 0) return;
+    visit(Rim{r, r + 3, 1});
+    if (rims[r] == 1) return;
+    if (!box) return visit(Rim{r, r + 4, 2});
+    visit(Rim{r, r + 4, 1});
+    visit(Rim{r, r + 5, 1});
+  }
   // visit(dof, column) at every panel of a block's columns
   template <class F>
   FB_INLINE void for_panels(const RowBlock& k, F&& visit) const {
@@ -128,15 +150,37 @@ FB_FN void prepare_world(WorldRows<S>& p) {
       p.scale = max(p.scale, primal(abs(p.b[k.row + e])));
     }
     if (!k.cone || p.box) continue;
+    if (k.cone == kRimBlock) {
+      // the trace of the rolling pair: no less than the larger eigenvalue, and smooth where both are one
+      if (k.rows == 3) p.D[k.row + 1] = p.D[k.row + 2] = p.D[k.row + 1] + p.D[k.row + 2];
+      continue;
+    }
     S &a = p.D[k.row + 1], &c = p.D[k.row + 2];
     const S half = (a - c) * R(0.5), o = dot_panels(p.row_of(k, 1), p.row_of(k, 2), k.width);
     a = c = (a + c) * R(0.5) + sqrt(dot2(half, half, o, o));
   }
 }
 
-// lam taken to its bounds; tangents to the disc or box of the normal
+// the rows of one rim taken to its disc or segment
+template <class S>
+FB_INLINE void project_rim(const WorldRows<S>& p, const Rim& m, S normal, S* lam) {
+  const S radius = p.mu[m.first] * normal;
+  if (m.n == 1) {
+    lam[0] = clamp(lam[0], -radius, radius);
+    return;
+  }
+  const S n2 = dot2(lam[0], lam[0], lam[1], lam[1]);
+  if (!(n2 > radius * radius)) return;
+  const S f = radius / sqrt(n2);
+  lam[0] = lam[0] * f;
+  lam[1] = lam[1] * f;
+}
+// lam taken to its bounds; tangents and rims to the discs or boxes of the normal
 template <class S>
 FB_FN void project_block(const WorldRows<S>& p, const RowBlock& k, S normal, S* lam) {
+  if (k.cone == kRimBlock)
+    return p.for_rims_beside(
+        k.row - 3, [&](const Rim& m) { project_rim(p, m, normal, lam + (m.first - k.row)); });
   if (!k.cone) {
     for (int i = 0; i < k.rows; ++i) lam[i] = clamp(lam[i], p.lo[k.row + i], p.hi[k.row + i]);
     return;
@@ -159,7 +203,8 @@ FB_FN void project_world(const WorldRows<S>& p, const S* lam, S* out) {
   for (int r = 0; r < p.nrow; ++r) out[r] = lam[r];
   for (int i = 0; i < p.nblock; ++i) {
     const RowBlock& k = p.block[i];
-    project_block(p, k, clamp(out[k.row], p.lo[k.row], p.hi[k.row]), out + k.row);
+    const int n = p.normal_of(k);
+    project_block(p, k, clamp(out[n], p.lo[n], p.hi[n]), out + k.row);
   }
 }
 // the largest D |lam - P(lam - w / D)|; loads: the largest D |lam|, whose rounding is its floor
@@ -171,7 +216,7 @@ FB_FN Real<S> world_residual(const WorldRows<S>& p, const S* lam, const S* w, Re
     const RowBlock& k = p.block[i];
     S x[3];
     for (int e = 0; e < k.rows; ++e) x[e] = lam[k.row + e] - w[k.row + e] / p.D[k.row + e];
-    project_block(p, k, lam[k.row], x);
+    project_block(p, k, lam[p.normal_of(k)], x);
     for (int e = 0; e < k.rows; ++e) {
       const Real<S> now = primal(abs(x[e] - lam[k.row + e]) * p.D[k.row + e]);
       worst = now > worst || !(now == now) ? now : worst;
@@ -188,7 +233,7 @@ FB_INLINE bool is_solved(const WorldRows<S>& p, Real<S> residual, Real<S> loads)
 
 // ---- the linear systems: H = 1 + G' C G for a law dlam = -C du + h
 
-// C of one block: 3 x 3 for a contact, else a diagonal
+// C of one block: 3 x 3 for a contact and for rims, else a diagonal
 template <class S>
 struct BlockLaw {
   S C[3][3];
@@ -201,6 +246,14 @@ FB_INLINE BlockLaw<S> cone_law(S kn, S ke, S kp, S ct, S e1, S e2) {
   return {{{kn, S(0), S(0)},
            {turn * e1, ke * e1 * e1 + kp * e2 * e2, off},
            {turn * e2, off, ke * e2 * e2 + kp * e1 * e1}}};
+}
+
+// rims that answer to nothing
+template <class S>
+FB_INLINE void clear_rims(const RowBlock& k, BlockLaw<S>& law, S* cross) {
+  for (auto& row : law.C)
+    for (S& x : row) x = S(0);
+  for (int r = k.row; r < k.row + k.rows; ++r) cross[r] = S(0);
 }
 
 // first entries of the panels of H: every block joins its dofs
@@ -290,18 +343,50 @@ FB_INLINE void add_law(const WorldRows<S>& p, const RowBlock& k, const BlockLaw<
                        const Envelope<S>& H) {
   with_rows_of(k, [&](auto rows) { add_law<decltype(rows)::value, kSymmetric>(p, k, law, H); });
 }
+// (V.11)  H += (sum_i cross_i G_i)' G_n: the rims of a block follow their normal n, whose rows have the same dofs
+template <class S>
+FB_FN void add_cross(const WorldRows<S>& p, const RowBlock& k, const S* cross,
+                     const Envelope<S>& H) {
+  constexpr int W = kPanel<S>;
+  const S *G = p.G + k.value, *N = G - 3 * k.width;
+  const auto carried = [&](const S* g, S (&x)[1][W]) {
+    Panel<S> sum = Panel<S>(cross[0]) * panel_at(g);
+    for (int i = 1; i < k.rows; ++i)
+      sum = mul_add(Panel<S>(cross[i]), panel_at(g + i * k.width), sum);
+    put_panel(sum, x[0]);
+  };
+  p.for_panels(k, [&](int d, int c) {
+    S rim[1][W], normal[1][W];
+    carried(G + c, rim);
+    put_panel(panel_at(N + c), normal[0]);
+    add_products<1>(rim[0], 0, normal, H.block(d / W));
+    p.for_panels(k, [&](int at, int e) {
+      if (at <= d) return;
+      S below[1][W];
+      carried(G + e, below);
+      add_products<1>(below[0], 0, normal, H.lower_panel(at / W) + d * W);
+      add_products<1>(N + e, 0, rim, H.upper_panel(at / W) + d * W);
+    });
+  });
+}
+// cross: how rims follow their normal's velocity, by row; read at blocks of rims only, and not where H is
+// symmetric
 template <bool kSymmetric = false, class S>
-FB_FN void factor_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envelope<S>& H) {
+FB_FN void factor_law(const WorldRows<S>& p, const BlockLaw<S>* law, const S* cross,
+                      const Envelope<S>& H) {
   clear_envelope<kSymmetric>(H);
   for (int i = 0; i < p.nblock; ++i)
     if (!is_held(p.block[i], law[i])) add_law<kSymmetric>(p, p.block[i], law[i], H);
+  if constexpr (!kSymmetric)
+    for (int i = 0; i < p.nblock && p.nrim > 0; ++i)
+      if (p.block[i].cone == kRimBlock) add_cross(p, p.block[i], cross + p.block[i].row, H);
   factor_envelope<kSymmetric>(H);
 }
 // (V.2)  dlam = h - C G dy with H dy = G' h; h in, dlam out; u = G dy, the change of the velocities
 // but for R dlam; y: scratch of the dofs
 template <class S>
-FB_FN void solve_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envelope<S>& H, S* h,
-                     S* y, S* u) {
+FB_FN void solve_law(const WorldRows<S>& p, const BlockLaw<S>* law, const S* cross,
+                     const Envelope<S>& H, S* h, S* y, S* u) {
   sum_rows(p, h, y);
   solve_envelope(H, y);
   for (int b = 0; b < p.nblock; ++b) {
@@ -310,6 +395,8 @@ FB_FN void solve_law(const WorldRows<S>& p, const BlockLaw<S>* law, const Envelo
     block_times(p, k, y, v);
     for (int i = 0; i < k.rows; ++i)
       for (int j = 0; j < k.rows; ++j) h[k.row + i] = sub_mul(h[k.row + i], law[b].C[i][j], v[j]);
+    if (k.cone != kRimBlock) continue;
+    for (int r = k.row; r < k.row + k.rows; ++r) h[r] = sub_mul(h[r], cross[r], u[k.row - 3]);
   }
 }
 

@@ -31,6 +31,10 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long
     if (group.rows >= 3) f += t1 * lam[1] + t2 * lam[2];
     if (group.rows >= 4) twist = c.n * lam[3];
     if (group.rows == 6) twist += t1 * lam[4] + t2 * lam[5];
+    // under the hard law rims are a group of their own
+    const RowGroup& rim = b.w.group[i + 1 < b.w.ngroup ? i + 1 : i];
+    if (rim.kind == kRimRows) twist = c.n * lam[3];
+    if (rim.kind == kRimRows && rim.rows == 3) twist += t1 * lam[4] + t2 * lam[5];
     const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(group.linkA, group.linkB));
     const T y[kContactSize] = {c.phi, p.x, p.y, p.z,     c.n.x,   c.n.y,  c.n.z,
                                f.x,   f.y, f.z, twist.x, twist.y, twist.z};

@@ -348,12 +348,13 @@ WITHOUT_GRADIENT = (
     *("body_invweight0", "dof_invweight0", "body_invweight0_mujoco", "geom_solmix"),
     "tendon_invweight0",
 )
-# parameters that only MuJoCo's law reads
+# settings of MuJoCo's law; the hard law reads the frictions of pairs besides
 OF_MUJOCO = re.compile("_(solref|solreffriction|solimp|margin|friction_rest)(_lim|_fri)?$")
 # parameters of which a draw changes every number by a few per cent
 SCALED = (
     "body_inertia jnt_range actuator_gear mesh_scale actuator_dynprm actuator_actrange wrap_prm "
-    "tendon_stiffness tendon_damping tendon_frictionloss tendon_range tendon_lengthspring"
+    "tendon_stiffness tendon_damping tendon_frictionloss tendon_range tendon_lengthspring "
+    "pair_friction_rest"
 ).split()
 
 
@@ -395,7 +396,8 @@ def _differentiable(case: Case, first: int) -> Vector:
     """Return 1 for inputs with a gradient: `first` others, then the parameters."""
     parts = [np.ones(first)]
     for name, value in case.params.items():
-        none = name in WITHOUT_GRADIENT or (not case.soft and OF_MUJOCO.search(name))
+        soft_only = OF_MUJOCO.search(name) and name != "pair_friction_rest"
+        none = name in WITHOUT_GRADIENT or (not case.soft and soft_only)
         parts.append(np.full(value.size, 0.0 if none else 1.0))
     return np.concatenate(parts)
 

@@ -13,9 +13,10 @@ from tests.core import ops as table
 from tests.core.ops import TESTED_ELSEWHERE, OpRow
 from tests.core.ops_forces import FORCE_ROWS
 from tests.core.ops_models import pile
+from tests.core.ops_rims import RIM_ROWS
 from tests.core.ops_soft import SOFT_ROWS
 
-ROWS = [*table.ROWS, *SOFT_ROWS, *FORCE_ROWS]
+ROWS = [*table.ROWS, *SOFT_ROWS, *FORCE_ROWS, *RIM_ROWS]
 CORE = Path(__file__).parents[2] / "core"
 rows = pytest.mark.parametrize("row", ROWS, ids=[r.label for r in ROWS])
 nightly = pytest.param(10_000, marks=pytest.mark.slow)

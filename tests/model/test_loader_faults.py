@@ -257,18 +257,20 @@ def test_spherical_joints_are_balls() -> None:
 # ---------------------------------------------------------- what is dropped in model.mujoco
 
 
-def test_condim_is_dropped_in_mujoco_for_the_law_without_it() -> None:
-    """Keep condim 6 for the law that has it, and drop it in the model for the law that has not."""
+def test_directions_of_friction_are_dropped_in_mujoco_for_the_law_without_them() -> None:
+    """Keep frictions that differ in two directions for the law that has them, and no others."""
     text = mjcf(
         world='<geom name="w" type="plane" size="1 1 1" condim="6"/>',
-        after='<contact><pair geom1="w" geom2="g" condim="4" friction="0.5 0.2"/></contact>',
+        after='<contact><pair geom1="w" geom2="g" condim="6" friction="0.5 0.2 0.1 0.02 0.03"/>'
+        "</contact>",
     )
     model = fb.load(text, on_unsupported="drop")
     soft, hard = model.mujoco_for("mujoco"), model.mujoco_for("hard")
     assert soft is model.mujoco
-    assert (soft.geom_condim.max(), soft.pair_dim.tolist()) == (6, [4])
-    assert (hard.geom_condim.max(), hard.pair_dim.tolist()) == (3, [3])
-    assert hard.pair_friction[0, :2].tolist() == [0.5, 0.5]
+    assert soft.pair_friction[0].tolist() == [0.5, 0.2, 0.1, 0.02, 0.03]
+    assert hard.pair_friction[0].tolist() == [0.5, 0.5, 0.1, 0.02, 0.02]
+    for model in (soft, hard):
+        assert (model.geom_condim.max(), model.pair_dim.tolist()) == (6, [6])
 
 
 # --------------------------------------------------------------------------- dangling names

@@ -164,8 +164,8 @@ def test_one_law_refuses_what_the_other_has() -> None:
     text = mjcf(
         before='<option noslip_iterations="2"><flag sleep="enable"/></option>',
         world='<geom name="w" type="plane" size="1 1 1" condim="4" margin="0.1" gap="-0.05"/>',
-        after='<contact><pair name="p" geom1="w" geom2="g" friction="0.5" condim="6" gap="-0.01"/>'
-        "</contact>",
+        after='<contact><pair name="p" geom1="w" geom2="g" friction="0.5 1 0.1 0.02 0.03" '
+        'condim="6" gap="-0.01"/></contact>',
     )
     model = fb.load(text)
     assert [n.kind for n in model.notices].count("law") == 7

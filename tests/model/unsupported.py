@@ -215,22 +215,14 @@ UNSUPPORTED = [
         "hard",
     ),
     Unsupported(
-        ("contact/pair condim",),
+        ("contact/pair friction",),
         mjcf(
             world=FLOOR,
-            after='<contact><pair name="p" geom1="floor" geom2="g" condim="4"/></contact>',
+            after='<contact><pair name="p" geom1="floor" geom2="g" condim="6" '
+            'friction="1 1 0.1 0.02 0.03"/></contact>',
         ),
         '<string>:8: <pair name="p">',
-        "condim is 4",
-        "condim",
-        "approximated",
-        "hard",
-    ),
-    Unsupported(
-        ("body/geom condim",),
-        mjcf(world='<geom name="floor" type="plane" size="1 1 1" condim="6"/>'),
-        '<string>:3: <geom name="floor">',
-        "condim is 6",
+        "the two rolling frictions are 0.02 and 0.03",
         "condim",
         "approximated",
         "hard",

@@ -412,7 +412,7 @@ inline OpTable model_table(const Box& box) {
   const char* step =
       "step solve_step island world velocity recover recover_world recover_large motion link_force "
       "rows tree axis "
-      "wrench contact contact_point contact_data "
+      "wrench contact contact_point contact_data rim_data rim_friction "
       "body_equality "
       "equality_data joint_equality ball_limit log actuation actuator transmission difference "
       "vector twist placement advance_activation integrate inverse_dynamics "

@@ -15,7 +15,7 @@ from featherback._typing import Array, Bools
 from featherback.errors import ParameterError
 from featherback.model.pairs import Pairs
 from featherback.model.report import Notice, UnsupportedFeature, format_report
-from featherback.model.settings import without_torsion
+from featherback.model.settings import with_round_friction
 
 if TYPE_CHECKING:
     import mujoco
@@ -100,7 +100,8 @@ class Model:
 
         Args:
             contact: the contact law. "mujoco" has all that `Model.mujoco` has. For "hard" the
-                model is a copy in which contacts have what that law has: condim 1 and 3.
+                model is a copy in which contacts have what that law has: friction that is the
+                same in all directions.
 
         Raises:
             ParameterError: if there is no such law.
@@ -109,7 +110,7 @@ class Model:
             raise ParameterError(
                 f'mujoco_for(): contact is {contact!r}; it must be "hard" or "mujoco".'
             )
-        return self.mujoco if contact == "mujoco" else without_torsion(self.mujoco)
+        return self.mujoco if contact == "mujoco" else with_round_friction(self.mujoco)
 
     @property
     def name(self) -> str:

@@ -135,8 +135,8 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
     "body/freejoint": _row("name align", visual="group"),
     "body/geom": _row(
         "name class pos size fromto mass density mesh hfield fitscale shellinertia contype "
-        f"conaffinity friction priority fluidcoef fluidshape {_ORIENTATION}",
-        checked="type condim",
+        f"conaffinity condim friction priority fluidcoef fluidshape {_ORIENTATION}",
+        checked="type",
         refused="adhesion surfacevel",
         mujoco="margin solimp solmix solref",
         ignored="gap user",
@@ -148,8 +148,8 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         visual="group material mesh rgba size type",
     ),
     "contact/pair": _row(
-        "name class geom1 geom2",
-        checked="condim friction",
+        "name class geom1 geom2 condim",
+        checked="friction",
         refused="adhesion",
         mujoco="margin solimp solref solreffriction",
         ignored="gap",

@@ -57,12 +57,11 @@ def apply_override(model: mujoco.MjModel) -> None:
     model.pair_solreffriction[:] = 0
 
 
-def without_torsion(model: mujoco.MjModel) -> mujoco.MjModel:
-    """Return a copy whose contacts have sliding friction only, the same in all directions."""
+def with_round_friction(model: mujoco.MjModel) -> mujoco.MjModel:
+    """Return a copy whose contacts have the same friction in all directions."""
     plain = copy.deepcopy(model)
-    for dims in (plain.geom_condim, plain.pair_dim):
-        np.minimum(dims, 3, out=dims)
     plain.pair_friction[:, 1] = plain.pair_friction[:, 0]
+    plain.pair_friction[:, 4] = plain.pair_friction[:, 3]
     return plain
 
 

@@ -302,50 +302,17 @@ def acting_equalities(
 def check_frictions(
     model: mujoco.MjModel, found: Pairs, locator: Locator, findings: Findings
 ) -> None:
-    """Find what of the pairs' frictions the hard contact law does not have.
-
-    These are condim 4 and 6 and friction that differs in two directions.
-    """
-    _check_condim(model, found, locator, findings)
-    _check_anisotropy(model, found, locator, findings)
-
-
-def _check_condim(model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings) -> None:
-    """Find torsional and rolling friction, once per geom or explicit pair."""
-    high = kept.select(kept.condim > 3)
-    causes: dict[tuple[str, int], int] = {}
-    for first, second, condim, explicit in zip(
-        high.geom1, high.geom2, high.condim, high.explicit, strict=True
-    ):
-        if explicit >= 0:
-            causes[("pair", int(explicit))] = int(condim)
-            continue
-        for number in (int(first), int(second)):
-            if model.geom_condim[number] == condim:
-                causes[("geom", number)] = int(condim)
-    for (kind, number), condim in causes.items():
-        findings.add_unsupported(
-            locator.at(kind, number),
-            f"condim is {condim}",
-            "condim",
-            kind="approximated",
-            drop=f"condim {condim} is treated as 3, without torsional and rolling friction.",
-            law="hard",
-        )
-
-
-def _check_anisotropy(
-    model: mujoco.MjModel, kept: Pairs, locator: Locator, findings: Findings
-) -> None:
-    """Find explicit pairs whose two sliding frictions differ."""
-    for number in kept.explicit[kept.explicit >= 0].tolist():
-        first, second = model.pair_friction[number, :2]
-        if first != second and model.pair_dim[number] > 1:
+    """Find frictions of explicit pairs that differ in two directions; the hard law has no such."""
+    for number in found.explicit[found.explicit >= 0].tolist():
+        for word, at, condim in (("sliding", 0, 3), ("rolling", 3, 6)):
+            first, second = model.pair_friction[number, at : at + 2]
+            if first == second or model.pair_dim[number] < condim:
+                continue
             findings.add_unsupported(
                 locator.at("pair", number),
-                f"the two sliding frictions are {first:.6g} and {second:.6g}",
+                f"the two {word} frictions are {first:.6g} and {second:.6g}",
                 "condim",
                 kind="approximated",
-                drop=f"sliding friction is {first:.6g} in both directions.",
+                drop=f"{word} friction is {first:.6g} in both directions.",
                 law="hard",
             )

@@ -60,12 +60,24 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
                 'out or pass solver="interior", or pass smoothing=0.'
             )
         values["solver"] = "interior"
+    if law == "hard" and values["solver"] == "pgs":
+        _refuse_rims(where, model)
     if values["gradient"] == "unrolled" and values["solver"] != "pgs":
         raise ParameterError(
             f'{where}: gradient is "unrolled" and solver is "{values["solver"]}"; only sweeps can '
             'be reversed, so pass solver="pgs" with it, or gradient="auto".'
         )
     return Options(**values)
+
+
+def _refuse_rims(where: str, model: Model) -> None:
+    """Refuse sweeps alone for a model whose contacts rub against turning or rolling."""
+    condim = int(model.parsed.pairs.condim.max(initial=0))
+    if condim > 3:
+        raise ParameterError(
+            f'{where}: solver is "pgs" and the model has contacts of condim {condim}; sweeps alone '
+            'have condim 1 and 3, so pass solver="newton" or "interior".'
+        )
 
 
 def _of_the_file(where: str, row: OptionRow, value: Any) -> Any:
