@@ -17,9 +17,9 @@ pytest.importorskip("gymnasium")
 import torch
 
 from featherback.errors import OptimizationError
-from featherback.learn import MBPO, PPO, SAC, Settings, load_policy, run_policy, train
-from featherback.learn.session import CLOCK
-from tests.learn.worlds import KeptLine, Line
+from featherback.learn import BPTT, MBPO, PPO, SAC, SHAC, Settings, load_policy, run_policy, train
+from featherback.learn.session import CLOCK, Session
+from tests.learn.worlds import GradientLine, KeptGradientLine, KeptLine, Line
 
 SMALL = {"env": "Line", "hidden": (16, 16), "checkpoint_every": 2, "seed": 3}
 PPO_SMALL = PPO(worlds=8, rollout=20, steps=960, batch=80, epochs=2, evaluate_every=3, **SMALL)
@@ -40,7 +40,12 @@ MBPO_SMALL = MBPO(
     model_horizon=2,
     **SMALL,
 )
-ALL = [PPO_SMALL, SAC_SMALL, MBPO_SMALL]
+SHAC_SMALL = SHAC(worlds=8, horizon=6, steps=288, value_epochs=2, **SMALL)
+BPTT_SMALL = BPTT(worlds=8, horizon=20, steps=960, evaluate_every=2, **SMALL)
+ALL = [PPO_SMALL, SAC_SMALL, MBPO_SMALL, SHAC_SMALL, BPTT_SMALL]
+# environment whose worlds start anew at checkpoints, and the one that gives its state
+ENVS = {"shac": (GradientLine, KeptGradientLine), "bptt": (GradientLine, KeptGradientLine)}
+CASES = [(s, env) for s in ALL for env in ENVS.get(s.learner, (Line, KeptLine))]
 
 
 def weights(policy: Any) -> dict[str, torch.Tensor]:
@@ -60,35 +65,45 @@ def rows(path: Path) -> list[dict[str, str]]:
         return [{k: x for k, x in row.items() if k != CLOCK} for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize("env", [Line, KeptLine])
-@pytest.mark.parametrize("settings", ALL, ids=lambda s: s.learner)
+@pytest.mark.parametrize(
+    ("settings", "env"), CASES, ids=[f"{s.learner}-{env.__name__}" for s, env in CASES]
+)
 def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(
-    settings: Settings, env: Callable[[int], Any], tmp_path: Path
+    settings: Settings, env: Callable[[int], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop after two thirds, resume, and compare weights, log and checkpoint."""
+    """Interrupt between two checkpoints, resume, and compare weights and log."""
     whole = train(settings, out=tmp_path / "whole", env=env)
-    first = replace(settings, steps=settings.steps * 2 // 3)
-    stopped = train(first, out=tmp_path / "parts", env=env)
-    assert stopped.steps < whole.steps
+    end = Session._end
+
+    def interrupt(session: Session, steps: int, row: Any) -> None:
+        end(session, steps, row)
+        if session.iteration == 5:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Session, "_end", interrupt)
+        train(settings, out=tmp_path / "parts", env=env)
+    stopped = load_policy(tmp_path / "parts" / "policy.pt")
     resumed = train(settings, out=tmp_path / "parts", env=env, resume=True)
     assert same_bits(whole.policy, resumed.policy)
-    assert not same_bits(whole.policy, stopped.policy)
+    assert not same_bits(whole.policy, stopped)
     logs = [rows(tmp_path / name / "log.csv") for name in ("whole", "parts")]
     assert logs[0] == logs[1]
-    assert [int(row["iteration"]) for row in logs[0]] == list(range(1, len(logs[0]) + 1))
+    assert [int(row["iteration"]) for row in logs[0]] == list(range(1, 7))
 
 
 @pytest.mark.parametrize("settings", ALL, ids=lambda s: s.learner)
 def test_a_seed_is_all_that_a_run_depends_on(settings: Settings) -> None:
     """Give the same bits for the same seed, whatever torch drew before, and others for another."""
     short = replace(settings, steps=settings.steps // 3)
+    env = ENVS.get(settings.learner, (Line,))[0]
     torch.manual_seed(1)
-    one = train(short, env=Line)
+    one = train(short, env=env)
     torch.manual_seed(2)
     state = torch.get_rng_state()
-    two = train(short, env=Line)
+    two = train(short, env=env)
     assert torch.equal(state, torch.get_rng_state())
-    other = train(replace(short, seed=4), env=Line)
+    other = train(replace(short, seed=4), env=env)
     assert same_bits(one.policy, two.policy)
     assert not same_bits(one.policy, other.policy)
 
@@ -146,7 +161,6 @@ def test_nan_stops_the_training_and_leaves_the_checkpoint(tmp_path: Path, poison
 def test_a_policy_that_gives_nan_stops_the_training(tmp_path: Path) -> None:
     """Name the weights, and say that there is a good checkpoint."""
     from featherback.learn import ppo
-    from featherback.learn.session import Session
 
     session = Session(PPO_SMALL, tmp_path, Line, show=False)
     learner = ppo.Learner(PPO_SMALL, session)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -73,8 +75,60 @@ class KeptLine(Line):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over a state."""
-        import ast
-
         self.x, self.k = state["x"].copy(), state["k"].copy()
+        self.rng = np.random.default_rng()
+        self.rng.bit_generator.state = ast.literal_eval(state["rng"])
+
+
+class GradientLine:
+    """The same with gradients for torch."""
+
+    def __init__(self, worlds: int) -> None:
+        """Make the worlds."""
+        self.num_envs, self.observation_size, self.action_size = worlds, 2, 1
+        self.low, self.high = torch.tensor([-2.0]), torch.tensor([2.0])
+        self.x = torch.zeros(worlds, 2)
+        self.k = torch.zeros(worlds, dtype=torch.int64)
+
+    def reset(self, seed: int) -> Any:
+        """Start all worlds."""
+        self.rng = np.random.default_rng(seed)
+        self.x = self._starts(self.num_envs)
+        self.k = torch.zeros_like(self.k)
+        return self.x
+
+    def _starts(self, n: int) -> Any:
+        return torch.tensor(self.rng.uniform(-1.0, 1.0, (n, 2)).astype(np.float32))
+
+    def step(self, action: Any) -> Any:
+        """Step all worlds."""
+        force = action[:, 0].clamp(-2.0, 2.0)
+        v = self.x[:, 1] + DT * force
+        final = torch.stack([self.x[:, 0] + DT * v, v], -1)
+        reward = 1.0 - final[:, 0].square() - 0.1 * v.square() - 0.01 * force.square()
+        self.k = self.k + 1
+        terminated, truncated = final[:, 0].detach().abs() > EDGE, self.k >= LIMIT
+        done = terminated | truncated
+        self.x = torch.where(done[:, None], self._starts(self.num_envs), final)
+        self.k = torch.where(done, 0, self.k)
+        return self.x, reward, terminated, truncated, {"final_obs": final, "_final_obs": done}
+
+    def detach(self) -> Any:
+        """Cut the graph."""
+        self.x = self.x.detach()
+        return self.x
+
+
+class KeptGradientLine(GradientLine):
+    """The same; it can give and take its state."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that the next step depends on."""
+        rng = str(self.rng.bit_generator.state)
+        return {"x": self.x.detach().numpy().copy(), "k": self.k.numpy().copy(), "rng": rng}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        self.x, self.k = torch.from_numpy(state["x"]), torch.from_numpy(state["k"])
         self.rng = np.random.default_rng()
         self.rng.bit_generator.state = ast.literal_eval(state["rng"])

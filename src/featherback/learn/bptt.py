@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from featherback.errors import OptimizationError
 from featherback.learn.gradient_runner import GradientRunner
 from featherback.learn.networks import PolicyNetwork, PolicyShape, seeded
 from featherback.learn.session import Session, Trained
@@ -40,7 +41,7 @@ class Learner:
         )
         rate = settings.learning_rate
         self.adam = torch.optim.Adam(self.policy.parameters(), rate, betas=(0.7, 0.95), fused=True)
-        session.start(None, self.policy, adam=self.adam, episodes=runner)
+        session.start(runner, self.policy, adam=self.adam)
 
     @property
     def per_iteration(self) -> int:
@@ -57,11 +58,10 @@ class Learner:
         torch.autograd.backward(-worth.mean())
         length = nn.utils.clip_grad_norm_(self.policy.parameters(), settings.gradient_norm)
         if not bool(torch.isfinite(length)):
-            raise self.runner.not_finite("the gradient of the return is NaN or infinite")
+            raise OptimizationError("the gradient of the return is NaN or infinite")
         self.adam.step()
         return {
-            "return": self.runner.mean_return,
-            "length": self.runner.mean_length,
+            **self.runner.episodes.row(),
             "gradient_norm": float(length),
             "std": float(self.policy.log_std.detach().exp().mean()),
         }

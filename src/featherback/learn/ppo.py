@@ -83,8 +83,7 @@ class Learner:
         self.policy.normalizer.update(observation)
         clipped, error, kl = (float(x) for x in torch.stack(losses).mean(0))
         return {
-            "return": self.runner.mean_return,
-            "length": self.runner.mean_length,
+            **self.runner.episodes.row(),
             "policy_loss": clipped,
             "value_loss": error,
             "kl": kl,

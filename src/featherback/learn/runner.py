@@ -28,10 +28,8 @@ def make_env(settings: Settings, worlds: int) -> VectorEnv[Any, Any, Any]:
         return _make_gymnasium(settings, worlds)
     from featherback import envs
 
-    options = {} if settings.contact is None else {"contact": settings.contact}
-    return envs.make(
-        settings.env, worlds=worlds, dtype="float32", autoreset_mode="same_step", **options
-    )
+    options = settings.env_options()
+    return envs.make(settings.env, worlds, dtype="float32", autoreset_mode="same_step", **options)
 
 
 def _make_gymnasium(settings: Settings, worlds: int) -> VectorEnv[Any, Any, Any]:
@@ -50,6 +48,7 @@ def _make_gymnasium(settings: Settings, worlds: int) -> VectorEnv[Any, Any, Any]
             num_envs=worlds,
             vectorization_mode="sync",
             vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+            **settings.env_options(),
         )
     except gymnasium.error.Error as error:
         raise ParameterError(
@@ -67,14 +66,61 @@ def box(space: Any, what: str) -> Box:
     )
 
 
+class Episodes:
+    """Returns and lengths of episodes, running and ended.
+
+    Attributes:
+        returns: of the last RECENT episodes that ended.
+        lengths: of the same episodes.
+    """
+
+    def __init__(self, worlds: int) -> None:
+        """Start with none."""
+        self.returns: deque[float] = deque(maxlen=RECENT)
+        self.lengths: deque[int] = deque(maxlen=RECENT)
+        self.worlds = worlds
+        self.start()
+
+    def start(self) -> None:
+        """Forget the episodes that are running."""
+        self.running = np.zeros(self.worlds)
+        self.length = np.zeros(self.worlds, np.int64)
+
+    def add(self, reward: Any, done: Any) -> None:
+        """Add rewards to the running returns, and keep those of episodes that ended."""
+        self.running += reward
+        self.length += 1
+        for i in np.flatnonzero(done):
+            self.returns.append(float(self.running[i]))
+            self.lengths.append(int(self.length[i]))
+        self.running[done] = 0.0
+        self.length[done] = 0
+
+    def row(self) -> dict[str, float]:
+        """Return the means of the recent episodes; NaN before one has ended."""
+        if not self.returns:
+            return {"return": float("nan"), "length": float("nan")}
+        return {"return": float(np.mean(self.returns)), "length": float(np.mean(self.lengths))}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        own = {"running": self.running, "length": self.length}
+        return {"returns": list(self.returns), "lengths": list(self.lengths), **pack(own)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what a checkpoint kept."""
+        self.returns.extend(state["returns"])
+        self.lengths.extend(state["lengths"])
+        self.running, self.length = state["running"].numpy(), state["length"].numpy()
+
+
 class Runner:
     """Steps the worlds of an environment and counts returns.
 
     Attributes:
         env: the environment.
         observation: float32[worlds, n], what the policy sees next.
-        returns: of the last RECENT episodes that ended.
-        lengths: of the same episodes.
+        episodes: their returns.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], seed: int, where: str) -> None:
@@ -85,7 +131,8 @@ class Runner:
                 f"{where}: the environment resets in mode {mode}; learners need "
                 "AutoresetMode.SAME_STEP: pass it when the environment is made."
             )
-        self.env, self.where = env, where
+        self.env: Any = env
+        self.where = where
         self.observations = box(env.single_observation_space, "observations").shape[0]
         actions = box(env.single_action_space, "actions")
         self.actions, self.low, self.high = actions.shape[0], actions.low, actions.high
@@ -95,16 +142,15 @@ class Runner:
                 "ones: wrap the environment."
             )
         self.worlds = env.num_envs
-        self.returns: deque[float] = deque(maxlen=RECENT)
-        self.lengths: deque[int] = deque(maxlen=RECENT)
+        self.episodes = Episodes(self.worlds)
+        self.restart = seed
         self.reset(seed)
 
     def reset(self, seed: int) -> None:
         """Start all worlds anew."""
         observation, _ = self.env.reset(seed=seed)
         self.observation = self._tensor(observation, "observation")
-        self.running = np.zeros(self.worlds)
-        self.length = np.zeros(self.worlds, np.int64)
+        self.episodes.start()
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Step all worlds.
@@ -128,7 +174,7 @@ class Runner:
             which = np.flatnonzero(done)
             rows = np.stack([np.asarray(info["final_obs"][i], np.float32) for i in which])
             after[torch.from_numpy(which)] = self._tensor(rows, "last observation")
-        self._count(reward, done)
+        self.episodes.add(reward, done)
         return (
             after,
             self._tensor(reward, "reward"),
@@ -136,32 +182,12 @@ class Runner:
             torch.as_tensor(truncated, dtype=torch.bool),
         )
 
-    def _count(self, reward: Array, done: Any) -> None:
-        """Add rewards to the running returns, and keep those of episodes that ended."""
-        self.running += reward
-        self.length += 1
-        for i in np.flatnonzero(done):
-            self.returns.append(float(self.running[i]))
-            self.lengths.append(int(self.length[i]))
-        self.running[done] = 0.0
-        self.length[done] = 0
-
     def _tensor(self, value: Any, what: str) -> Tensor:
         """Return an array of the environment as a tensor of its own, finite."""
         tensor = torch.tensor(np.asarray(value, np.float32))
         if not bool(torch.isfinite(tensor).all()):
             raise OptimizationError(f"the environment gives a {what} that is NaN or infinite")
         return tensor
-
-    @property
-    def mean_return(self) -> float:
-        """Mean of the recent returns; NaN before an episode has ended."""
-        return float(np.mean(self.returns)) if self.returns else float("nan")
-
-    @property
-    def mean_length(self) -> float:
-        """Mean length of the recent episodes."""
-        return float(np.mean(self.lengths)) if self.lengths else float("nan")
 
     @property
     def has_state(self) -> bool:
@@ -176,29 +202,20 @@ class Runner:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        state: dict[str, Any] = {"returns": list(self.returns), "lengths": list(self.lengths)}
+        state: dict[str, Any] = {"episodes": self.episodes.state_dict()}
         if not self.has_state:
             return {**state, "restart": self.restart}
-        unwrapped: Any = self.env.unwrapped
-        return {
-            **state,
-            "env": pack(unwrapped.get_state()),
-            "observation": self.observation,
-            "running": torch.from_numpy(self.running.copy()),
-            "length": torch.from_numpy(self.length.copy()),
-        }
+        own = pack(self.env.unwrapped.get_state())
+        return {**state, "env": own, "observation": self.observation}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what a checkpoint kept."""
-        self.returns.extend(state["returns"])
-        self.lengths.extend(state["lengths"])
         if "restart" in state:
             self.reset(state["restart"])
-            return
-        unwrapped: Any = self.env.unwrapped
-        unwrapped.set_state(unpack(state["env"]))
-        self.observation = state["observation"]
-        self.running, self.length = state["running"].numpy(), state["length"].numpy()
+        else:
+            self.env.unwrapped.set_state(unpack(state["env"]))
+            self.observation = state["observation"]
+        self.episodes.load_state_dict(state["episodes"])
 
 
 def pack(value: Any) -> Any:

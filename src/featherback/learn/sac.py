@@ -103,8 +103,7 @@ class Learner:
         nan = torch.full((3,), float("nan"))
         value, policy, entropy = torch.stack(losses).mean(0) if losses else nan
         return {
-            "return": runner.mean_return,
-            "length": runner.mean_length,
+            **runner.episodes.row(),
             "value_loss": float(value),
             "policy_loss": float(policy),
             "entropy": float(entropy),

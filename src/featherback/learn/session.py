@@ -18,6 +18,7 @@ import torch
 
 from featherback._files import write_bytes
 from featherback.errors import OptimizationError, ParameterError, WorldError
+from featherback.learn.gradient_runner import GradientRunner, Plain, make_gradient_env
 from featherback.learn.networks import PolicyNetwork, first_not_finite
 from featherback.learn.policy import Policy, read_torch, write_torch
 from featherback.learn.runner import Make, Runner, make_env
@@ -66,7 +67,7 @@ class Session:
     Attributes:
         settings: of the learner.
         out: folder of its files; None: nothing is written.
-        make: makes the environments; by the name in the settings when None.
+        make: makes the environments the learner trains in; by the name in the settings when None.
         resume: whether to go on from the checkpoint in that folder.
         show: whether there is a progress bar.
         parts: what a checkpoint keeps, by name.
@@ -87,7 +88,7 @@ class Session:
     cpu_seconds: float = 0.0
     generator: torch.Generator = field(default_factory=torch.Generator)
     policy: PolicyNetwork | None = None
-    runner: Runner | None = None
+    runner: Runner | GradientRunner | None = None
     saved: int = 0
     _since: float = 0.0
 
@@ -96,16 +97,19 @@ class Session:
         self.generator.manual_seed(self.settings.seed)
         self.where = f"learn {self.settings.learner}"
 
-    def start(self, runner: Runner | None, policy: PolicyNetwork, **parts: Part) -> None:
+    def start(self, runner: Runner | GradientRunner, policy: PolicyNetwork, **parts: Part) -> None:
         """Name what checkpoints keep; where the run is resumed, `run` fills it."""
         self.runner, self.policy = runner, policy
-        self.parts = {"policy": policy, **parts}
-        if runner is not None:
-            self.parts["runner"] = runner
+        self.parts = {"policy": policy, "runner": runner, **parts}
 
     def vector_env(self, worlds: int) -> Any:
         """Return the environment with some number of worlds."""
         return self.make(worlds) if self.make else make_env(self.settings, worlds)
+
+    def gradient_env(self) -> Any:
+        """Return the environment with gradients."""
+        worlds = self.settings.worlds
+        return self.make(worlds) if self.make else make_gradient_env(self.settings, worlds)
 
     def seed(self, *key: int) -> int:
         """Return a seed of the run for some purpose."""
@@ -166,6 +170,8 @@ class Session:
         assert self.policy is not None
         policy = Policy(self.policy, {"env": self.settings.env})
         env = self.vector_env(self.settings.evaluation_episodes)
+        if isinstance(self.runner, GradientRunner) and self.make is not None:
+            env = Plain(env)
         try:
             return float(np.mean(run_policy(policy, env, seed=self.seed(2))))
         finally:

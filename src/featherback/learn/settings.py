@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
@@ -25,6 +26,8 @@ class Settings:
     """name of an environment of featherback.envs, or gym:ID for one of gymnasium's own"""
     contact: str | None = None
     """contact law, "hard" or "mujoco"; that of the environment when not given"""
+    options: tuple[str, ...] = ()
+    """options of the environment, each as name=value, such as links=5"""
     worlds: int = 64
     """environments that are stepped together"""
     steps: int = 1_000_000
@@ -33,7 +36,7 @@ class Settings:
     """seed of all random numbers"""
     hidden: tuple[int, ...] = (128, 64)
     """units of the hidden layers"""
-    checkpoint_every: int = 20
+    checkpoint_every: int = 50
     """iterations between checkpoints"""
     evaluate_every: int = 0
     """iterations between evaluations of the policy without noise; 0: none"""
@@ -57,6 +60,23 @@ class Settings:
             raise ParameterError(f"{where}: hidden is empty; name at least one layer.")
         for units in self.hidden:
             check_integer(where, "hidden", units)
+        self.env_options()
+
+    def env_options(self) -> dict[str, Any]:
+        """Return the options of the environment by name, the contact law among them."""
+        found: dict[str, Any] = {}
+        for option in self.options:
+            name, equals, text = option.partition("=")
+            if not equals or not name.isidentifier():
+                raise ParameterError(
+                    f"learn {self.learner}: the option {option!r} of the environment has another "
+                    'form than name=value; write it as "links=5".'
+                )
+            try:
+                found[name] = ast.literal_eval(text)
+            except (ValueError, SyntaxError):
+                found[name] = text
+        return found if self.contact is None else {**found, "contact": self.contact}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings in plain terms."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from featherback.errors import OptimizationError
 from featherback.learn.gradient_runner import GradientRunner
 from featherback.learn.networks import PolicyNetwork, PolicyShape, layers, seeded
 from featherback.learn.session import Session, Trained
@@ -91,14 +92,13 @@ class Learner:
         torch.autograd.backward(-worth / self.per_iteration)
         length = nn.utils.clip_grad_norm_(self.policy.parameters(), settings.gradient_norm)
         if not bool(torch.isfinite(length)):
-            raise self.runner.not_finite("the gradient of the policy is NaN or infinite")
+            raise OptimizationError("the gradient of the policy is NaN or infinite")
         self.adam.step()
         self.runner.detach()
         error = self.fit_value(window)
         self.policy.normalizer.update(torch.cat(window.observation))
         return {
-            "return": self.runner.mean_return,
-            "length": self.runner.mean_length,
+            **self.runner.episodes.row(),
             "value_loss": error,
             "gradient_norm": float(length),
             "std": float(self.policy.log_std.detach().exp().mean()),
