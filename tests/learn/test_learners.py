@@ -118,6 +118,7 @@ def test_a_policy_file_acts_as_the_trained_policy(tmp_path: Path) -> None:
     assert policy.about == {
         "env": "Line",
         "contact": None,
+        "options": [],
         "seed": 3,
         "learner": "ppo",
         "steps": trained.steps,

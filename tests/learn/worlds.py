@@ -132,3 +132,18 @@ class KeptGradientLine(GradientLine):
         self.x, self.k = torch.from_numpy(state["x"]), torch.from_numpy(state["k"])
         self.rng = np.random.default_rng()
         self.rng.bit_generator.state = ast.literal_eval(state["rng"])
+
+
+class NextStep(Line):
+    """The same; episodes start again one step later."""
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+
+class Endless(Line):
+    """The same; actions have no bounds."""
+
+    def __init__(self, worlds: int) -> None:
+        """Make the worlds."""
+        super().__init__(worlds)
+        self.single_action_space = Box(-np.inf, np.inf, (1,), np.float32)

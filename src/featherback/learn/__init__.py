@@ -15,9 +15,9 @@ from featherback.errors import ParameterError
 from featherback.learn.settings import BPTT, MBPO, PPO, SAC, SHAC, Settings
 
 if TYPE_CHECKING:
-    from featherback.learn.evaluate import run_policy
+    from featherback.learn.evaluate import evaluate_file, run_policy
     from featherback.learn.policy import Policy, load_policy
-    from featherback.learn.runner import Make
+    from featherback.learn.runner import Make, make_env
     from featherback.learn.session import Trained
 
 __all__ = [
@@ -29,7 +29,9 @@ __all__ = [
     "Policy",
     "Settings",
     "Trained",
+    "evaluate_file",
     "load_policy",
+    "make_env",
     "run_policy",
     "train",
 ]
@@ -37,7 +39,9 @@ __all__ = [
 _HOME = {
     "Policy": "policy",
     "Trained": "session",
+    "evaluate_file": "evaluate",
     "load_policy": "policy",
+    "make_env": "runner",
     "run_policy": "evaluate",
 }
 

@@ -219,6 +219,13 @@ class Twin(nn.Module):
         return x.squeeze(-1)
 
 
+@torch.no_grad()
+def move_towards(slow: nn.Module, fast: nn.Module, share: float) -> None:
+    """Move the weights of a slow copy towards those of its original, by a share of the way."""
+    for old, new in zip(slow.parameters(), fast.parameters(), strict=True):
+        old.lerp_(new, share)
+
+
 def seeded(build: Any, seed: int) -> Any:
     """Return what `build` makes with torch's global generator seeded; its state is put back."""
     with torch.random.fork_rng(devices=[]):

@@ -27,7 +27,9 @@ def read_torch(path: Path) -> Any:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise FeatherbackError(f"{path}: cannot be read ({error.strerror}); check the name.") from None
+        raise FeatherbackError(
+            f"{path}: cannot be read ({error.strerror}); check the name."
+        ) from None
     try:
         return torch.load(io.BytesIO(content), weights_only=True)
     except DAMAGED:
@@ -87,9 +89,9 @@ def load_policy(path: str | Path) -> Policy:
         raise FeatherbackError(
             f"{path}: not a policy; learners save it as policy.pt in their folder: name that file."
         )
-    state, shape = content["state"], content["shape"]
-    network = PolicyNetwork(
-        PolicyShape(**{**shape, "hidden": tuple(shape["hidden"])}), state["low"], state["high"]
-    )
+    state: dict[str, Any] = content["state"]
+    shape: dict[str, Any] = content["shape"]
+    shape["hidden"] = tuple(shape["hidden"])
+    network = PolicyNetwork(PolicyShape(**shape), state["low"], state["high"])
     network.load_state_dict(state)
     return Policy(network.eval(), content["about"])

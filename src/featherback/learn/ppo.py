@@ -53,9 +53,7 @@ class Learner:
         parameters = [*self.policy.parameters(), *self.value.parameters()]
         self.parameters: list[nn.Parameter] = parameters
         self.adam = torch.optim.Adam(parameters, settings.learning_rate, eps=1e-5, fused=True)
-        session.start(
-            runner, self.policy, value=self.value, adam=self.adam, scale=self.scale
-        )
+        session.start(runner, self.policy, value=self.value, adam=self.adam, scale=self.scale)
 
     @property
     def per_iteration(self) -> int:

@@ -12,7 +12,6 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
-from featherback._typing import Array
 from featherback.errors import OptimizationError, ParameterError
 from featherback.learn.settings import Settings
 

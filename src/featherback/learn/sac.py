@@ -1,7 +1,7 @@
 """Soft actor-critic (Haarnoja et al. 2018): two values, their slow copies, a tuned temperature.
 
-The batches of an update and the worth of an action are functions of the learner, so that model-based
-and first-order variants can put their own in place.
+The batches of an update and the worth of an action are functions of the learner, so that others,
+model-based or first-order, can put theirs in their place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from featherback.learn.networks import PolicyNetwork, PolicyShape, Twin, seeded
+from featherback.learn.networks import PolicyNetwork, PolicyShape, Twin, move_towards, seeded
 from featherback.learn.replay import Replay
 from featherback.learn.runner import Runner
 from featherback.learn.session import Session, Trained
@@ -32,7 +32,9 @@ class Learner:
         after_step: called when a vector step is kept.
     """
 
-    def __init__(self, settings: SAC, session: Session, extra: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, settings: SAC, session: Session, extra: dict[str, int] | None = None
+    ) -> None:
         """Build the networks and start the worlds; `extra`: widths of further columns."""
         self.settings, self.session = settings, session
         runner = Runner(session.vector_env(settings.worlds), session.seed(0), session.where)
@@ -130,7 +132,9 @@ class Learner:
 
     def sample(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions of the policy and the logs of their densities."""
-        return self.policy.draw(observation, self.session.noise(len(observation), self.runner.actions))
+        return self.policy.draw(
+            observation, self.session.noise(len(observation), self.runner.actions)
+        )
 
     def soft_value(self, observation: Tensor) -> Tensor:
         """Return the value of observations under the policy and the slow values, real[n]."""
@@ -157,9 +161,7 @@ class Learner:
         wanted = -float(self.runner.actions)
         gap = (density.detach().mean() + wanted) * self.log_temperature[0]
         self.descend("temperature_adam", -gap)
-        with torch.no_grad():
-            slow, fast = list(self.targets.parameters()), list(self.values.parameters())
-            torch._foreach_lerp_(slow, fast, 1.0 - settings.target_share)
+        move_towards(self.targets, self.values, 1.0 - settings.target_share)
         return torch.stack([error.detach(), loss.detach(), -density.detach().mean()])
 
     def descend(self, name: str, loss: Tensor) -> None:

@@ -36,7 +36,7 @@ class Part(Protocol):
         """Return the state in tensors and plain values."""
         ...
 
-    def load_state_dict(self, state_dict: Any) -> Any:
+    def load_state_dict(self, state_dict: Any, /) -> Any:
         """Take over a state."""
         ...
 
@@ -147,7 +147,7 @@ class Session:
         return self.result()
 
     def _end(self, steps: int, row: Mapping[str, float]) -> None:
-        """End an iteration: check the policy, evaluate it where it is time, add a row to the log."""
+        """End an iteration: check the policy, evaluate it where it is due, add a row to the log."""
         assert self.policy is not None
         name = first_not_finite(self.policy)
         if name is not None:
@@ -257,9 +257,10 @@ class Session:
     def result(self) -> Trained:
         """Return what there is so far."""
         assert self.policy is not None
-        names = ("env", "contact", "seed")
-        about = {name: getattr(self.settings, name) for name in names}
-        about |= {"learner": self.settings.learner, "steps": self.steps}
+        settings = self.settings
+        about = {name: getattr(settings, name) for name in ("env", "contact", "seed")}
+        about |= {"learner": settings.learner, "steps": self.steps}
+        about["options"] = list(settings.options)
         return Trained(Policy(self.policy, about), self.log, self.out, self.steps, self.cpu_seconds)
 
     @contextmanager

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from featherback._checks import check_integer, shown
 from featherback.errors import ParameterError
 
+Contact = Literal["hard", "mujoco"]
 MAX_SEED = 2**31 - 1
 # by the end of a field's name: what a number may be
 FRACTIONS = ("gamma", "trace_decay", "smoothing", "share")
@@ -24,8 +25,8 @@ class Settings:
 
     env: str = "Ant"
     """name of an environment of featherback.envs, or gym:ID for one of gymnasium's own"""
-    contact: str | None = None
-    """contact law, "hard" or "mujoco"; that of the environment when not given"""
+    contact: Contact | None = None
+    """contact law; that of the environment when not given"""
     options: tuple[str, ...] = ()
     """options of the environment, each as name=value, such as links=5"""
     worlds: int = 64
@@ -125,7 +126,7 @@ class PPO(Settings):
     gradient_norm: float = 0.5
     """length to which a longer gradient is shortened"""
     log_std: float = -1.0
-    """logarithm of the noise's standard deviation at the start, in units of half the action's range"""
+    """logarithm of the noise's standard deviation at the start; 1 is half an action's range"""
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ class SAC(Settings):
     target_share: float = 0.995
     """share of the old target values that is kept in each update"""
     temperature: float = 0.1
-    """weight of the entropy at the start; it is adjusted to an entropy of one nat less per action"""
+    """weight of the entropy at the start; the aim is an entropy of -1 nat per action"""
 
 
 @dataclass(frozen=True)

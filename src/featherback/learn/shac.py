@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from featherback.errors import OptimizationError
 from featherback.learn.gradient_runner import GradientRunner
-from featherback.learn.networks import PolicyNetwork, PolicyShape, layers, seeded
+from featherback.learn.networks import PolicyNetwork, PolicyShape, layers, move_towards, seeded
 from featherback.learn.session import Session, Trained
 from featherback.learn.settings import SHAC
 
@@ -152,9 +152,7 @@ class Learner:
                 nn.utils.clip_grad_norm_(self.value.parameters(), 1.0)
                 self.value_adam.step()
                 errors.append(error.detach())
-        with torch.no_grad():
-            slow, fast = list(self.target.parameters()), list(self.value.parameters())
-            torch._foreach_lerp_(slow, fast, 1.0 - settings.target_share)
+        move_towards(self.target, self.value, 1.0 - settings.target_share)
         return float(torch.stack(errors).mean())
 
     @torch.no_grad()
