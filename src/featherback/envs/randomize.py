@@ -37,6 +37,17 @@ class Randomizer:
         assert theta is not None
         self.theta: Real = theta
 
+    def get_state(self) -> dict[str, Real]:
+        """Return the parameters of all worlds; copies."""
+        return {name: value.copy() for name, value in self.params.items()}
+
+    def set_state(self, state: Mapping[str, Real]) -> None:
+        """Take over the parameters of all worlds."""
+        for name, value in self.params.items():
+            value[:] = state[name]
+        theta, _ = self._bridge.read_params(WHERE, self.params, len(self.theta))
+        self.theta[:] = theta
+
     def draw(self, rows: Ints, generators: Any) -> None:
         """Draw the parameters of some worlds; generators[i] is that of world i."""
         for i in rows:
