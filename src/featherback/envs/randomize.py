@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featherback._typing import Ints, Real
+from featherback._typing import Real
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
 from featherback.sim.bridge import bridge_of, refuse_unknown
@@ -25,7 +25,8 @@ class Randomizer:
 
     def __init__(self, sim: Simulator, worlds: int, rules: Mapping[str, Any]) -> None:
         """Check the rules: a pair of factors, or a function (generator, value) -> value."""
-        self._bridge, self._rules = bridge_of(sim), dict(rules)
+        self._bridge = bridge_of(sim)
+        self._rules: dict[str, Any] = dict(rules)
         for name, rule in self._rules.items():
             refuse_unknown(WHERE, name, list(self._bridge.shapes))
             if not callable(rule):
@@ -37,7 +38,7 @@ class Randomizer:
         assert theta is not None
         self.theta: Real = theta
 
-    def draw(self, rows: Ints, generators: Any) -> None:
+    def draw(self, rows: Any, generators: Any) -> None:
         """Draw the parameters of some worlds; generators[i] is that of world i."""
         for i in rows:
             for name, rule in self._rules.items():

@@ -28,7 +28,11 @@ class NumpyOutputs:
 
     def __getattr__(self, name: str) -> Any:
         """Return an output by its name."""
-        return lambda sim, *inputs: sim.output(name, *inputs[:-1], params=inputs[-1])
+
+        def evaluate(sim: Simulator, *inputs: Any) -> Any:
+            return sim.output(name, *inputs[:-1], params=inputs[-1])
+
+        return evaluate
 
 
 NUMPY = NumpyOutputs()
