@@ -99,9 +99,7 @@ def mujoco_rollout(name: str, worlds: int, integrator: int | None) -> Job:
     from mujoco import rollout
 
     task: Any = envs.TASKS[name]()
-    model = mujoco.MjModel.from_xml_path(
-        str(find_file(task.model().parsed.filename.split("/")[-1]))
-    )
+    model = mujoco.MjModel.from_xml_path(task.model().parsed.filename)
     if integrator is not None:
         model.opt.integrator = integrator
     data = mujoco.MjData(model)

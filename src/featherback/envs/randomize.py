@@ -43,10 +43,11 @@ class Randomizer:
         for i in rows:
             for name, rule in self._rules.items():
                 base = self._base[name]
+                given: Any = rule
                 if callable(rule):
-                    self.params[name][i] = rule(generators[i], base.copy())
+                    self.params[name][i] = given(generators[i], base.copy())
                 else:
-                    self.params[name][i] = base * generators[i].uniform(*rule)
+                    self.params[name][i] = base * generators[i].uniform(*given)
         some = {name: value[rows] for name, value in self.params.items()}
         theta, _ = self._bridge.read_params(WHERE, some, len(rows))
         self.theta[rows] = theta
