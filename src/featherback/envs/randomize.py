@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featherback._typing import Real
+from featherback._typing import Array, Real
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
 from featherback.sim.bridge import bridge_of, refuse_unknown
@@ -37,6 +37,17 @@ class Randomizer:
         theta, _ = self._bridge.read_params(WHERE, self.params, worlds)
         assert theta is not None
         self.theta: Real = theta
+
+    def get_state(self) -> dict[str, Array]:
+        """Return the parameters of all worlds; copies."""
+        return {name: value.copy() for name, value in self.params.items()}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Take over the parameters of all worlds."""
+        for name, value in self.params.items():
+            value[:] = state[name]
+        theta, _ = self._bridge.read_params(WHERE, self.params, len(self.theta))
+        self.theta[:] = theta
 
     def draw(self, rows: Any, generators: Any) -> None:
         """Draw the parameters of some worlds; generators[i] is that of world i."""

@@ -11,6 +11,7 @@ that, with its graph, for the value of the state at the end. `detach` cuts the g
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,25 @@ class DifferentiableEnv:
         self.age = torch.where(done, 0, self.age)
         self._draw_params(rows)
         return self.observe()
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that later steps depend on, in arrays and text; the graph is left out."""
+        own = {"q": self.q, "v": self.v, "act": self.act, "u": self._u, "action": self._action}
+        state: dict[str, Any] = {k: x.detach().numpy().copy() for k, x in own.items()}
+        state |= {"age": self.age.numpy().copy(), "generators": self._generators.get_state()}
+        if self._randomizer is not None:
+            state["params"] = self._randomizer.get_state()
+        return state
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_state` returned, in an environment made with the same arguments."""
+        self.q, self.v, self.act = (self._tensor(state[name]) for name in ("q", "v", "act"))
+        self._u, self._action = self._tensor(state["u"]), self._tensor(state["action"])
+        self.age = torch.as_tensor(state["age"].copy())
+        self._generators.set_state(state["generators"])
+        if self._randomizer is not None:
+            self._randomizer.set_state(state["params"])
+            self._draw_params(np.arange(0))
 
     def detach(self) -> Tensor:
         """Cut the graph at the states that the worlds are in; return observations of them."""

@@ -116,6 +116,21 @@ class Worlds:
         self._u[rows] = self._action[rows] = 0.0
         self.age[rows] = 0
 
+    def get_state(self) -> dict[str, Any]:
+        """Return all that the next step depends on; copies."""
+        own = {"x": self._x, "u": self._u, "action": self._action, "age": self.age}
+        state: dict[str, Any] = {name: value.copy() for name, value in own.items()}
+        if self._randomizer is not None:
+            state["params"] = self._randomizer.get_state()
+        return state
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `get_state` returned."""
+        self._x, self._u = state["x"].copy(), state["u"].copy()
+        self._action, self.age = state["action"].copy(), state["age"].copy()
+        if self._randomizer is not None:
+            self._randomizer.set_state(state["params"])
+
     def reset(self, rows: Rows, generators: Any) -> None:
         """Start new episodes in some worlds; generators[i] is that of world i."""
         if not len(rows):
