@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,18 @@ class Generators:
         if own is None:
             own = self._own[i] = np.random.Generator(np.random.PCG64())
         return own
+
+    def get_state(self) -> list[str]:
+        """Return the state of every generator, as text; empty where it has no seed yet."""
+        return ["" if own is None else json.dumps(own.bit_generator.state) for own in self._own]
+
+    def set_state(self, state: list[str]) -> None:
+        """Take over the states of all generators."""
+        for i, text in enumerate(state):
+            own = np.random.Generator(np.random.PCG64(0)) if text else None
+            if own is not None:
+                own.bit_generator.state = json.loads(text)
+            self._own[i] = own
 
     def seed(self, where: str, seed: Any, rows: Any) -> None:
         """Seed the worlds `rows` by seed + i, or by one seed for each world; None: leave them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -162,6 +162,21 @@ class VectorEnv(GymnasiumVectorEnv[Any, Any, Any]):
             observation[rows] = self.worlds.observe(rows)
         self._over = ended if self.mode is not AutoresetMode.SAME_STEP else np.zeros_like(ended)
         return observation, found.reward, found.terminated, truncated, info
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that later steps depend on, in arrays and text: a run can go on from it."""
+        return {
+            "worlds": self.worlds.get_state(),
+            "generators": self._generators.get_state(),
+            "started": self._started.copy(),
+            "over": self._over.copy(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_state` returned, in an environment made with the same arguments."""
+        self.worlds.set_state(state["worlds"])
+        self._generators.set_state(state["generators"])
+        self._started, self._over = state["started"].copy(), state["over"].copy()
 
     def _start_over(self, found: Outcome) -> Outcome:
         """Start the episodes that the step before has ended; this step counts for nothing there."""
