@@ -12,8 +12,8 @@ import pytest
 
 import featherback as fb
 from featherback.errors import FeatherbackError, ParameterError
-from featherback.sim import cuda, cuda_device
-from tests.cuda.cases import engine_of
+from featherback.sim import cuda, cuda_arrays, cuda_device
+from tests.cuda.cases import OnDevice, engine_of
 from tools import cuda as build
 
 
@@ -175,6 +175,45 @@ def test_worlds_and_steps_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(covered == worlds)
     assert len({words[3] for words in jobs}) >= 1 and len(jobs) > steps // 4
     assert done[-1] == steps and done == sorted(done)
+
+
+def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse arrays that do not lie on the GPU, or have another shape or type."""
+    model = fb.models.cartpole()
+    x, u = OnDevice(np.zeros((3, 5, 4))), OnDevice(np.zeros((3, 4, 1)))
+    with pytest.raises(ParameterError) as error:
+        cuda_arrays.rollout(fb.Simulator(model), x, u)
+    assert str(error.value) == (
+        'cuda_arrays.rollout(): the simulator runs on "cpu"; build it with device="cuda".'
+    )
+    monkeypatch.setattr(cuda, "_devices", {0: PaperDevice()})
+    sim = fb.Simulator(model, device="cuda")
+    refused = {
+        "x has shape (3, 4)": (OnDevice(np.zeros((3, 4))), u),
+        "u is of type ndarray and does not lie on a GPU": (x, np.zeros((3, 4, 1))),
+        "u has shape (3, 4, 2); expected (3, 4, 1).": (x, OnDevice(np.zeros((3, 4, 2)))),
+        "x has the type float32; the simulator's is float64.": (
+            OnDevice(np.zeros((3, 5, 4), np.float32)),
+            u,
+        ),
+        "x is not contiguous; pass a contiguous copy.": (
+            OnDevice(np.zeros((3, 5, 8))[..., ::2]),
+            u,
+        ),
+    }
+    for words, given in refused.items():
+        with pytest.raises((ParameterError, fb.ShapeError)) as error:
+            cuda_arrays.rollout(sim, *given)
+        assert words in str(error.value)
+    assert not cuda_arrays.rollout(sim, x, u).any()
+
+
+def test_jax_runs_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse a simulator on a GPU in the functions of JAX."""
+    pool = pytest.importorskip("featherback.jax.engine_pool")
+    monkeypatch.setattr(cuda, "_devices", {0: PaperDevice()})
+    with pytest.raises(ParameterError, match='the simulator runs on "cuda:0"'):
+        pool.engines_of(fb.Simulator(fb.models.cartpole(), device="cuda"))
 
 
 def test_blocks() -> None:
