@@ -177,6 +177,28 @@ def test_worlds_and_steps_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done[-1] == steps and done == sorted(done)
 
 
+def test_words_of_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the same words to a kernel for NumPy's arrays and for those of the device."""
+    device = PaperDevice()
+    monkeypatch.setattr(cuda, "_devices", {0: device})
+    sim = fb.Simulator(fb.models.cartpole(), device="cuda")
+    x, u, bar = np.ones((3, 5, 4)), np.ones((3, 4, 1)), np.ones((3, 4))
+    roll = sim.rollout(x[:, 0, :2], x[:, 0, 2:], u)
+    roll.vjp(np.ones_like(roll.q), np.ones_like(roll.v))
+    count = len(device.launches)
+    given = [OnDevice(a) for a in (x, u, bar, u.copy(), x.copy())]
+    cuda_arrays.vjp(sim, *given)
+    for words in (device.launches[i][3] for i in (count - 1, -1)):
+        # theta, derived, own, worlds, x (3), u (3), steps, first, last
+        assert words[2:4] == [0, 3] and words[5:7] == [20, 4] and words[8:10] == [4, 1]
+        assert words[10] == 4 and words[11] == 0 and 0 < words[12] <= 4
+        # x_cot and its rows, x_bar, u_bar and theta_bar with their strides, finish
+        assert words[14] == 5 and words[16] == 4 and words[18] == 4 and words[19] == 0
+        assert all(words[i] for i in (4, 7, 13, 15, 17, 22, 23)) and words[26] == 0
+    addresses = [device.launches[-1][3][i] for i in (4, 7, 15, 17, 13)]
+    assert addresses == [a.array.ctypes.data for a in given]
+
+
 def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse arrays that do not lie on the GPU, or have another shape or type."""
     model = fb.models.cartpole()

@@ -176,6 +176,11 @@ class CudaEngine:
         return self._kernels[key]
 
     @property
+    def uses_memory(self) -> bool:
+        """Return whether a job's scratch was too large for local memory."""
+        return "scratch" in self._memory
+
+    @property
     def workspace_bytes(self) -> int:
         """Bytes of scratch of the host's engine; that of the GPU is in its local memory."""
         return self.host.workspace_bytes
