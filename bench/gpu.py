@@ -9,6 +9,7 @@ timed steps are random in every world. The best of three runs counts.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import platform
@@ -28,9 +29,10 @@ from featherback.sim.cuda import CudaEngine
 ROOT = Path(__file__).resolve().parents[1]
 SEED, BASE, WARM, STEPS, RUNS = 7, 256, 100, 20, 3
 # a world has room for the contacts that the robot makes on the ground
-ROOM = {"laikago": 8, "ant": 12, "humanoid": 24}
+ROOM = {"laikago": 8, "ant": 12, "humanoid": 16}
 SWEEPS = 30
-WORLDS = (1024, 8192, 65536)
+WORLDS = (1024, 8192, 65536, 262144)
+TIMED = 65536
 
 
 def models() -> dict[str, fb.Model]:
@@ -89,25 +91,58 @@ def measure(
         rows["backward"].append(engine.seconds["vjp"])
         rows["call"].append(middle - begin)
         rows["vjp_call"].append(end - middle)
-    count = worlds * STEPS
     best = {name: min(times[1:]) for name, times in rows.items()}
-    both = best["forward"] + best["backward"]
+    kernels, calls = ("forward", "backward"), ("call", "vjp_call")
     return {
         "robot": model.name,
         "dtype": dtype,
         "worlds": worlds,
         "steps": STEPS,
         "scratch_bytes": engine.plain_bytes,
-        "local": engine.plain_bytes <= 500 * 1024,
-        "forward_M": count / best["forward"] / 1e6,
-        "gradient_M": count / both / 1e6,
-        "forward_call_M": count / best["call"] / 1e6,
-        "gradient_call_M": count / (best["call"] + best["vjp_call"]) / 1e6,
+        "local": not engine.uses_memory,
+        **rates("", worlds, *(best[name] for name in kernels)),
+        **rates("call_", worlds, *(best[name] for name in calls)),
+        **on_tensors(sim, (q, v, u)),
         "seconds": best,
         "flagged": int(np.count_nonzero(roll.status)),
         "without_gradient": lost,
         "sweeps": float(np.mean(roll.sweeps)),
     }
+
+
+def rates(kind: str, worlds: int, forward: float, backward: float) -> dict[str, float]:
+    """Return millions of steps a second, without and with the gradient."""
+    count = 1e-6 * worlds * STEPS
+    return {
+        f"forward_{kind}M": count / forward,
+        f"gradient_{kind}M": count / (forward + backward),
+    }
+
+
+def on_tensors(sim: fb.Simulator, start: tuple[Any, Any, Any]) -> dict[str, float]:
+    """Return the same for whole calls on torch's tensors, which stay on the GPU."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    if not torch.cuda.is_available():
+        return {}
+    from featherback.sim import cuda_arrays
+
+    q, v, u = (torch.from_numpy(a).to("cuda") for a in start)
+    x = torch.zeros((len(q), STEPS + 1, cuda_arrays.state_size(sim)), dtype=q.dtype, device="cuda")
+    x[:, 0, : q.shape[1]], x[:, 0, q.shape[1] : q.shape[1] + v.shape[1]] = q, v
+    u_bar, best = torch.empty_like(u), [np.inf, np.inf]
+    for _ in range(RUNS + 1):
+        x_bar = torch.ones_like(x[:, -1])
+        begin = time.perf_counter()
+        cuda_arrays.rollout(sim, x, u)
+        middle = time.perf_counter()
+        with contextlib.suppress(fb.WorldError):
+            cuda_arrays.vjp(sim, x, u, x_bar, u_bar)
+        end = time.perf_counter()
+        best = [min(best[0], middle - begin), min(best[1], end - middle)]
+    return rates("tensor_", len(q), *best)
 
 
 def without_gradient(roll: fb.Rollout) -> str:
@@ -156,7 +191,7 @@ def rows(found: Mapping[str, fb.Model], worlds: tuple[int, ...]) -> Iterator[dic
         options = {"max_contacts": ROOM[name], "max_sweeps": SWEEPS}
         base = warmed_up(model, options)
         for dtype in ("float32", "float64"):
-            for count in worlds if name == "laikago" else worlds[-1:]:
+            for count in worlds if name == "laikago" else (TIMED,):
                 try:
                     yield measure(model, dtype, count, options, base)
                 except (fb.FeatherbackError, MemoryError) as error:
@@ -169,8 +204,8 @@ def text(result: Mapping[str, Any]) -> str:
     lines = [
         f"{own['gpu']}; {own['date']}, commit {own['commit']}; {STEPS} steps, M world-steps/s.",
         "",
-        "| Robot | Number | Worlds | forward | forward + gradient | the same, NumPy in and out "
-        "| scratch of a world |",
+        "| Robot | Number | Worlds | kernels: forward, with gradient | calls on tensors "
+        "| calls on NumPy's arrays | scratch of a world |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
@@ -178,12 +213,17 @@ def text(result: Mapping[str, Any]) -> str:
         if "error" in row:
             lines.append(f"{head} {row['error']} | | | |")
             continue
-        calls = f"{row['forward_call_M']:.1f}, {row['gradient_call_M']:.1f}"
-        scratch = f"{row['scratch_bytes'] / 1024:.0f} kB"
-        lines.append(
-            f"{head} {row['forward_M']:.1f} | {row['gradient_M']:.1f} | {calls} | {scratch} |"
-        )
+        pairs = [_pair(row, kind) for kind in ("", "tensor_", "call_")]
+        place = "" if row["local"] else ", in memory"
+        scratch = f"{row['scratch_bytes'] / 1024:.0f} kB{place}"
+        lines.append(f"{head} {' | '.join(pairs)} | {scratch} |")
     return "\n".join(lines)
+
+
+def _pair(row: Mapping[str, Any], kind: str) -> str:
+    """Return the two figures of a column."""
+    forward, both = row.get(f"forward_{kind}M"), row.get(f"gradient_{kind}M")
+    return "-" if forward is None or both is None else f"{forward:.1f}, {both:.1f}"
 
 
 def main() -> None:

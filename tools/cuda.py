@@ -1,8 +1,8 @@
 """Compile the kernels of engine/cuda with nvcc into src/featherback/kernels: make cuda.
 
-One file for each job and number type, with machine code for every architecture asked for and PTX of
-the newest, which a driver compiles for later GPUs when it loads it. What is newer than the sources is
-left alone.
+One file for each job and number type, with machine code for every architecture asked for and PTX
+of the newest, which a driver compiles for later GPUs when it loads it. What is newer than the
+sources is left alone.
 
     python -m tools.cuda                       sm_90
     python -m tools.cuda --arch 80 90 100      more architectures, each takes as long again
@@ -35,9 +35,8 @@ def command(nvcc: str, job: str, real: str, architectures: list[int], out: Path)
     codes.append(f"arch=compute_{newest},code=compute_{newest}")
     chosen = [word for code in codes for word in ("-gencode", code)]
     macros = [f"-DFB_REAL={REALS[real]}", f"-DFB_JOB_{job}"]
-    return [nvcc, *FLAGS, *OPTIMISED, "-fatbin", *chosen, *macros, f"-I{ROOT}", "-o", str(out)] + [
-        str(SOURCE)
-    ]
+    flags = [*FLAGS, *OPTIMISED, "-fatbin", *chosen, *macros, f"-I{ROOT}"]
+    return [nvcc, *flags, "-o", str(out), str(SOURCE)]
 
 
 def is_current(file: Path) -> bool:
@@ -66,9 +65,7 @@ def main(arguments: list[str]) -> int:
             if is_current(file):
                 continue
             begin, unfinished = time.monotonic(), file.with_suffix(".part")
-            run = subprocess.run(
-                command(nvcc, job, real, given.arch, unfinished), check=False
-            )
+            run = subprocess.run(command(nvcc, job, real, given.arch, unfinished), check=False)
             if run.returncode:
                 print(f"cuda: nvcc does not compile {job} for {real}; correct what it names")
                 return 1

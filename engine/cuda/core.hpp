@@ -1,5 +1,5 @@
 // The core for a GPU. A function that many places call, or few worlds reach, is compiled once and
-// called: without this the compiler copies the step wherever one begins, and needs hours. What every
+// called: without this the compiler copies the step wherever one begins, and takes very long. What every
 // link and joint does in every step stays open to be inlined.
 #pragma once
 #include "engine/cuda/stages.hpp"
@@ -26,11 +26,6 @@
 #include "core/dynamics/dynamics.hpp"
 #include "core/dynamics/integrate.hpp"
 #include "core/dynamics/spin.hpp"
-
-#ifdef FB_OPEN_ROWS
-#include "core/contact/rows.hpp"
-#include "core/contact/constraint.hpp"
-#endif
 
 // contacts, steps, jobs
 #undef FB_FN

@@ -1,13 +1,9 @@
 // One job of the engine on a GPU, one thread a world: FB_JOB_rollout, _vjp or _jvp, for the machine
-// number FB_REAL. A file with FB_JOB_model opens models instead.
+// number FB_REAL. With FB_JOB_model it is what opens a model instead. Blocks have at most 256 threads,
+// and a multiprocessor holds two of them with 128 registers a thread.
 #define FB_ISA cuda
 #include "engine/cuda/core.hpp"
 #include "engine/cuda/words.hpp"
-
-// threads of a block, at most; a multiprocessor holds 512 of them with 128 registers each
-#ifndef FB_THREADS
-#define FB_THREADS 256
-#endif
 
 namespace fb::cuda {
 
@@ -112,7 +108,7 @@ __device__ void run_own(const Task& shared, long world, char* workspace) {
 
 // worlds in turns of `slots` threads. The scratch of a world, `bytes`, lies in the thread's local
 // memory, which the hardware interleaves between threads; where it is too large for that, in memory
-extern "C" __global__ void __launch_bounds__(FB_THREADS, 512 / FB_THREADS)
+extern "C" __global__ void __launch_bounds__(256, 2)
     job(const WorldsTask* model, const int64_t* words, char* memory, int64_t bytes, int64_t slots) {
   const Task& t = shared_task(model, words);
   const long slot = long(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -13,30 +13,30 @@ struct Words {
   __device__ X* pointer() {
     return reinterpret_cast<X*>(*at++);
   }
-  __device__ Rows rows() {
+  __device__ Rows take_rows() {
     const void* first = pointer();
     const long world = number();
     return {first, world, number()};
   }
-  __device__ Source source() {
+  __device__ Source take_source() {
     const void* first = pointer();
     return {first, number()};
   }
-  __device__ Target target() {
+  __device__ Target take_target() {
     void* first = pointer();
     return {first, number()};
   }
-  __device__ Cotangents cotangents() {
+  __device__ Cotangents take_cotangents() {
     const void* first = pointer();
     return {first, number()};
   }
-  __device__ StatusOut status() {
+  __device__ StatusOut take_status() {
     uint32_t* bits = pointer<uint32_t>();
     return {bits, pointer<int32_t>()};
   }
 };
 
-// each reads what src/featherback/sim/cuda_words.py writes under the same name
+// each reads what src/featherback/sim/cuda.py writes for the same job
 __device__ inline void read_worlds(Words& w, WorldsTask& t) {
   t.theta = w.pointer();
   t.derived = w.pointer();
@@ -44,44 +44,44 @@ __device__ inline void read_worlds(Words& w, WorldsTask& t) {
   t.worlds = w.number();
 }
 __device__ inline void read_task(Words& w, RolloutTask& t) {
-  t.x = w.rows();
-  t.u = w.rows();
+  t.x = w.take_rows();
+  t.u = w.take_rows();
   t.x_out = w.pointer();
   t.first_step = w.number();
   t.last_step = w.number();
-  t.status = w.status();
+  t.status = w.take_status();
   t.residual = w.pointer();
   t.sweeps = w.pointer();
   t.factorisations = w.pointer();
 }
 __device__ inline void read_task(Words& w, VjpTask& t) {
-  t.x = w.rows();
-  t.u = w.rows();
+  t.x = w.take_rows();
+  t.u = w.take_rows();
   t.steps = w.number();
   t.first_step = w.number();
   t.last_step = w.number();
-  t.x_cot = w.cotangents();
-  t.x_bar = w.target();
-  t.u_bar = w.target();
-  t.theta_bar = w.target();
+  t.x_cot = w.take_cotangents();
+  t.x_bar = w.take_target();
+  t.u_bar = w.take_target();
+  t.theta_bar = w.take_target();
   t.finish_params = w.number() != 0;
-  t.status = w.status();
+  t.status = w.take_status();
   t.unrolled = w.pointer<int32_t>();
   t.ties = w.pointer<int32_t>();
   t.trace = w.pointer();
 }
 __device__ inline RolloutTangent read_tangent(Words& w) {
-  const Rows x = w.rows(), u = w.rows();
-  return {x, u, w.source()};
+  const Rows x = w.take_rows(), u = w.take_rows();
+  return {x, u, w.take_source()};
 }
 __device__ inline void read_task(Words& w, JvpTask& t) {
-  t.x = w.rows();
-  t.u = w.rows();
+  t.x = w.take_rows();
+  t.u = w.take_rows();
   t.dot = read_tangent(w);
   t.x_dot = w.pointer();
   t.first_step = w.number();
   t.last_step = w.number();
-  t.status = w.status();
+  t.status = w.take_status();
 }
 
 }  // namespace fb::cuda

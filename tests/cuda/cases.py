@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import featherback as fb
+from featherback.sim import cuda_arrays
 from featherback.sim.bridge import bridge_of
 from featherback.sim.cuda import CudaEngine
 from tests.property.random_models import random_contact_scene, random_state
@@ -136,3 +137,48 @@ def check_single_world() -> None:
     ones = np.ones(model.nq), np.ones(model.nv)
     assert difference(a.vjp(*ones).u, b.vjp(*ones).u) < 1e-9
     assert gpu.contacts(q[0], v[0], u[0, 0]).count == cpu.contacts(q[0], v[0], u[0, 0]).count
+
+
+class OnDevice:
+    """An array of NumPy that says it lies on a GPU, as it does where the processor is the GPU."""
+
+    def __init__(self, array: Any) -> None:
+        """Hold the array."""
+        self.array, self.shape = array, array.shape
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return where it lies."""
+        return dict(self.array.__array_interface__)
+
+
+def check_device_arrays() -> None:
+    """Roll out and differentiate arrays of the device in place, with the bits of NumPy's."""
+    model, q, v, u = laikago(20, 6)
+    sim = fb.Simulator(model, device="cuda", **SMALL)
+    x = np.full((20, 7, cuda_arrays.state_size(sim)), np.nan)
+    x[:, 0] = np.concatenate([q, v], axis=1)
+    states, controls = OnDevice(x), OnDevice(u)
+    assert not cuda_arrays.rollout(sim, states, controls).any()
+    want = sim.rollout(q, v, u)
+    assert np.array_equal(x[:, :, : model.nq], want.q)
+    cot = np.zeros_like(x)
+    cot[:, 3], x_bar, u_bar = 2.0, np.ones_like(x[:, 0]), np.full_like(u, np.nan)
+    cuda_arrays.vjp(sim, states, controls, OnDevice(x_bar), OnDevice(u_bar), OnDevice(cot))
+    cot[:, -1] = 1.0
+    gradient = want.vjp(cot[:, :, : model.nq], cot[:, :, model.nq :])
+    assert np.array_equal(u_bar, gradient.u)
+    assert np.array_equal(x_bar[:, model.nq :], gradient.v)
+
+
+def check_jvp(tolerance: float) -> None:
+    """Compare directional derivatives with the processor's, along parameters too."""
+    model, q, v, u = laikago(6, 5)
+    cpu, gpu = fb.Simulator(model, **SMALL), fb.Simulator(model, device="cuda", **SMALL)
+    rng = np.random.default_rng(2)
+    along = rng.normal(size=q.shape), rng.normal(size=v.shape), rng.normal(size=u[:, 0].shape)
+    mass = {"body_mass": model.structure.params["body_mass"]}
+    for dparams in (None, mass):
+        given = dict(params=mass, dparams=dparams)
+        a, b = (sim.jvp(q, v, u[:, 0], *along, **given) for sim in (gpu, cpu))
+        assert max(difference(*pair) for pair in zip(a, b, strict=True)) <= tolerance

@@ -1,7 +1,7 @@
 """A device that is the processor: the kernels of engine/cuda compiled for the host.
 
-What is tested with it is all that lies between a Simulator and the threads of a GPU: words, strides,
-pieces, the kernels' own code; and nothing of NVIDIA's.
+What is tested with it is all that lies between a Simulator and the threads of a GPU: words,
+strides, pieces, the kernels' own code; and nothing of NVIDIA's.
 """
 
 from __future__ import annotations

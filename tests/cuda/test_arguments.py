@@ -12,8 +12,8 @@ import pytest
 
 import featherback as fb
 from featherback.errors import FeatherbackError, ParameterError
-from featherback.sim import cuda, cuda_device
-from tests.cuda.cases import engine_of
+from featherback.sim import cuda, cuda_arrays, cuda_device
+from tests.cuda.cases import OnDevice, engine_of
 from tools import cuda as build
 
 
@@ -175,6 +175,67 @@ def test_worlds_and_steps_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(covered == worlds)
     assert len({words[3] for words in jobs}) >= 1 and len(jobs) > steps // 4
     assert done[-1] == steps and done == sorted(done)
+
+
+def test_words_of_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the same words to a kernel for NumPy's arrays and for those of the device."""
+    device = PaperDevice()
+    monkeypatch.setattr(cuda, "_devices", {0: device})
+    sim = fb.Simulator(fb.models.cartpole(), device="cuda")
+    x, u, bar = np.ones((3, 5, 4)), np.ones((3, 4, 1)), np.ones((3, 4))
+    roll = sim.rollout(x[:, 0, :2], x[:, 0, 2:], u)
+    roll.vjp(np.ones_like(roll.q), np.ones_like(roll.v))
+    count = len(device.launches)
+    given = [OnDevice(a) for a in (x, u, bar, u.copy(), x.copy())]
+    cuda_arrays.vjp(sim, *given)
+    for words in (device.launches[i][3] for i in (count - 1, -1)):
+        # theta, derived, own, worlds, x (3), u (3), steps, first, last
+        assert words[2:4] == [0, 3] and words[5:7] == [20, 4] and words[8:10] == [4, 1]
+        assert words[10] == 4 and words[11] == 0 and 0 < words[12] <= 4
+        # x_cot and its rows, x_bar, u_bar and theta_bar with their strides, finish
+        assert words[14] == 5 and words[16] == 4 and words[18] == 4 and words[19] == 0
+        assert all(words[i] for i in (4, 7, 13, 15, 17, 22, 23)) and words[26] == 0
+    addresses = [device.launches[-1][3][i] for i in (4, 7, 15, 17, 13)]
+    assert addresses == [a.array.ctypes.data for a in given]
+
+
+def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse arrays that do not lie on the GPU, or have another shape or type."""
+    model = fb.models.cartpole()
+    x, u = OnDevice(np.zeros((3, 5, 4))), OnDevice(np.zeros((3, 4, 1)))
+    with pytest.raises(ParameterError) as error:
+        cuda_arrays.rollout(fb.Simulator(model), x, u)
+    assert str(error.value) == (
+        'cuda_arrays.rollout(): the simulator runs on "cpu"; build it with device="cuda".'
+    )
+    monkeypatch.setattr(cuda, "_devices", {0: PaperDevice()})
+    sim = fb.Simulator(model, device="cuda")
+    refused = {
+        "x has shape (3, 4)": (OnDevice(np.zeros((3, 4))), u),
+        "u is of type ndarray and does not lie on a GPU": (x, np.zeros((3, 4, 1))),
+        "u has shape (3, 4, 2); expected (3, 4, 1).": (x, OnDevice(np.zeros((3, 4, 2)))),
+        "x has the type float32; the simulator's is float64.": (
+            OnDevice(np.zeros((3, 5, 4), np.float32)),
+            u,
+        ),
+        "x is not contiguous; pass a contiguous copy.": (
+            OnDevice(np.zeros((3, 5, 8))[..., ::2]),
+            u,
+        ),
+    }
+    for words, given in refused.items():
+        with pytest.raises((ParameterError, fb.ShapeError)) as error:
+            cuda_arrays.rollout(sim, *given)
+        assert words in str(error.value)
+    assert not cuda_arrays.rollout(sim, x, u).any()
+
+
+def test_jax_runs_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse a simulator on a GPU in the functions of JAX."""
+    pool = pytest.importorskip("featherback.jax.engine_pool")
+    monkeypatch.setattr(cuda, "_devices", {0: PaperDevice()})
+    with pytest.raises(ParameterError, match='the simulator runs on "cuda:0"'):
+        pool.engines_of(fb.Simulator(fb.models.cartpole(), device="cuda"))
 
 
 def test_blocks() -> None:

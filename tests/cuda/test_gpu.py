@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from featherback.errors import FeatherbackError
-from featherback.sim import cuda
+from featherback.errors import FeatherbackError, ParameterError
+from featherback.sim import cuda, cuda_arrays, cuda_device
 from featherback.sim.cuda_device import CudaDevice, kernel_file
 from tests.cuda import cases
 
@@ -73,10 +73,44 @@ def test_single_world(gpu: CudaDevice) -> None:
     cases.check_single_world()
 
 
+def test_jvp(gpu: CudaDevice) -> None:
+    """Give the directional derivatives of the processor."""
+    if not (cuda_device.KERNELS / "jvp_float64.fatbin").exists():
+        pytest.skip("the kernels of jvp are not built")
+    cases.check_jvp(1e-9)
+
+
 def test_pickled(gpu: CudaDevice) -> None:
     """Come out of a pickle on the same GPU."""
     sim = fb.Simulator(fb.models.pendulum(), device="cuda")
-    again = pickle.loads(pickle.dumps(sim))
+    again = pickle.loads(pickle.dumps(sim))  # noqa: S301
     assert again.device == "cuda:0"
     q, v = np.array([0.3]), np.array([0.1])
     assert np.array_equal(sim.step(q, v)[0], again.step(q, v)[0])
+
+
+def test_tensors_of_torch(gpu: CudaDevice) -> None:
+    """Roll out and differentiate CUDA tensors in place, with the bits of NumPy's arrays."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA here")
+    model, q, v, u = cases.laikago(50, 10)
+    sim = fb.Simulator(model, device="cuda", **cases.SMALL)
+    x = torch.empty((50, 11, cuda_arrays.state_size(sim)), dtype=torch.float64, device="cuda")
+    x[:, 0] = torch.tensor(np.concatenate([q, v], axis=1), device="cuda")
+    controls = torch.tensor(u, device="cuda")
+    status = cuda_arrays.rollout(sim, x, controls)
+    want = sim.rollout(q, v, u)
+    assert not status.any()
+    assert np.array_equal(x[:, :, : model.nq].cpu().numpy(), want.q)
+    x_bar, u_bar = torch.ones_like(x[:, -1]), torch.empty_like(controls)
+    cuda_arrays.vjp(sim, x, controls, x_bar, u_bar)
+    gradient = want.vjp(np.ones_like(want.q[:, -1]), np.ones_like(want.v[:, -1]))
+    assert np.array_equal(u_bar.cpu().numpy(), gradient.u)
+    assert np.array_equal(x_bar.cpu().numpy()[:, model.nq :], gradient.v)
+    with pytest.raises(ParameterError, match="the simulator's is float64"):
+        cuda_arrays.rollout(sim, x.float(), controls)
+    with pytest.raises(ParameterError, match="does not lie on a GPU"):
+        cuda_arrays.rollout(sim, x.cpu(), controls)
+    with pytest.raises(ParameterError, match="not contiguous"):
+        cuda_arrays.rollout(sim, x.transpose(0, 1).contiguous().transpose(0, 1), controls)

@@ -1,4 +1,4 @@
-"""The kernels' own code on the processor: words, strides, pieces and jobs, where there is no GPU."""
+"""The kernels' own code on the processor: words, strides, pieces and jobs, without a GPU."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,3 +70,13 @@ def test_pieces(device: HostDevice) -> None:
 def test_single_world(device: HostDevice) -> None:
     """Step, differentiate and checkpoint one world as the processor does."""
     cases.check_single_world()
+
+
+def test_device_arrays(device: HostDevice) -> None:
+    """Roll out and differentiate arrays of the device in place, with the bits of NumPy's."""
+    cases.check_device_arrays()
+
+
+def test_jvp(device: HostDevice) -> None:
+    """Give the directional derivatives of the processor."""
+    cases.check_jvp(1e-9)

@@ -1,7 +1,7 @@
 """The engine's jobs on a GPU, behind the calls of the extension's `Engine`.
 
 Arrays are NumPy's: each call copies what it reads to the GPU and what it wrote back. Where the
-arrays of a call exceed the memory of the GPU, worlds are run in pieces. Jobs that have no kernel yet
+arrays of a call exceed the memory of the GPU, worlds are run in pieces. Jobs that have no kernel
 (`HOST_JOBS`) run on the processor, with the same results.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class Frame:
     def __init__(self, engine: CudaEngine, part: slice) -> None:
         """Hold nothing yet."""
         self._engine, self._part = engine, part
-        self._back: list[tuple[int, Array, bool]] = []
+        self._back: list[tuple[int, Array]] = []
 
     def _own(self, array: Array, shared: bool) -> Array:
         """Return this piece's worlds, contiguous."""
@@ -69,17 +70,14 @@ class Frame:
         """Copy an array to the GPU and return its address, 0 for None."""
         if array is None:
             return 0
-        own = self._own(array, shared)
-        address = self._engine.memory(name, own.nbytes)
-        self._engine.device.send(address, own)
-        return address
+        return self._engine.put(name, self._own(array, shared))
 
     def write(self, name: str, array: Array | None) -> int:
         """Return the address of an array that the job writes and `finish` copies back."""
         if array is None:
             return 0
         address = self._engine.memory(name, array[self._part].nbytes)
-        self._back.append((address, array, True))
+        self._back.append((address, array))
         return address
 
     def change(self, name: str, array: Array | None) -> int:
@@ -90,7 +88,7 @@ class Frame:
 
     def finish(self) -> None:
         """Copy back what was written."""
-        for address, array, _ in self._back:
+        for address, array in self._back:
             target = array[self._part]
             if target.flags.c_contiguous:
                 self._engine.device.fetch(target, address)
@@ -178,6 +176,11 @@ class CudaEngine:
         return self._kernels[key]
 
     @property
+    def uses_memory(self) -> bool:
+        """Return whether a job's scratch was too large for local memory."""
+        return "scratch" in self._memory
+
+    @property
     def workspace_bytes(self) -> int:
         """Bytes of scratch of the host's engine; that of the GPU is in its local memory."""
         return self.host.workspace_bytes
@@ -193,7 +196,7 @@ class CudaEngine:
         kernel = self._kernel(job, "job")
         slots, scratch = worlds, 0
         # beside the scratch: what the functions keep, its alignment
-        stack = need + max(device.figures(kernel)["local_bytes"], 2**16) + 1024
+        stack = need + device.figures(kernel)["local_bytes"] + 4096
         if not (self.local and stack <= MOST_LOCAL and device.reserve_local(stack)):
             slots = min(worlds, MOST_THREADS * device.multiprocessors)
             held = self._memory.get("scratch", (0, 0))[1]
@@ -229,7 +232,7 @@ class CudaEngine:
             yield slice(first, min(first + size, worlds))
 
     def _steps(self, job: str, steps: int, run: Callable[[int, int], None]) -> Iterator[int]:
-        """Run all steps in pieces of about 50 ms, as long as the last ones; yields the steps done."""
+        """Run all steps in pieces of about 50 ms, long as the last ones; yields the steps done."""
         first, piece = 0, self._piece.get(job, 1)
         while first < steps:
             last = min(first + piece, steps)
@@ -245,7 +248,7 @@ class CudaEngine:
 
     _spent = 0.0
 
-    def _run(
+    def run(
         self,
         job: str,
         worlds: int,
@@ -255,15 +258,26 @@ class CudaEngine:
     ) -> None:
         """Run a job over its steps; words(first, last) are those of its task."""
         self._spent = 0.0
+        self.seconds.setdefault(job, 0.0)
         for done in self._steps(job, steps, lambda a, b: self._launch(job, words(a, b), worlds)):
             if tell is not None:
                 tell(done)
-        self.seconds[job] = self.seconds.get(job, 0.0) + self._spent
+        self.seconds[job] += self._spent
+
+    def own_words(self, worlds: int) -> list[int]:
+        """Return the words of the part that every task has, with the simulator's parameters."""
+        return [self._theta, self._derived, 0, worlds]
+
+    def put(self, name: str, array: Array) -> int:
+        """Copy an array to the GPU; return its address, which the next call may use again."""
+        address = self.memory(name, array.nbytes)
+        self.device.send(address, array)
+        return address
 
     def _worlds_words(self, frame: Frame, theta: Real | None, worlds: int) -> list[int]:
         """Return the words of the part that every task has."""
         if theta is None:
-            return [self._theta, self._derived, 0, worlds]
+            return self.own_words(worlds)
         own = theta.ndim == 2
         address = frame.read("theta given", theta, shared=not own)
         rows = worlds if own else 1
@@ -313,18 +327,13 @@ class CudaEngine:
             notes = {"residual": residual, "sweeps": sweeps, "factorisations": factorisations}
             out = [frame.change("status", status), frame.change("status_step", status_step)]
             out += [frame.change(name, array) for name, array in notes.items()]
-
-            def words(
-                first: int, last: int, head: list[int] = [*common, at, rows * nx, row, *controls, at],
-                tail: list[int] = out,
-            ) -> list[int]:
-                return [*head, first, last, *tail]
+            head = [*common, at, rows * nx, row, *controls, at]
 
             def tell(done: int, part: slice = part) -> None:
                 if progress is not None:
                     progress((part.start * steps + (part.stop - part.start) * done) // worlds)
 
-            self._run("rollout", count, steps, words, tell)
+            self.run("rollout", count, steps, partial(_between, head, out), tell)
             frame.finish()
 
     def vjp(
@@ -367,13 +376,8 @@ class CudaEngine:
             out = [frame.change(name, array) for name, array in notes.items()]
             out += [frame.change("ties", ties), frame.change("trace", trace)]
 
-            def words(
-                first: int, last: int, head: list[int] = [*common, *states, *controls],
-                tail: list[int] = [*given, *bars, *out],
-            ) -> list[int]:
-                return [*head, steps, steps - last, steps - first, *tail]
-
-            self._run("vjp", count, steps, words)
+            head, tail = [*common, *states, *controls, steps], [*given, *bars, *out]
+            self.run("vjp", count, steps, partial(_backwards, head, tail, steps))
             frame.finish()
 
     def jvp(
@@ -407,12 +411,7 @@ class CudaEngine:
             head += [along, self.theta_size if own else 0, at]
             out = [frame.change("status", status), frame.change("status_step", status_step)]
 
-            def words(
-                first: int, last: int, head: list[int] = head, tail: list[int] = out
-            ) -> list[int]:
-                return [*head, first, last, *tail]
-
-            self._run("jvp", count, steps, words)
+            self.run("jvp", count, steps, partial(_between, head, out))
             frame.finish()
 
     def __getattr__(self, name: str) -> Any:
@@ -443,6 +442,16 @@ class CudaEngine:
                 return
 
 
+def _between(head: list[int], tail: list[int], first: int, last: int) -> list[int]:
+    """Return words with the steps of a piece between others."""
+    return [*head, first, last, *tail]
+
+
+def _backwards(head: list[int], tail: list[int], steps: int, first: int, last: int) -> list[int]:
+    """Return the same for a job that runs from the last step to the first."""
+    return [*head, steps - last, steps - first, *tail]
+
+
 def _option_numbers(options: Options) -> Real:
     """Return all options as numbers, in the order of the schema; a word is its place."""
     values: list[float] = []
@@ -455,4 +464,4 @@ def _option_numbers(options: Options) -> Real:
 def _block_size(worlds: int, multiprocessors: int) -> int:
     """Return the threads of a block: whole warps, so that every multiprocessor has a block."""
     even = -(-worlds // multiprocessors)
-    return cast("int", min(MOST_THREADS, max(32, -(-even // 32) * 32)))
+    return min(MOST_THREADS, max(32, -(-even // 32) * 32))

@@ -17,8 +17,8 @@ from featherback.model import Model
 from featherback.sim import laws, run
 from featherback.sim.bridge import Bridge
 from featherback.sim.checkpoints import Checkpoint, plan
-from featherback.sim.cuda_device import read_device
 from featherback.sim.contacts import Contacts, find_contacts
+from featherback.sim.cuda_device import read_device
 from featherback.sim.inputs import MAX_STEPS, named_arrays, pack_theta
 from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.options import (
