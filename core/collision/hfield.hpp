@@ -178,15 +178,13 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   bool overlap = false, any = false;
   const auto contact = [&](const ConvexSlot<R>& x) {
     const ContactPoint<R> point = slot_point(w, x.record, x.state, a.p);
-    return FieldContact<R>{
-        point.phi, point.n, point.p,
-        field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
+    return FieldContact<R>{point.phi, point.n, point.p,
+                           field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
   };
   for (int k = 0; k < slots.n; ++k) {
     const ConvexSlot<R>& x = slots.at[k];
     overlap = overlap || x.phi + core_radius(w.b) < R(0);
-    if (!is_on_surface(s.grid, t, x.record,
-                       scaled(mul_transposed(s.field.R, x.state.n), stretch)))
+    if (!is_on_surface(s.grid, t, x.record, scaled(mul_transposed(s.field.R, x.state.n), stretch)))
       continue;
     any = true;
     if (x.phi < s.far) add_contact(s.found, contact(spread_to_top(w, x, n)));
@@ -280,8 +278,9 @@ FB_OUTLINE void hfield_one(const Shape<T>& a, const Shape<T>& b, T far, ContactP
   clear_points<kFieldSlots>(a, out);
   if (a.nvert == 0) return;
   const Shape<R> field = plain(a), other = plain(b);
-  FieldSearch<R> s{field, other, field_grid(field), prism_hull(), plain(far),
-                   {{}, 0, extent_of(convex_of(other, other.p)), field.R}, {}, false};
+  FieldSearch<R> s{field,        other,      field_grid(field),
+                   prism_hull(), plain(far), {{}, 0, extent_of(convex_of(other, other.p)), field.R},
+                   {},           false};
   search_field(s);
   if (s.found.n == 0 && s.has_reserve) s.found.at[s.found.n++] = s.reserve;
   if (s.found.n > kFieldSlots || (s.found.n > 2 && has_one_normal(s.found))) keep_few(s.found);

@@ -125,8 +125,10 @@ template <class T>
 FB_INLINE Shape<T> prism_shape(const Shape<T>& field, const Prism<Real<T>>& prism,
                                const PrismHull& hull) {
   const Vec3<T> middle = lift3<T>(prism.numbers + 9);
-  return {kMesh,         mul_add(field.R, middle, field.p), field.R,   field.size,
-          prism.numbers, kPrismVertices,                    hull.words};
+  return {kMesh,         mul_add(field.R, middle, field.p),
+          field.R,       field.size,
+          prism.numbers, kPrismVertices,
+          hull.words};
 }
 
 // ---- a record in the words of a feature.  Carrier (2 bits), pieces of A and B (3 each), triangle
