@@ -77,7 +77,7 @@ class Field:
             e, f = corner[1, :2] - corner[0, :2], corner[2, :2] - corner[0, :2]
             a, b = np.linalg.solve(np.c_[e, f], np.array([x, y]) - corner[0, :2])
             if a > -1e-9 and b > -1e-9 and a + b < 1 + 1e-9:
-                return float(corner[0, 2] + a * (corner[1] - corner[0])[2] + b * (corner[2, 2] - corner[0, 2]))
+                return float((1 - a - b) * corner[0, 2] + a * corner[1, 2] + b * corner[2, 2])
         return -self.size[3]
 
 
@@ -149,12 +149,12 @@ def settled(
         touch = collide(kind, a, b, field, vert, far=0.02)
         return np.where(touch[..., 7] > 0, touch[..., 0], np.inf).min(axis=1) > gap
 
-    # from above down in steps of 4 mm, then halving the last
-    high = np.full(len(a), 0.4)
-    for height in np.arange(0.4, -0.3, -0.004):
-        still = (high - height < 0.0041) & is_above(np.full(len(a), height))
+    # from above down in steps of 1 cm, then halving the last
+    high = np.full(len(a), 0.3)
+    for height in np.arange(0.3, -0.2, -0.01):
+        still = (high - height < 0.0101) & is_above(np.full(len(a), height))
         high = np.where(still, height, high)
-    low = high - 0.004
+    low = high - 0.01
     for _ in range(30):
         middle = 0.5 * (low + high)
         above = is_above(middle)

@@ -117,9 +117,7 @@ def test_adjoint_differentiates_the_record(kind: str, rng: np.random.Generator) 
 
 
 @kinds
-def test_adjoint_of_lanes_gives_the_bits_of_one_world(
-    kind: str, rng: np.random.Generator
-) -> None:
+def test_adjoint_of_lanes_gives_the_bits_of_one_world(kind: str, rng: np.random.Generator) -> None:
     """Return the same bits from lanes as from one world, in double and in float."""
     field = bumpy(rng)
     a, b, vert = placed(kind, field, 31, rng)
