@@ -75,13 +75,15 @@ FB_FN void keep_few(FieldContacts<R>& f) {
   f.n = n;
 }
 
-// one more, unless it is there already
+// one more; of two at the same place the deeper one
 template <class R>
 FB_FN void add_contact(FieldContacts<R>& f, const FieldContact<R>& c) {
-  const R same = f.size * R(kIsDouble<R> ? 1e-5 : 1e-3), turned = R(1e-4);
+  const R same = f.size * R(kIsDouble<R> ? 1e-5 : 1e-3), turned = R(kCarrierTilt * 1.2);
   for (int k = 0; k < f.n; ++k) {
     const Vec3<R> apart = f.at[k].p - c.p, turn = f.at[k].n - c.n;
-    if (dot(apart, apart) < same * same && dot(turn, turn) < turned) return;
+    if (dot(apart, apart) > same * same || dot(turn, turn) > turned * turned) continue;
+    if (c.phi < f.at[k].phi) f.at[k] = c;
+    return;
   }
   if (f.n == kFieldContacts) keep_few(f);
   f.at[f.n++] = c;
@@ -89,7 +91,7 @@ FB_FN void add_contact(FieldContacts<R>& f, const FieldContact<R>& c) {
 
 // ---- one prism
 
-// the field, the shape over it, and what was found
+// the field, the shape over it, and what was found; reserve: what stands if nothing was
 template <class R>
 struct FieldSearch {
   const Shape<R>&field, &other;
@@ -97,6 +99,8 @@ struct FieldSearch {
   PrismHull hull;
   R far;
   FieldContacts<R> found;
+  FieldContact<R> reserve;
+  bool has_reserve;
 };
 
 // whether weights of the second and third corner of a triangle are those of a point in it
@@ -115,9 +119,9 @@ FB_INLINE bool is_over(const Convex<R>& prism, Vec3<R> x) {
 }
 
 // (HF.7)  slots of shapes that overlap, along the normal n of the top: the shape's flat side cut to the
-// top, or its deepest point if the top lies over that
+// top, or its deepest point.  Whether the top lies over that
 template <class R>
-FB_FN void top_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
+FB_FN bool top_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
   out.n = 0;
   const FlatSide<R> side = flat_side(w.b, -n);
   const bool lies = side.flat == Flat::kAxis || tilt_of(side, n) < R(kCarrierTilt);
@@ -125,18 +129,35 @@ FB_FN void top_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
     const FlatSide<R> top{Flat::kFace, kTopFace, n};
     face_slots(w, FacePair<R>{w.a, w.b, top, side, true},
                min(extent_of(w.a), extent_of(w.b)) * R(2), out);
-    if (out.n > 0) return;
+    if (out.n > 0) return true;
   }
   int id = 0;
-  const Support<R> deepest = support_of(w.b, -n, id);
+  support_of(w.b, -n, id);
   const int top[3] = {3, 4, 5};
   SlotRecord r{kFreeNormal, 0, corners_piece(top, 3), corners_piece(&id, 1)};
   if (w.b.type == kEllipsoid) r.b = {kOvalPiece, {0, 0, 0}};
   if (w.b.type == kCylinder) r.b = rim_piece(w.b, -n);
   push_slot(w, r, n, out);
-  if (out.n == 0) return;
-  const R* foot = out.at[0].state.a.a;
-  if (!is_inside(foot[0], foot[1]) && !is_over(w.a, deepest.x)) out.n = 0;
+  return out.n > 0 && is_inside(out.at[0].state.a.a[0], out.at[0].state.a.a[1]);
+}
+
+// a slot on an edge or corner of the top along the top's normal n is one of the top: there the ground
+// goes on level
+template <class R>
+FB_FN ConvexSlot<R> spread_to_top(const ConvexShapes<R>& w, const ConvexSlot<R>& x, Vec3<R> n) {
+  const Vec3<R> turn = x.state.n - n;
+  const R level = R(4) * kLevelSlope<R>;
+  const bool point = is_curved(x.record.b) || corner_count(x.record.b) == 1;
+  if (x.record.carrier != kFreeNormal || corner_count(x.record.a) == 3 || !point ||
+      dot(turn, turn) > level * level)
+    return x;
+  const int top[3] = {3, 4, 5};
+  ConvexSlot<R> out = x;
+  out.record.a = corners_piece(top, 3);
+  if (!solve_slot(w, out.record, n, out.state)) return x;
+  out.phi = out.state.g - piece_radius(w.b, out.record.b);
+  out.near = n;
+  return abs(out.phi - x.phi) < level * extent_of(w.b) ? out : x;
 }
 
 // the slots of one prism that are slots of the field
@@ -155,24 +176,27 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   const R o = R(1);
   const Vec3<R> stretch{o + s.field.size.x, o + s.field.size.y, o + s.field.size.z};
   bool overlap = false, any = false;
-  const auto keep = [&](const ConvexSlot<R>& x) {
+  const auto contact = [&](const ConvexSlot<R>& x) {
     const ContactPoint<R> point = slot_point(w, x.record, x.state, a.p);
-    add_contact(s.found, {point.phi, point.n, point.p,
-                          field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)});
+    return FieldContact<R>{point.phi, point.n, point.p,
+                           field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
   };
   for (int k = 0; k < slots.n; ++k) {
     const ConvexSlot<R>& x = slots.at[k];
-    overlap = overlap || x.state.g < R(0);
-    if (!is_on_surface(s.grid, t, x.record,
-                       scaled(mul_transposed(s.field.R, x.state.n), stretch)))
+    overlap = overlap || x.phi + core_radius(w.b) < R(0);
+    if (!is_on_surface(s.grid, t, x.record, scaled(mul_transposed(s.field.R, x.state.n), stretch)))
       continue;
     any = true;
-    if (x.phi < s.far) keep(x);
+    if (x.phi < s.far) add_contact(s.found, contact(spread_to_top(w, x, n)));
   }
   if (any || !overlap) return;
-  top_slots(w, n, slots);
-  for (int k = 0; k < slots.n; ++k)
-    if (slots.at[k].phi < s.far) keep(slots.at[k]);
+  const bool over = top_slots(w, n, slots);
+  for (int k = 0; k < slots.n && over; ++k)
+    if (slots.at[k].phi < s.far) add_contact(s.found, contact(slots.at[k]));
+  // under the lowest point of the shape
+  if (over || slots.n == 0 || !is_over(w.a, support_of(w.b, -column(w.a.R, 2), id).x)) return;
+  s.reserve = contact(slots.at[0]);
+  s.has_reserve = true;
 }
 
 // ---- the cells under a shape
@@ -254,9 +278,11 @@ FB_OUTLINE void hfield_one(const Shape<T>& a, const Shape<T>& b, T far, ContactP
   clear_points<kFieldSlots>(a, out);
   if (a.nvert == 0) return;
   const Shape<R> field = plain(a), other = plain(b);
-  FieldSearch<R> s{field, other, field_grid(field), prism_hull(), plain(far),
-                   {{}, 0, extent_of(convex_of(other, other.p)), field.R}};
+  FieldSearch<R> s{field,        other,      field_grid(field),
+                   prism_hull(), plain(far), {{}, 0, extent_of(convex_of(other, other.p)), field.R},
+                   {},           false};
   search_field(s);
+  if (s.found.n == 0 && s.has_reserve) s.found.at[s.found.n++] = s.reserve;
   if (s.found.n > kFieldSlots || (s.found.n > 2 && has_one_normal(s.found))) keep_few(s.found);
   for (int k = 0; k < s.found.n; ++k) {
     const Feature<R>& f = s.found.at[k].feature;

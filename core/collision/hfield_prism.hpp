@@ -125,8 +125,10 @@ template <class T>
 FB_INLINE Shape<T> prism_shape(const Shape<T>& field, const Prism<Real<T>>& prism,
                                const PrismHull& hull) {
   const Vec3<T> middle = lift3<T>(prism.numbers + 9);
-  return {kMesh,         mul_add(field.R, middle, field.p), field.R,   field.size,
-          prism.numbers, kPrismVertices,                    hull.words};
+  return {kMesh,         mul_add(field.R, middle, field.p),
+          field.R,       field.size,
+          prism.numbers, kPrismVertices,
+          hull.words};
 }
 
 // ---- a record in the words of a feature.  Carrier (2 bits), pieces of A and B (3 each), triangle
@@ -207,8 +209,22 @@ FB_FN FieldRecord<Real<T>> field_record_at(const Feature<T>& f, const Shape<T>& 
 
 // ---- which slots of a prism are slots of the field
 
-// (HF.6)  whether the field falls away from a point of it along n on all sides that all of some points
-// of the grid have in common
+// slope that rounding may give to level ground
+template <class R>
+inline constexpr R kLevelSlope = R(kIsDouble<R> ? 1e-6 : 1e-4);
+
+// whether n stands upright on all lines between some points of the grid
+template <class R>
+FB_FN bool stands_on(const FieldGrid<R>& g, const GridPoint* at, int count, Vec3<R> n, R slope) {
+  for (int k = 1; k < count; ++k)
+    for (int j = 0; j < k; ++j) {
+      const Vec3<R> d = field_point(g, at[k]) - field_point(g, at[j]);
+      if (abs(dot(n, d)) > slope * norm(d)) return false;
+    }
+  return true;
+}
+// (HF.6)  whether the field falls away along n from one point of the grid, or from the line between two,
+// towards the neighbours that these have in common
 template <class R>
 FB_FN bool falls_away(const FieldGrid<R>& g, const GridPoint* at, int count, Vec3<R> n, R slope) {
   const Vec3<R> x = field_point(g, at[0]);
@@ -249,13 +265,15 @@ FB_FN bool is_on_surface(const FieldGrid<R>& g, const FieldTriangle& t, const Sl
     at[k] = triangle_point(t, r.a.id[k] % 3);
     tops += r.a.id[k] < 3 ? 0 : 1;
   }
-  const R slope = r.carrier == kFaceOfB ? R(kCarrierTilt * 1.2) : R(kIsDouble<R> ? 1e-6 : 1e-4);
-  if (tops == count) return count == 3 || falls_away(g, at, count, n, slope * norm(n));
+  const bool free = r.carrier == kFreeNormal;
+  const R slope = norm(n) * (free ? kLevelSlope<R> : R(kCarrierTilt));
+  if (!free && tops == count && !stands_on(g, at, count, n, slope)) return false;
+  if (tops == count) return count == 3 || falls_away(g, at, count, n, slope);
   if (tops == 0) return false;
   // an upright edge of the border
   if (count == 2 && r.a.id[0] % 3 == r.a.id[1] % 3) {
     const bool here = is_border(g, t, r.a.id[0] % 3) || is_border(g, t, (r.a.id[0] + 2) % 3);
-    return here && falls_away(g, at, 1, Vec3<R>{n.x, n.y, R(0)}, slope * norm(n));
+    return here && falls_away(g, at, 1, Vec3<R>{n.x, n.y, R(0)}, slope);
   }
   const int side = side_of(r.a);
   return side >= 0 && is_border(g, t, side);

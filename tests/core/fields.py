@@ -77,13 +77,15 @@ class Field:
             e, f = corner[1, :2] - corner[0, :2], corner[2, :2] - corner[0, :2]
             a, b = np.linalg.solve(np.c_[e, f], np.array([x, y]) - corner[0, :2])
             if a > -1e-9 and b > -1e-9 and a + b < 1 + 1e-9:
-                return float(corner[0, 2] + a * (corner[1] - corner[0])[2] + b * (corner[2, 2] - corner[0, 2]))
+                return float((1 - a - b) * corner[0, 2] + a * corner[1, 2] + b * corner[2, 2])
         return -self.size[3]
 
 
 def bumpy(rng: np.random.Generator, rows: int = 7, columns: int = 9, rise: float = 0.06) -> Field:
     """Return a field of cells of 10 cm with bumps."""
-    return Field((0.05 * (columns - 1), 0.05 * (rows - 1), rise, 0.3), rng.random((rows, columns)))
+    data = rng.random((rows, columns))
+    data = (data - data.min()) / (data.max() - data.min())
+    return Field((0.05 * (columns - 1), 0.05 * (rows - 1), rise, 0.3), data)
 
 
 def level(height: float = 0.5) -> Field:
@@ -140,13 +142,22 @@ def settled(
     """Return the pairs with B moved along the field's height until the lowest gap is as wanted."""
     a, b = pair[0], pair[1].copy()
     up = a[:, 3:12].reshape(-1, 3, 3)[:, :, 2]
-    low, high = np.full(len(a), -0.3), np.full(len(a), 0.6)
     start = b[:, :3].copy()
-    for _ in range(50):
+
+    def is_above(height: Array) -> Array:
+        b[:, :3] = start + height[:, None] * up
+        touch = collide(kind, a, b, field, vert, far=0.02)
+        return np.where(touch[..., 7] > 0, touch[..., 0], np.inf).min(axis=1) > gap
+
+    # from above down in steps of 1 cm, then halving the last
+    high = np.full(len(a), 0.3)
+    for height in np.arange(0.3, -0.2, -0.01):
+        still = (high - height < 0.0101) & is_above(np.full(len(a), height))
+        high = np.where(still, height, high)
+    low = high - 0.01
+    for _ in range(30):
         middle = 0.5 * (low + high)
-        b[:, :3] = start + middle[:, None] * up
-        touch = collide(kind, a, b, field, vert)
-        found = np.where(touch[..., 7] > 0, touch[..., 0], np.inf).min(axis=1)
-        above = found > gap
+        above = is_above(middle)
         high, low = np.where(above, middle, high), np.where(above, low, middle)
+    b[:, :3] = start + low[:, None] * up
     return a, b

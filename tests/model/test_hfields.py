@@ -48,7 +48,10 @@ def test_meets_solids_alone() -> None:
     both = '<contact><pair geom1="t" geom2="floor"/></contact>'
     for extra in ("", both):
         pairs = fb.load(text(extra=extra)).parsed.pairs
-        assert sorted(zip(pairs.geom1.tolist(), pairs.geom2.tolist(), strict=True)) == [(0, 2), (1, 2)]
+        assert sorted(zip(pairs.geom1.tolist(), pairs.geom2.tolist(), strict=True)) == [
+            (0, 2),
+            (1, 2),
+        ]
     kinds = mujoco.mjtGeom
     assert (int(kinds.mjGEOM_HFIELD), int(kinds.mjGEOM_SPHERE)) in PAIR_KINDS
     assert (int(kinds.mjGEOM_PLANE), int(kinds.mjGEOM_HFIELD)) not in PAIR_KINDS

@@ -179,9 +179,9 @@ class ShapePairs {
     const Asset& asset = asset_of(which);
     const size_t rows = asset.numbers.shape(0);
     const int32_t* words = asset.words.shape(0) == 0 ? nullptr : asset.words.data();
-    const int nvert = rows == 0                       ? 0
-                      : type_[which] == fb::kHfield   ? words[0] * words[1]
-                                                      : int(rows) - core::kMeshFrame / 3;
+    const int nvert = rows == 0                     ? 0
+                      : type_[which] == fb::kHfield ? words[0] * words[1]
+                                                    : int(rows) - core::kMeshFrame / 3;
     core::Shape<T> s{type_[which], {x[0], x[1], x[2]}, {}, {x[12], x[13], x[14]}, vert, nvert,
                      words};
     for (int e = 0; e < 9; ++e) s.R.a[e] = x[3 + e];

@@ -148,6 +148,7 @@ def test_gradients_agree_with_differences(name: str, law: Law) -> None:
         moved = v + along * d if name == "v" else v
         return float(v_bar[-1] @ sim.rollout(q, moved, steps=4, params=changed).v[-1])
 
+    compared = 0
     for key in ("v", *names):
         d = rng.normal(size=np.shape(v if key == "v" else params[key]))
         d[np.abs(params[key]) < 1e-9 if key == "geom_size" else np.zeros(d.shape, bool)] = 0
@@ -155,8 +156,11 @@ def test_gradients_agree_with_differences(name: str, law: Law) -> None:
         steps = (1e-6, 5e-7)
         coarse, fine = ((value(s, key, d) - value(-s, key, d)) / (2 * s) for s in steps)
         scale = 1 + abs(fine)
+        # a change of contacts shows as two differences that disagree
         if abs(coarse - fine) < 1e-4 * scale:
+            compared += 1
             assert abs(found - fine) < 1e-3 * scale, (key, found, fine)
+    assert compared >= 3
     assert np.abs(grad.params["hfield_size"]).max() > 0
 
 
@@ -172,7 +176,6 @@ def test_laikago_stands_on_bumps(law: Law) -> None:
     assert plane in plain
     ground = plain.replace(plane, 'type="hfield" hfield="f" pos="0 0 -0.05"')
     model = fb.load(ground.replace("<worldbody>", asset))
-    assert not model.report().unsupported if hasattr(model.report(), "unsupported") else True
     q, v = model.keyframe("stand")
     q = q.copy()
     q[2] += 0.03
