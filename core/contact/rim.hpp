@@ -27,9 +27,10 @@ FB_FN void rim_friction_adjoint(const Model<T, P>& m, int pair, int number, T ba
   }
   const int a = 3 * m.s.pair_geom1[pair] + number, b = 3 * m.s.pair_geom2[pair] + number;
   const T x = T(m.theta.geom_friction[a]), y = T(m.theta.geom_friction[b]), one = T(1), zero = T(0);
-  const T mine = rule == kFirstFriction    ? one
-                 : rule == kSecondFriction ? zero
-                                           : select(x == y, T(Real<T>(0.5)), select(x > y, one, zero));
+  const T mine = rule == kFirstFriction ? one
+                 : rule == kSecondFriction
+                     ? zero
+                     : select(x == y, T(Real<T>(0.5)), select(x > y, one, zero));
   w.theta_bar->geom_friction[a] += bar * mine;
   w.theta_bar->geom_friction[b] += bar * (one - mine);
 }

@@ -47,7 +47,7 @@ struct RowData {
   // recovery by positions: its share of the gap's rate, the default compliance (zero: none), and by
   // how much a bounce opens the normal's gap beyond its term
   T rest[3], R0[3], lead;
-  T weight;  // the rows' inverse weight
+  T weight;    // the rows' inverse weight
   T mu, roll;  // roll: of the second and third row of rims
   int cone;    // a ConeRows
 };

@@ -127,12 +127,9 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
     p.rims[p.nrow - 3] = g.rows;
     ++p.nrim;
   }
-  b = {p.nrow,
-       g.rows,
-       kind,
-       last ? last->run + last->nrun : 0,
-       0,
-       last ? last->value + last->rows * last->width : 0,
+  b = {p.nrow, g.rows,
+       kind,   last ? last->run + last->nrun : 0,
+       0,      last ? last->value + last->rows * last->width : 0,
        0};
   constexpr int W = kPanel<S>;
   for_world_dofs(s, g, o, [&](int d, int) {

@@ -92,7 +92,9 @@ struct InteriorPath {
     return p.mu[m.base] * q.lam[m.normal] * q.h[m.at];
   }
   // the second of a pair, zero for a segment
-  FB_INLINE S second(const PathRim& m, const S* v) const { return m.n == 2 ? v[m.first + 1] : S(0); }
+  FB_INLINE S second(const PathRim& m, const S* v) const {
+    return m.n == 2 ? v[m.first + 1] : S(0);
+  }
   template <class Cone, class Bounded>
   FB_INLINE void for_parts(Cone&& cone, Bounded&& bounded) const {
     for (int b = 0; b < p.nblock; ++b) {

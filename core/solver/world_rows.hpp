@@ -47,7 +47,9 @@ struct WorldRows {
   FB_INLINE S soft(int r) const { return max(R[r], D[r] * Real<S>(1e-11)); }
   FB_INLINE int first_panel(const RowBlock& k) const { return run[k.run].dof / kPanel<S>; }
   // the row whose impulse is the measure of a block's radii
-  FB_INLINE int normal_of(const RowBlock& k) const { return k.cone == kRimBlock ? k.row - 3 : k.row; }
+  FB_INLINE int normal_of(const RowBlock& k) const {
+    return k.cone == kRimBlock ? k.row - 3 : k.row;
+  }
   // (V.10)  visit the rims beside the tangents of the contact at r: one that turns, a disc that rolls, which is
   // two segments where friction is a box
   template <class F>
@@ -349,7 +351,7 @@ FB_FN void add_cross(const WorldRows<S>& p, const RowBlock& k, const S* cross,
                      const Envelope<S>& H) {
   constexpr int W = kPanel<S>;
   const S *G = p.G + k.value, *N = G - 3 * k.width;
-  const auto carried = [&](const S* g, S (&x)[1][W]) {
+  const auto carried = [&](const S* g, S(&x)[1][W]) {
     Panel<S> sum = Panel<S>(cross[0]) * panel_at(g);
     for (int i = 1; i < k.rows; ++i)
       sum = mul_add(Panel<S>(cross[i]), panel_at(g + i * k.width), sum);

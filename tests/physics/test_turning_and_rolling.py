@@ -44,7 +44,7 @@ def test_spin_is_slowed_by_the_torque_of_the_normal_force(
     time = DT * np.arange(121)
     expected = np.maximum(5.0 - TURN * MASS * G / INERTIA * time, 0.0)
     assert expected[-1] == 0.0
-    assert np.abs(v[:, 5] - expected).max() < 1e-4 and np.abs(v[:, :5]).max() < 1e-9
+    assert np.abs(v[:, 5] - expected).max() < 1e-6 and np.abs(v[:, :5]).max() < 1e-7
     assert np.abs(v[-1, 5]) < 1e-7
 
 
@@ -75,9 +75,7 @@ def test_a_ball_stays_on_a_slope_of_less_than_its_rolling_friction(
     sim = fb.Simulator(ball(6), dt=DT)
     slope = np.arctan(share * ROLL / RADIUS)
     gravity = G * np.array([np.sin(slope), 0, -np.cos(slope)])
-    roll = sim.rollout(
-        sim.model.q0, np.zeros(6), np.zeros((200, 0)), params={"gravity": gravity}
-    )
+    roll = sim.rollout(sim.model.q0, np.zeros(6), np.zeros((200, 0)), params={"gravity": gravity})
     assert roll.ok
     left = np.sin(slope) * RADIUS - ROLL * np.cos(slope)
     expected = 0.0 if stays else G * left * RADIUS / (RADIUS**2 + INERTIA / MASS) * 200 * DT
@@ -90,7 +88,7 @@ def test_torque_opposes_what_turns_and_rolls() -> None:
     spin = np.array([3.0, -4.0, 2.0])
     contacts = sim.contacts(sim.model.q0, np.r_[0, 0, 0, spin])
     force, torque = contacts.force[0], contacts.torque[0]
-    assert abs(force[2] - MASS * G) < 1e-6
+    assert abs(force[2] - MASS * G) < 1e-4
     assert np.abs(torque - force[2] * np.array([-0.6 * ROLL, 0.8 * ROLL, -TURN])).max() < 1e-8
 
 
@@ -130,7 +128,8 @@ def test_mujoco_slows_a_spin_alike() -> None:
 def test_pairs_have_their_own_numbers() -> None:
     """Take turning and rolling friction of an explicit pair, and their gradients."""
     xml = (
-        '<mujoco><option timestep="0.002"/><worldbody><geom name="floor" type="plane" size="0 0 1"/>'
+        '<mujoco><option timestep="0.002"/><worldbody>'
+        '<geom name="floor" type="plane" size="0 0 1"/>'
         f'<body pos="0 0 {RADIUS}"><freejoint/><geom name="ball" size="{RADIUS}" mass="{MASS}"/>'
         '</body></worldbody><contact><pair geom1="floor" geom2="ball" condim="6" '
         f'friction="0.8 0.8 {TURN} {ROLL} {ROLL}"/></contact></mujoco>'
@@ -170,4 +169,6 @@ def test_a_bouncing_ball_loses_spin_at_the_hit() -> None:
     roll = sim.rollout(q, v, np.zeros((1, 0)), params=params)
     assert roll.ok and roll.v[-1, 2] > 0.4
     lost = 50.0 - roll.v[-1, 5]
-    assert abs(lost * INERTIA / (TURN * MASS * 1.5) - 1) < 2e-3
+    # the speed of the hit is that of the middle of the step
+    hit = 1.0 + 0.5 * G * DT
+    assert abs(lost * INERTIA / (TURN * MASS * 1.5 * hit) - 1) < 2e-3
