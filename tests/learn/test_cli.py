@@ -14,8 +14,9 @@ from featherback.cli.learn import ABOUT
 from featherback.cli.main import main
 from featherback.learn.settings import Settings
 
-SMALL = {"ppo": 2048, "bptt": 3200, "shac": 512, "sac": 300, "mbpo": 300}
-MORE = {"sac": ["--rollout", "10"], "mbpo": ["--rollout", "10"]}
+SMALL = {"ppo": 2048, "bptt": 3200, "shac": 512, "sac": 120, "mbpo": 120, "enhanced": 120}
+SHORT = ["--rollout", "5", "--warmup", "40"]
+MORE = {"sac": SHORT, "mbpo": SHORT, "enhanced": SHORT}
 
 
 @pytest.mark.parametrize("kind", ABOUT, ids=lambda kind: kind.learner)

@@ -39,6 +39,10 @@ ABOUT: dict[type[Settings], tuple[str, str]] = {
         "Model-based policy optimization: SAC on samples of learnt dynamics.",
         "featherback learn mbpo --env InvertedPendulum --steps 3000",
     ),
+    learners.Enhanced: (
+        "SAC or MBPO with first-order samples, or with gradients of the simulator in the policy.",
+        "featherback learn enhanced --env InvertedPendulum --samples 9 --steps 3000",
+    ),
 }
 
 

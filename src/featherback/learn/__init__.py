@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from featherback._optional import import_optional
 from featherback.errors import ParameterError
-from featherback.learn.settings import BPTT, MBPO, PPO, SAC, SHAC, Settings
+from featherback.learn.settings import BPTT, MBPO, PPO, SAC, SHAC, Enhanced, Settings
 
 if TYPE_CHECKING:
     from featherback.learn.evaluate import evaluate_file, run_policy
@@ -26,6 +26,7 @@ __all__ = [
     "PPO",
     "SAC",
     "SHAC",
+    "Enhanced",
     "Policy",
     "Settings",
     "Trained",

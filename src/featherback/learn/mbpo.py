@@ -8,6 +8,7 @@ one network, drawn from those with the least error on held-out samples.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -111,6 +112,8 @@ class Dream:
         widths = {"observation": runner.observations, "action": runner.actions, "reward": 0}
         widths |= {"after": runner.observations, "terminated": 0}
         self.memory = Replay(settings.model_capacity, widths)
+        # what the networks are fitted to
+        self.source: Callable[[], Batch] = learner.replay.all
         self.fitted = 0
         self.miss = float("nan")
 
@@ -141,7 +144,7 @@ class Dream:
 
     def fit(self) -> None:
         """Fit all networks to their own draws of the samples, and choose the elite."""
-        samples = self.learner.replay.all()
+        samples = self.source()
         x = torch.cat([samples["observation"], samples["action"]], -1)
         change = samples["after"] - samples["observation"]
         y = torch.cat([change, samples["reward"][:, None]], -1)

@@ -14,7 +14,7 @@ Contact = Literal["hard", "mujoco"]
 MAX_SEED = 2**31 - 1
 # by the end of a field's name: what a number may be
 FRACTIONS = ("gamma", "trace_decay", "smoothing", "share")
-POSITIVE = ("rate", "clip", "norm")
+POSITIVE = ("rate", "clip", "norm", "radius")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Settings:
             value = getattr(self, field.name)
             if field.name == "seed":
                 check_integer(where, "seed", value, minimum=0, maximum=MAX_SEED)
-            elif field.name in ("evaluate_every", "warmup"):
+            elif field.name in ("evaluate_every", "warmup", "samples"):
                 check_integer(where, field.name, value, minimum=0)
             elif field.type == "int":
                 check_integer(where, field.name, value)
@@ -245,3 +245,21 @@ class MBPO(SAC):
     """samples of the dynamics that are kept"""
     model_share: float = 0.95
     """share of a batch that comes from the dynamics"""
+
+
+@dataclass(frozen=True)
+class Enhanced(MBPO):
+    """SAC or MBPO with the two enhancements of Qiao et al. 2021: first-order samples and policy."""
+
+    learner: ClassVar[str] = "enhanced"
+
+    base: Literal["sac", "mbpo"] = "sac"
+    """what is enhanced"""
+    samples: int = 9
+    """first-order samples for each sample of the environment; 0: none"""
+    radius: float = 0.1
+    """largest change of an action in them; 1 is half an action's range"""
+    sample_share: float = 0.9
+    """share of a batch, or of what the dynamics are fitted to, that is first-order"""
+    policy_gradient: Literal["none", "stored", "resimulated"] = "none"
+    """where the simulator's gradient is taken: nowhere, at the stored action, at the policy's"""
