@@ -5,14 +5,12 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import pytest
 
 import featherback as fb
 from featherback.errors import ModelError
 from featherback.model import hfields
-from featherback.model.structure import PAIR_KINDS
 
 HEIGHTS = np.array([[0.0, 0.25, 0.5], [1.0, 0.75, 0.125]])
 ELEVATION = " ".join(map(str, HEIGHTS.ravel()))
@@ -52,9 +50,6 @@ def test_meets_solids_alone() -> None:
             (0, 2),
             (1, 2),
         ]
-    kinds = mujoco.mjtGeom
-    assert (int(kinds.mjGEOM_HFIELD), int(kinds.mjGEOM_SPHERE)) in PAIR_KINDS
-    assert (int(kinds.mjGEOM_PLANE), int(kinds.mjGEOM_HFIELD)) not in PAIR_KINDS
 
 
 def test_file_of_heights(tmp_path: Path) -> None:
