@@ -58,7 +58,8 @@ FB_INLINE S sin_small(S x) {
 // so many steps in a row of less than a fiftieth end a try
 inline constexpr int kStalled = 25;
 
-template <class S>
+// kRims: whether contacts may have rims beside their tangents
+template <class S, bool kRims>
 struct InteriorPath {
   const WorldRows<S>& p;
   WorldScratch<S>& s;
@@ -79,7 +80,7 @@ struct InteriorPath {
   };
   template <class F>
   FB_INLINE void for_rims(int r, F&& visit) const {
-    if (p.rims[r] > 0)
+    if constexpr (kRims)
       p.for_rims_beside(r, [&](const Rim& m) {
         if (rubs(m.first)) visit(PathRim{r, m.first, m.first, m.n, m.first});
       });
@@ -87,6 +88,11 @@ struct InteriorPath {
     if (!p.box) return visit(PathRim{r, r, r + 1, 2, r});
     visit(PathRim{r, r + 1, r + 1, 1, r});
     visit(PathRim{r, r + 2, r + 2, 1, r});
+  }
+  // rows of the rims beside the tangents of the contact at r
+  FB_INLINE int rims(int r) const {
+    if constexpr (kRims) return p.rims[r];
+    return 0;
   }
   FB_INLINE S g_of(const PathPoint<S>& q, const PathRim& m) const {
     return p.mu[m.base] * q.lam[m.normal] * q.h[m.at];
@@ -99,7 +105,7 @@ struct InteriorPath {
   FB_INLINE void for_parts(Cone&& cone, Bounded&& bounded) const {
     for (int b = 0; b < p.nblock; ++b) {
       const RowBlock& k = p.block[b];
-      if (k.cone == kRimBlock) continue;
+      if (kRims && k.cone == kRimBlock) continue;
       if (k.cone)
         cone(b, k.row);
       else
@@ -115,11 +121,11 @@ struct InteriorPath {
         [&](int, int r) {
           q.lam[r] = from.size * V / weight(r);
           q.w[r] = V;
-          for (int e = 0; e < 3 + p.rims[r]; ++e) {
+          for (int e = 0; e < 3 + rims(r); ++e) {
             q.eta[r + e] = V;
             q.h[r + e] = S(1);
           }
-          for (int e = 1; e < 3 + p.rims[r]; ++e) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
+          for (int e = 1; e < 3 + rims(r); ++e) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
         },
         [&](int, int, int r) {
           const bool low = has_lower(r), high = has_upper(r);
@@ -201,7 +207,7 @@ struct InteriorPath {
         [&](int b, int r) {
           const S kn = q.lam[r] / (q.w[r] + q.lam[r] * p.soft(r));
           s.law[b] = cone_law(kn, S(0), S(0), S(0), S(1), S(0));
-          if (p.rims[r] > 0) clear_rims(p.block[b + 1], s.law[b + 1], s.cross);
+          if (rims(r) > 0) clear_rims(p.block[b + 1], s.law[b + 1], s.cross);
           for_rims(r, [&](const PathRim& m) {
             const S a1 = q.a[m.first], a2 = second(m, q.a), size2 = dot2(a1, a1, a2, a2);
             const S size = sqrt(size2), inv = size > S(0) ? S(1) / size : S(0);
@@ -209,7 +215,7 @@ struct InteriorPath {
             const S R = p.soft(m.first), eta = q.eta[m.at], t = eta / (p.mu[m.base] * q.lam[r]);
             const S ke = S(1) / (t + S(2) * eta * size2 / g + R), kp = S(1) / (t + R);
             const S ct = ke * eta * size * (S(1) / q.lam[r] + p.mu[m.base] * (S(1) + size2) / g);
-            if (m.base != r) {
+            if (kRims && m.base != r) {
               const int i = m.first - r - 3;
               const BlockLaw<S> law = cone_law(kn, ke, kp, ct, e1, e2);
               for (int a = 0; a < m.n; ++a) {
@@ -242,8 +248,8 @@ struct InteriorPath {
     S tn = aim / weight(r) - q.lam[r] * q.w[r];
     if (f) tn -= f->lam[r] * f->w[r];
     h[0] = (q.lam[r] * x.miss[r] + tn) / (q.w[r] + q.lam[r] * p.soft(r));
-    for (int i = 1; i < 3 + p.rims[r]; ++i) h[i] = S(0);
-    S rt[6] = {S(0), S(0), S(0), S(0), S(0), S(0)};
+    for (int i = 1; i < 3 + rims(r); ++i) h[i] = S(0);
+    S rt[kRims ? 6 : 3] = {};
     for_rims(r, [&](const PathRim& m) {
       const S g = g_of(q, m), eta = q.eta[m.at];
       S tg = aim / weight(m.base) - eta * g, r2(0), turn(0);
@@ -262,9 +268,9 @@ struct InteriorPath {
     const BlockLaw<S>& law = s.law[b];
     for (int i = 1; i < 3; ++i)
       h[i] = law.C[i][1] * rt[1] + law.C[i][2] * rt[2] + law.C[i][0] / law.C[0][0] * h[0];
-    for (int i = 0; i < p.rims[r]; ++i) {
+    for (int i = 0; i < rims(r); ++i) {
       h[3 + i] = s.cross[r + 3 + i] / law.C[0][0] * h[0];
-      for (int j = 0; j < p.rims[r]; ++j)
+      for (int j = 0; j < rims(r); ++j)
         h[3 + i] = mul_add(s.law[b + 1].C[i][j], rt[3 + j], h[3 + i]);
     }
   }
@@ -310,8 +316,8 @@ struct InteriorPath {
   }
   FB_INLINE void cone_direction(int r, S aim, const PathPoint<S>* f, PathPoint<S>& d) const {
     const PathPoint<S>& q = x.now;
-    for (int e = 0; e < 3 + p.rims[r]; ++e) d.eta[r + e] = d.h[r + e] = S(0);
-    for (int e = 1; e < 3 + p.rims[r]; ++e) d.a[r + e] = S(0);
+    for (int e = 0; e < 3 + rims(r); ++e) d.eta[r + e] = d.h[r + e] = S(0);
+    for (int e = 1; e < 3 + rims(r); ++e) d.a[r + e] = S(0);
     for_rims(r, [&](const PathRim& m) {
       const S g = g_of(q, m), mu = p.mu[m.base], ln = q.lam[r];
       S tg = aim / weight(m.base) - q.eta[m.at] * g, r2(0), size2(0), along(0);
@@ -381,12 +387,12 @@ struct InteriorPath {
   FB_INLINE void cone_moved(int r, const PathPoint<S>& d, S step) const {
     const PathPoint<S>& q = x.now;
     PathPoint<S>& n = x.next;
-    for (int e = 0; e < 3 + p.rims[r]; ++e) {
+    for (int e = 0; e < 3 + rims(r); ++e) {
       n.eta[r + e] = q.eta[r + e] + step * d.eta[r + e];
       n.h[r + e] = S(1);
     }
     if (!rubs(r)) n.a[r + 1] = n.a[r + 2] = n.lam[r + 1] = n.lam[r + 2] = S(0);
-    for (int e = 3; e < 3 + p.rims[r]; ++e)
+    for (int e = 3; e < 3 + rims(r); ++e)
       if (!rubs(r + e)) n.a[r + e] = n.lam[r + e] = S(0);
     for_rims(r, [&](const PathRim& m) {
       const S radius = p.mu[m.base] * n.lam[r];

@@ -11,9 +11,9 @@ namespace fb::FB_ISA {
 inline constexpr int kContinuationSteps = 3000;
 inline constexpr double kShortestArc = 1e-8, kOffPath = 0.25, kOffAim = 0.05;
 
-template <class S>
+template <class S, bool kRims>
 struct PathContinuation {
-  const InteriorPath<S>& path;
+  const InteriorPath<S, kRims>& path;
   S first_product;
 
   // where a step stands.  x.next is the point before

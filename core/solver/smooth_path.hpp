@@ -14,8 +14,8 @@ inline constexpr double kNearlyCentral = 1e-9, kCentral = 1e-16;
 
 // (Y.6)  the largest residual of the central equations as a velocity, over the speed of the problem;
 // missed: the largest of what the velocities miss
-template <class S>
-FB_FN S central_error(const InteriorPath<S>& path, S k, S missed) {
+template <class S, bool kRims>
+FB_FN S central_error(const InteriorPath<S, kRims>& path, S k, S missed) {
   const PathPoint<S>& q = path.x.now;
   const S V = path.speed;
   S worst = max(missed, path.slip_error()) / V;
@@ -32,8 +32,8 @@ FB_FN S central_error(const InteriorPath<S>& path, S k, S missed) {
 }
 // (Y.7)  from x.now along the path to products k, then Newton steps; true where they end there.
 // Contacts that weighed more on the way get their own weight on these steps
-template <class S>
-FB_FN bool follow_to(InteriorPath<S> path, S k, WorldOutcome& out) {
+template <class S, bool kRims>
+FB_FN bool follow_to(InteriorPath<S, kRims> path, S k, WorldOutcome& out) {
   const PathPoint<S>& q = path.x.now;
   const PathPace& pace = path.from.pace;
   S last(1e300), step(0);
@@ -65,9 +65,9 @@ FB_FN bool follow_to(InteriorPath<S> path, S k, WorldOutcome& out) {
 }
 
 // (Y.8)  a point with products k beside the exact solution in s.best, velocities in s.w
-template <class S>
+template <class S, bool kRims>
 struct BesideExact {
-  const InteriorPath<S>& path;
+  const InteriorPath<S, kRims>& path;
   S k, small;
 
   FB_FN void start() const {
@@ -81,7 +81,7 @@ struct BesideExact {
     const S factor = loaded ? lam[r] * W : w[r], size = factor > small ? factor : small;
     q.lam[r] = loaded ? size / W : k / (W * size);
     q.w[r] = loaded ? k / size : size;
-    for (int e = 0; e < 3 + path.p.rims[r]; ++e) {
+    for (int e = 0; e < 3 + path.rims(r); ++e) {
       q.eta[r + e] = S(1);
       q.h[r + e] = S(1);
       if (e > 0) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
@@ -89,8 +89,7 @@ struct BesideExact {
     path.for_rims(r, [&](const auto& m) { rim(m, loaded ? path.p.mu[m.base] * lam[r] : S(0)); });
   }
   // radius: of the exact solution, zero where it is not loaded
-  template <class Rim>
-  FB_INLINE void rim(const Rim& m, S radius) const {
+  FB_INLINE void rim(const typename InteriorPath<S, kRims>::PathRim& m, S radius) const {
     const PathPoint<S>& q = path.x.now;
     const S *lam = path.s.best + m.first, *w = path.s.w + m.first;
     const bool two = m.n == 2;
@@ -138,8 +137,8 @@ struct BesideExact {
 
 // impulses of the smooth law in s.best with their velocities in s.w; those of the least residual where
 // none is a solution
-template <class S>
-FB_FN WorldOutcome solve_smooth(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x) {
+template <bool kRims, class S>
+FB_FN WorldOutcome solve_smooth_path(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x) {
   const PathStart<S> starts[] = {
       {S(0.3), S(1), S(1e-3), kReduce2000Feasible}, {S(1e2), S(1), S(1e-2), kReduce50},
       {S(1e2), S(1e4), S(1e-2), kReduce50},         {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder},
@@ -152,7 +151,7 @@ FB_FN WorldOutcome solve_smooth(WorldRows<S>& p, WorldScratch<S>& s, PathScratch
   const S k = p.smoothing * p.smoothing, speed = p.scale > p.smoothing ? p.scale : p.smoothing;
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) s.best[r] = S(0);
-  const auto follow = [&](const InteriorPath<S>& path) {
+  const auto follow = [&](const InteriorPath<S, kRims>& path) {
     ++out.stage;
     out.solved = follow_to(path, k, out);
     if (!out.solved && !(out.residual < least)) return;
@@ -160,20 +159,24 @@ FB_FN WorldOutcome solve_smooth(WorldRows<S>& p, WorldScratch<S>& s, PathScratch
     for (int r = 0; r < p.nrow; ++r) s.best[r] = x.now.lam[r];
   };
   for (const PathStart<S>& from : starts) {
-    const InteriorPath<S> path{p, s, x, from, p.W, speed};
+    const InteriorPath<S, kRims> path{p, s, x, from, p.W, speed};
     path.start();
     follow(path);
     if (out.solved) break;
   }
   // the path may turn back on its way down; another branch comes up from the exact solution
   if (!out.solved && solve_world(p, s, x, WorldBegin::sweeps).solved) {
-    const InteriorPath<S> path{p, s, x, starts[1], p.W, speed};
-    BesideExact<S>{path, S(1e-6) * k, S(1e-3) * p.smoothing}.start();
+    const InteriorPath<S, kRims> path{p, s, x, starts[1], p.W, speed};
+    BesideExact<S, kRims>{path, S(1e-6) * k, S(1e-3) * p.smoothing}.start();
     follow(path);
   }
   out.residual = least;
   row_velocities(p, s.best, p.b, s.y, s.w);
   return out;
+}
+template <class S>
+FB_FN WorldOutcome solve_smooth(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x) {
+  return p.nrim > 0 ? solve_smooth_path<true>(p, s, x) : solve_smooth_path<false>(p, s, x);
 }
 
 }  // namespace fb::FB_ISA

@@ -88,13 +88,23 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
     polish_world(p, s, x, out);
     return out;
   }
+  if (p.nrim > 0)
+    follow_paths<true>(p, s, x, out);
+  else
+    follow_paths<false>(p, s, x, out);
+  return out;
+}
+// the path from one start after another, with rims beside the tangents or without
+template <bool kRims, class S>
+FB_FN void follow_paths(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, WorldOutcome& out) {
+  using Path = InteriorPath<S, kRims>;
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
   // true where `follow`, given the path of a start, ends at the solution
   const auto solves = [&](const PathStart<S>& from, auto&& follow) {
     ++out.stage;
     for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
-    out.solved = follow(InteriorPath<S>{p, s, x, from, x.unit, p.scale});
+    out.solved = follow(Path{p, s, x, from, x.unit, p.scale});
     if (out.solved) {
       polish_world(p, s, x, out);
     } else if (out.residual < least) {
@@ -104,19 +114,17 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
     return out.solved;
   };
   for (int k = 0; k < kStarts; ++k)
-    if (solves(path_start<S>(k), [&](const InteriorPath<S>& path) { return path.follow(out); }))
-      return out;
+    if (solves(path_start<S>(k), [&](const Path& path) { return path.follow(out); })) return;
   // what the path leaves where it turns
   const S size(0.3), product = size * p.scale * p.scale;
   for (int k = 0; k < kContinuations && !(least <= S(kContinued) * p.scale); ++k)
-    if (solves({size, S(1), S(1e-3), kReduce50, k}, [&](const InteriorPath<S>& path) {
-          return PathContinuation<S>{path, product}.follow(out, least);
+    if (solves({size, S(1), S(1e-3), kReduce50, k}, [&](const Path& path) {
+          return PathContinuation<S, kRims>{path, product}.follow(out, least);
         }))
-      return out;
+      return;
   out.stage = 0;
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
   world_done(p, s, out.residual);
-  return out;
 }
 
 }  // namespace fb::FB_ISA

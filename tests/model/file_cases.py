@@ -194,8 +194,9 @@ MANY = mjcf(after=f'<actuator>{USERS}<adhesion name="m" body="b" ctrlrange="0 1"
 
 MIXED = mjcf(
     '<geom size="1" solref="1 1"/>',
-    world='<geom name="w" type="plane" size="1 1 1" condim="4"/>',
-    after='<actuator><adhesion name="m" body="b" ctrlrange="0 1"/></actuator>',
+    world='<geom name="w" type="plane" size="1 1 1"/>',
+    after='<contact><pair name="p" geom1="w" geom2="g" friction="0.5 0.2"/></contact>'
+    '<actuator><adhesion name="m" body="b" ctrlrange="0 1"/></actuator>',
 )
 
 NOTICES = [
@@ -251,7 +252,7 @@ NOTICES = [
         "report: a mixed model",
         lambda: Model(read(MIXED, on_unsupported="drop"), None).report(),  # type: ignore[arg-type]
         '<adhesion name="m">',
-        '<geom name="w">',
+        '<pair name="p">',
         "solref",
     ),
 ]

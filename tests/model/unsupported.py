@@ -215,19 +215,6 @@ UNSUPPORTED = [
         "hard",
     ),
     Unsupported(
-        ("contact/pair friction",),
-        mjcf(
-            world=FLOOR,
-            after='<contact><pair name="p" geom1="floor" geom2="g" condim="6" '
-            'friction="1 1 0.1 0.02 0.03"/></contact>',
-        ),
-        '<string>:8: <pair name="p">',
-        "the two rolling frictions are 0.02 and 0.03",
-        "condim",
-        "approximated",
-        "hard",
-    ),
-    Unsupported(
         ("body/geom type",),
         mjcf(
             '<geom name="s" type="sdf" mesh="m"/>',
