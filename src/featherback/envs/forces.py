@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from featherback._typing import Real
-from featherback.envs.bodies import actuator_forces, centers, own
+from featherback.envs.bodies import actuator_forces, own
 from featherback.errors import FeatherbackError
 from featherback.sim import Simulator
 
@@ -24,7 +24,7 @@ def contact_wrenches(state: State) -> Real:
     sim, model = state.sim, state.model
     act = state.act if state.act.shape[-1] else None
     found = sim.contacts(state.q, state.v, state.u, act=act, params=state.params)
-    _, middle = centers(state)
+    middle = np.stack(state.centers[1], -1)
     world, row = np.nonzero(found.geom1 >= 0)
     point, force, torque = (x[world, row] for x in (found.point, found.force, found.torque))
     out = np.zeros((len(state.q), model.nbody, 6), sim.dtype)

@@ -239,7 +239,8 @@ class DifferentiableEnv:
         """Move the states under controls that are held."""
         held = jnp.repeat(u[:, None], self.task.frame_skip, axis=1)
         act = state.act if self.sim.model.na else None
-        roll = fbj.rollout(self.sim, state.q, state.v, held, state.params or None, act=act)
+        params: Any = state.params or None
+        roll = fbj.rollout(self.sim, state.q, state.v, held, params, act=act)
         ends = (roll.q[:, -1], roll.v[:, -1], roll.act[:, -1])
         return state._replace(q=ends[0], v=ends[1], act=ends[2], u=u), roll.status
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featherback._typing import Ints, Real
+from featherback._typing import Array, Real
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
 from featherback.sim.bridge import bridge_of, refuse_unknown
@@ -25,7 +25,8 @@ class Randomizer:
 
     def __init__(self, sim: Simulator, worlds: int, rules: Mapping[str, Any]) -> None:
         """Check the rules: a pair of factors, or a function (generator, value) -> value."""
-        self._bridge, self._rules = bridge_of(sim), dict(rules)
+        self._bridge = bridge_of(sim)
+        self._rules: dict[str, Any] = dict(rules)
         for name, rule in self._rules.items():
             refuse_unknown(WHERE, name, list(self._bridge.shapes))
             if not callable(rule):
@@ -37,26 +38,27 @@ class Randomizer:
         assert theta is not None
         self.theta: Real = theta
 
-    def get_state(self) -> dict[str, Real]:
+    def get_state(self) -> dict[str, Array]:
         """Return the parameters of all worlds; copies."""
         return {name: value.copy() for name, value in self.params.items()}
 
-    def set_state(self, state: Mapping[str, Real]) -> None:
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Take over the parameters of all worlds."""
         for name, value in self.params.items():
             value[:] = state[name]
         theta, _ = self._bridge.read_params(WHERE, self.params, len(self.theta))
         self.theta[:] = theta
 
-    def draw(self, rows: Ints, generators: Any) -> None:
+    def draw(self, rows: Any, generators: Any) -> None:
         """Draw the parameters of some worlds; generators[i] is that of world i."""
         for i in rows:
             for name, rule in self._rules.items():
                 base = self._base[name]
+                given: Any = rule
                 if callable(rule):
-                    self.params[name][i] = rule(generators[i], base.copy())
+                    self.params[name][i] = given(generators[i], base.copy())
                 else:
-                    self.params[name][i] = base * generators[i].uniform(*rule)
+                    self.params[name][i] = base * generators[i].uniform(*given)
         some = {name: value[rows] for name, value in self.params.items()}
         theta, _ = self._bridge.read_params(WHERE, some, len(rows))
         self.theta[rows] = theta

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from featherback.envs.bodies import Matrix, Vector, find_centers, split_poses
 from featherback.envs.forces import constraint_forces, contact_wrenches
 from featherback.errors import FeatherbackError
 from featherback.model import Model
@@ -27,7 +28,11 @@ class NumpyOutputs:
 
     def __getattr__(self, name: str) -> Any:
         """Return an output by its name."""
-        return lambda sim, *inputs: sim.output(name, *inputs[:-1], params=inputs[-1])
+
+        def evaluate(sim: Simulator, *inputs: Any) -> Any:
+            return sim.output(name, *inputs[:-1], params=inputs[-1])
+
+        return evaluate
 
 
 NUMPY = NumpyOutputs()
@@ -70,6 +75,16 @@ class State:
     def body_poses(self) -> tuple[Array, Array]:
         """real[worlds, nbody, 3] and real[worlds, nbody, 3, 3], positions and rotations."""
         return self._outputs.body_poses(self.sim, self.q, self.params)
+
+    @cached_property
+    def split_poses(self) -> tuple[Vector, Matrix]:
+        """Places and rotations of all bodies, number by number, each real[worlds, nbody]."""
+        return split_poses(*self.body_poses)
+
+    @cached_property
+    def centers(self) -> tuple[Vector, Vector]:
+        """Centres of mass of all bodies and of their trees, each number real[worlds, nbody]."""
+        return find_centers(self)
 
     @cached_property
     def site_positions(self) -> Array:

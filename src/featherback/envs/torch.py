@@ -173,7 +173,7 @@ class DifferentiableEnv:
             )
         lost = ~torch.isfinite(action.detach()).all(-1)
         before = self.state()
-        roll, lost, action = self._advance(before, action.to(self.real), lost)
+        roll, lost = self._advance(before, action.to(self.real), lost)
         self.age = self.age + 1
         after = self.state()
         terms = self.task.rewards(before, after)
@@ -188,38 +188,34 @@ class DifferentiableEnv:
         obs = self._restart(done) if bool(done.any()) else final
         return obs, reward, terminated, truncated, info
 
-    def _advance(self, before: State, action: Tensor, lost: Tensor) -> tuple[Any, Tensor, Tensor]:
+    def _advance(self, before: State, action: Tensor, lost: Tensor) -> tuple[Any, Tensor]:
         """Move the states; worlds that are lost stay where they were, without a gradient."""
-        roll: Any = None
-        # a world that leaves the finite numbers has no gradient: its step is taken out of the graph
-        for _ in range(2):
-            keep = ~lost[:, None]
-            safe = torch.where(keep, action, 0.0)
-            u = self.task.control(before, safe)
-            start = [torch.where(keep, x, x.detach()) for x in (before.q, before.v, before.act)]
-            if bool(lost.any()):
-                rest = self._tensor(self.sim.model.q0), torch.zeros_like(before.v)
-                start[0] = torch.where(keep, before.q, rest[0])
-                start[1], start[2] = (
-                    torch.where(keep, before.v, 0.0),
-                    torch.where(keep, before.act, 0.0),
-                )
-                u = torch.where(keep, u, 0.0)
-            held = u[:, None].expand(-1, self.task.frame_skip, -1)
-            act = start[2] if self.sim.model.na else None
-            roll = fbt.rollout(self.sim, start[0], start[1], held, self.params, act=act)
-            new = (roll.status & int(Status.NONFINITE)) != 0
-            if not bool((new & ~lost).any()):
-                break
-            lost = lost | new
-        ends = [roll.q[:, -1], roll.v[:, -1], roll.act[:, -1]]
+        roll, found = self._roll(before, action, lost)
+        if bool((found & ~lost).any()):
+            # a world that leaves the finite numbers has no gradient: take it out of the graph
+            lost = lost | found
+            roll, _ = self._roll(before, action, lost)
+        ends = (roll.q[:, -1], roll.v[:, -1], roll.act[:, -1])
         olds = (before.q, before.v, before.act)
-        keep = ~lost[:, None]
         self.q, self.v, self.act = (
-            torch.where(keep, new, old.detach()) for new, old in zip(ends, olds, strict=True)
+            torch.where(lost[:, None], old.detach(), new)
+            for new, old in zip(ends, olds, strict=True)
         )
-        self._u, self._action = u, safe
-        return roll, lost, safe
+        return roll, lost
+
+    def _roll(self, before: State, action: Tensor, lost: Tensor) -> tuple[Any, Tensor]:
+        """Return a rollout, with lost worlds at rest in it, and where it is not finite."""
+        out = lost[:, None]
+        self._action = torch.where(out, 0.0, action)
+        self._u = self.task.control(before, self._action)
+        q, v, act, u = before.q, before.v, before.act, self._u
+        if bool(lost.any()):
+            q = torch.where(out, self._tensor(self.sim.model.q0), q)
+            v, act, u = (torch.where(out, 0.0, x) for x in (v, act, u))
+        held = u[:, None].expand(-1, self.task.frame_skip, -1)
+        own = act if self.sim.model.na else None
+        roll = fbt.rollout(self.sim, q, v, held, self.params, act=own)
+        return roll, (roll.status & int(Status.NONFINITE)) != 0
 
     def _restart(self, done: Tensor) -> Tensor:
         """Start new episodes where they ended; return the observations after that."""

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from featherback._checks import check_integer
-from featherback._typing import Bools, Ints, Real
+from featherback._typing import Array, Bools, Real
 from featherback.envs.randomize import Randomizer
 from featherback.envs.state import NUMPY, State
 from featherback.envs.task import Task, total
@@ -24,6 +25,8 @@ MAX_WORLDS = 10**7
 # a pair of factors, or a function of a generator and the parameter's own value
 Randomize = Mapping[str, tuple[float, float] | Callable[[np.random.Generator, Real], Any]]
 LIBRARY = (np, NUMPY)
+# numbers of worlds
+Rows = NDArray[np.integer[Any]]
 
 
 class Outcome(NamedTuple):
@@ -40,10 +43,10 @@ class Outcome(NamedTuple):
     """
 
     observation: Real
-    reward: Real
+    reward: Array
     terminated: Bools
-    terms: dict[str, Real]
-    status: Ints
+    terms: dict[str, Array]
+    status: NDArray[np.uint32]
     nonfinite: Bools
 
 
@@ -76,7 +79,7 @@ class Worlds:
         self.age = np.zeros(self.count, np.int64)
 
     @property
-    def params(self) -> dict[str, Real] | None:
+    def params(self) -> dict[str, Array] | None:
         """The parameters that every world has of its own, by name; None where there are none."""
         return None if self._randomizer is None else self._randomizer.params
 
@@ -128,7 +131,7 @@ class Worlds:
         if self._randomizer is not None:
             self._randomizer.set_state(state["params"])
 
-    def reset(self, rows: Ints, generators: Any) -> None:
+    def reset(self, rows: Rows, generators: Any) -> None:
         """Start new episodes in some worlds; generators[i] is that of world i."""
         if not len(rows):
             return
@@ -156,7 +159,7 @@ class Worlds:
     def step(self, actions: Real) -> Outcome:
         """Advance all worlds by one step of the environment."""
         task, params = self.task, self.params
-        lost = ~np.isfinite(actions).all(axis=1)
+        lost: Bools = ~np.all(np.isfinite(actions), axis=1)
         action = np.where(lost[:, None], 0.0, actions).astype(self.sim.dtype, copy=False)
         start, every = self._x[:, 0].copy(), slice(None)
         before = self._state(start, self._u, self._action, every, params)
