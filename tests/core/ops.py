@@ -62,7 +62,7 @@ PAIR_ADJOINTS = """
 PAIR_FUNCTIONS = [name.replace("-", "_") for name, *_ in pair_table()]
 TESTED_ELSEWHERE = dict.fromkeys(
     [*PAIR_ADJOINTS.split(), *PAIR_FUNCTIONS], "tests/core/test_collision_adjoint.py"
-)
+) | dict.fromkeys(["hfield_convex", "hfield_one"], "tests/core/test_hfield_adjoint.py")
 
 
 @dataclass(frozen=True)
