@@ -200,6 +200,20 @@ def test_a_mesh_in_another_folder_is_found_by_its_name(tmp_path: Path) -> None:
     assert '"meshes/t.stl"' in message(file)
 
 
+def test_a_mesh_in_another_folder_of_its_package_is_found_by_its_name(tmp_path: Path) -> None:
+    """Look for the only file of that name in the package which the URDF is part of."""
+    (tmp_path / "robot" / "meshes").mkdir(parents=True)
+    (tmp_path / "robot" / "urdf").mkdir()
+    (tmp_path / "robot" / "meshes" / "t.stl").write_bytes(binary_stl())
+    file = tmp_path / "robot" / "urdf" / "robot.urdf"
+    named = '<mesh filename="package://{}/meshes/stl/t.stl"/>'
+    file.write_text(urdf(link=shape(named.format("robot")), joint=LIMIT))
+    (note,) = notes(read(file), "repaired")
+    assert '"../meshes/t.stl"' in note
+    file.write_text(urdf(link=shape(named.format("other")), joint=LIMIT))
+    assert '"package://other/meshes/stl/t.stl"' in message(file)
+
+
 @pytest.mark.parametrize(
     ("leader", "joints", "found"),
     [

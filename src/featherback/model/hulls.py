@@ -64,7 +64,7 @@ def hull_words(points: Array, triangles: Ints) -> Ints:
     if len(triangles) == 0:
         return np.zeros(1, np.int32)
     n = len(points)
-    triangles = _outward(points, triangles)
+    triangles = outward(points, triangles)
     merged = merged_faces(points, triangles)
     faces = [_thinned(points, loop) for loop, _ in merged]
     neighbours: list[set[int]] = [set() for _ in range(n)]
@@ -112,7 +112,7 @@ def merged_faces(points: Array, triangles: Ints) -> list[tuple[list[int], list[i
     return faces
 
 
-def _outward(points: Array, triangles: Ints) -> Ints:
+def outward(points: Array, triangles: Ints) -> Ints:
     """Return the triangles with normals that point away from the middle."""
     corner = points[triangles]
     across = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])

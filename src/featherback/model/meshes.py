@@ -50,14 +50,14 @@ class MeshStore:
         assets: name -> content, as MuJoCo's reader takes them.
         names: path -> name.
         notes: kind and message of what is to be told about the files.
-        below: name -> the files of that name below the URDF, once they were looked for.
+        below: folder -> name -> the files of that name below it, once they were looked for.
     """
 
     folders: Folders
     assets: dict[str, bytes] = field(default_factory=dict)
     names: dict[Path, str] = field(default_factory=dict)
     notes: list[tuple[Kind, str]] = field(default_factory=list[tuple[Kind, str]])
-    below: dict[str, list[Path]] | None = None
+    below: dict[Path, dict[str, list[Path]]] = field(default_factory=dict)
 
     def add(self, filename: str) -> str:
         """Find a mesh, convert it if need be, and return its name among the assets."""
@@ -75,19 +75,22 @@ class MeshStore:
         return self.names[path]
 
     def _by_name(self, filename: str) -> Path | None:
-        """Return the only file of that name in the folders below the URDF, or None."""
+        """Return the only file of that name below the URDF, or in the package it names, or None."""
         name = filename.strip().replace("\\", "/").rsplit("/", 1)[-1]
         if not name or "\0" in name or len(name) > 255:
             return None
-        if self.below is None:
-            self.below = _files_below(self.folders.own)
-        found = self.below.get(name, [])
-        if len(found) != 1 or not self.folders.may_read(found[0], 0):
-            return None
-        place = os.path.relpath(found[0], self.folders.own).replace(os.sep, "/")
-        told = f'there is no mesh file "{clip(filename)}"; "{clip(place)}" is taken for it.'
-        self.notes.append(("repaired", told))
-        return found[0]
+        for folder in (self.folders.own, _package(filename, self.folders)):
+            if folder is None:
+                continue
+            if folder not in self.below:
+                self.below[folder] = _files_below(folder)
+            found = self.below[folder].get(name, [])
+            if len(found) == 1 and self.folders.may_read(found[0], PACKAGE_RISE):
+                place = os.path.relpath(found[0], self.folders.own).replace(os.sep, "/")
+                told = f'there is no mesh file "{clip(filename)}"; "{clip(place)}" is taken for it.'
+                self.notes.append(("repaired", told))
+                return found[0]
+        return None
 
     def tell(self, where: str, findings: Findings) -> None:
         """Note what is to be told about the files added since the last call."""
@@ -135,6 +138,17 @@ class MeshStore:
         if not self.folders.may_read(other, PACKAGE_RISE) or not os.path.isfile(other):
             raise MeshProblem(f'it names the file "{clip(name)}", which is not there')
         return _bytes(other)
+
+
+def _package(filename: str, folders: Folders) -> Path | None:
+    """Return the folder of the package that a name begins with, above the URDF, or None."""
+    scheme = _SCHEME.match(filename.strip())
+    if scheme is None or scheme.group(1) == "file":
+        return None
+    package = _SCHEME.sub("", filename.strip()).replace("\\", "/").strip("/").split("/")[0]
+    above = [folders.own, *folders.own.parents][: PACKAGE_RISE + 1]
+    found = next((folder for folder in above if folder.name == package), None)
+    return found if found is not None and folders.may_read(found, PACKAGE_RISE) else None
 
 
 def _files_below(folder: Path) -> dict[str, list[Path]]:
