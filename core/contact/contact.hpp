@@ -221,8 +221,10 @@ FB_INLINE T normal_gap_bar(const Model<T, P>& m, const Options<Real<T>>& o, cons
   T phi_bar, h_bar = T(0);
   gap_term_adjoint<1>(gap_law(o, false), &phi, contact_weight(m, k), m.theta.dt[0], bar, &phi_bar,
                       &h_bar);
-  if (w.theta_bar) w.theta_bar->dt[0] += select(soft, -(bar.beta[0] * phi / (h * h)), h_bar);
-  return select(soft, bar.beta[0] / h, phi_bar);
+  const auto& [beta_bar] = bar.beta;
+  const T soft_bar = beta_bar / h;
+  if (w.theta_bar) w.theta_bar->dt[0] += select(soft, -(soft_bar * phi / h), h_bar);
+  return select(soft, soft_bar, phi_bar);
 }
 
 // a hit with restitution that the free motion brings, or that the step before has just missed: the

@@ -511,13 +511,14 @@ template <class T, class P>
 FB_FN void compensation_adjoint(const Model<T, P>& m, const T* q, const T* sums, const T* tau_bar,
                                 Work<T>& w, T* q_bar) {
   T* out_bar = w.unit_rate;
-  for (int d = 0; d < m.s.nv; ++d) out_bar[d] = T(0);
-  for_compensated(m.s, kPassiveCompensation, [&](int, int d) { out_bar[d] = tau_bar[d]; });
-  for_compensated(m.s, kActuatorCompensation, [&](int j, int d) {
+  for (int d = 0; d < m.s.nv; ++d) {
+    const int j = m.s.dof_jnt[d];
     const P* jr = m.theta.jnt_actfrcrange + 2 * j;
     const Mask<T> inside = clamp(sums[d], T(jr[0]), T(jr[1])) == sums[d];
-    out_bar[d] = select(inside, tau_bar[d], T(0));
-  });
+    const Mask<T> passive(m.s.jnt_gravcomp[j] == kPassiveCompensation);
+    const Mask<T> driven = inside & Mask<T>(m.s.jnt_gravcomp[j] == kActuatorCompensation);
+    out_bar[d] = select(passive | driven, tau_bar[d], T(0));
+  }
   gravity_compensation_adjoint(m, q, out_bar, w, q_bar);
 }
 // (A.4)  given tau_bar and hD_bar, add to q_bar (tangent), v_bar, act_bar, u_bar and the parameters

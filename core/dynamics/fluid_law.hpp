@@ -232,9 +232,10 @@ template <class T>
 FB_FN void fluid_force_adjoint(const FluidLaw<T>& k, Motion<T> v, Motion<T> f_bar, Force<T>& v_bar,
                                FluidLaw<T>* k_bar) {
   if (k.ellipsoid) return ellipsoid_force_adjoint(k, v, f_bar, v_bar, k_bar);
+  // coefficients that start with kDragTurn
   T* out = k_bar ? k_bar->coef : nullptr;
-  box_drag_adjoint(k.coef[kDragTurn], k.coef + kDragTurn2, v.ang, f_bar.ang, v_bar.ang,
-                   out ? out + kDragTurn : nullptr, out ? out + kDragTurn2 : nullptr);
+  box_drag_adjoint(k.coef[kDragTurn], k.coef + kDragTurn2, v.ang, f_bar.ang, v_bar.ang, out,
+                   out ? out + kDragTurn2 : nullptr);
   box_drag_adjoint(k.coef[kDragMove], k.coef + kDragMove2, v.lin, f_bar.lin, v_bar.lin,
                    out ? out + kDragMove : nullptr, out ? out + kDragMove2 : nullptr);
 }

@@ -36,7 +36,7 @@ RIGHT_TURNS = [
 ]
 TILTS = [0, 1e-12, 1e-4, 5e-4, 0.01, 0.03, 0.045, 0.2]
 # the bars that are added to when start is 0.1: pose and size of A, then of B
-START = 0.1 * np.tile(np.outer([1, 10, 100], [1, 2, 3]).reshape(-1), 2)
+START = 0.1 * np.outer([1, 10, 100, -1, -10, -100], [1, 2, 3]).reshape(-1)
 CUBE = framed(np.array(list(itertools.product([-0.1, 0.1], repeat=3))))
 # tilts at which edges are parallel but for a little more than the slack of a cut
 SLIGHT_TILTS = [3e-9, 1e-8, 1e-7, 1e-6]
@@ -357,14 +357,17 @@ def test_capsule_along_an_edge_has_bounded_derivatives() -> None:
 
 def test_adjoint_of_capsules_along_edges_pairs_with_tangent(rng: np.random.Generator) -> None:
     """Pair to 1e-12 where the closest point is the middle of a stretch along an edge."""
-    onto = [turn([0, 1, 0], np.pi / 2), turn([1, 0, 0], np.pi / 2), np.eye(3)]
+    # without rounding, so that some are parallel to the last bit, either way round
+    onto = [np.round(turn(axis, np.pi / 2)) for axis in ([0, 1, 0], [1, 0, 0])] + [np.eye(3)]
     a, b = np.zeros((600, 15)), np.zeros((600, 15))
     for k in range(600):
         R = rotation(rng) if k % 2 else np.eye(3)
         i, half = k % 3, rng.uniform(0.05, 0.3, 3)
         local = rng.choice([-1.0, 1.0], size=3) * (half + rng.uniform(0.01, 0.1, 3))
         local[i] = rng.normal() * 0.1
-        tilt = turn([1, 0, 0], rng.choice([0, 1e-15, 1e-9]))
+        tilt = turn([1, 0, 0], rng.choice([0, 1e-15, 1e-9])) @ np.diag(
+            [1, s := 1 - 2 * (k // 2 % 2), s]
+        )
         a[k] = shape(R @ local, R @ onto[i] @ tilt, rng.uniform(0.05, 0.3, 3))
         b[k] = shape([0.0, 0, 0], R, half)
     errors, on, _ = pairing_errors("capsule-box", a, b, NO_MESH, rng)
@@ -377,9 +380,18 @@ def test_adjoint_of_a_capsule_whose_end_is_level_with_an_edge(rng: np.random.Gen
     """Pair to 1e-12 where the distance is level at the capsule's first or last end alone."""
     box, onto = shape([0.0, 0, 0], np.eye(3), [1.0, 1, 1]), turn([0, 1, 0], np.pi / 2)
     onto[np.abs(onto) < 1e-15] = 0
-    a = np.array([shape([side * 1.5, 0.25, 1.25], onto, [0.5, 0.5, 0]) for side in (-1.0, 1.0)])
-    errors, on, _ = pairing_errors("capsule-box", a, np.array([box, box]), NO_MESH, rng)
+    a = [shape([side * 1.5, 0.25, 1.25], onto, [0.5, 0.5, 0]) for side in (-1.0, 1.0)]
+    # at right angles to the way from the edge to one end, in numbers without rounding
+    r = np.round(np.sqrt(0.5) * 2**30) / 2**30
+    for side in (-1.0, 1.0):
+        out = np.array([r, -r, 0]) * side
+        across = np.stack([[0, 0, side], [-r, -r, 0], out], axis=1)
+        a.append(
+            shape(np.array([1.25, 1.25, 0]) + 0.5 * np.array([r, -r, 0]), across, [0.5, 0.5, 0])
+        )
+    errors, on, _ = pairing_errors("capsule-box", np.array(a), np.array([box] * 4), NO_MESH, rng)
     assert on.any(axis=1).all()
+    assert on[2:, 0].all()
     assert np.all(errors[on] <= 1e-12)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import mujoco
@@ -148,6 +149,30 @@ def test_empty_attributes_count_as_absent() -> None:
     assert np.array_equal(parsed.mujoco.key_qpos, theirs.key_qpos)
     repaired = notes(parsed, "repaired")
     assert any(n.startswith('<string>:5: <geom> in <body name="b">: friction') for n in repaired)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        mjcf('<geom size="0.2" class=""/>'),
+        mjcf('<body childclass=""><joint/><geom size="0.1"/></body>'),
+        mjcf('<frame childclass=""><geom size="0.1"/></frame>'),
+        mjcf('<geom size="0.2" material=""/>'),
+        mjcf('<site class="" material=""/>'),
+        mjcf(after='<actuator><motor class="" joint="j" tendon=""/></actuator>'),
+        mjcf(after='<equality><joint joint1="j" joint2=""/></equality>'),
+        mjcf('<camera target=""/>'),
+    ],
+)
+def test_empty_names_count_as_absent(text: str) -> None:
+    """Read an empty class or reference as if it were not there, with a notice."""
+    (first, *_) = notes(parsed := read(text), "repaired")
+    assert "counts as absent" in first
+    bare = re.sub(r' \w+=""', "", text)
+    theirs = mujoco.MjModel.from_xml_string(bare)
+    for size in "nbody njnt ngeom nsite nu neq ncam".split():
+        assert getattr(parsed.mujoco, size) == getattr(theirs, size)
+    assert np.array_equal(parsed.mujoco.geom_size, theirs.geom_size)
 
 
 # ----------------------------------------------------------------- floating joints of URDF

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 from pathlib import Path
 
 import mujoco
@@ -14,7 +13,7 @@ from featherback.model import meshes
 from featherback.model.files import Folders
 from featherback.model.urdf_inertia import balanced
 from tests.golden.sentences import Case, check
-from tests.model.helpers import INERTIAL, notes, read, urdf
+from tests.model.helpers import INERTIAL, message, notes, read, urdf
 from tests.model.urdf_cases import LIMIT, REPAIRS, follower, shape
 
 
@@ -176,27 +175,69 @@ def test_links_out_of_reach_are_not_followed(tmp_path: Path) -> None:
     assert meshes.resolve("\0", Folders(tmp_path)) is None
 
 
-def test_other_mesh_formats_go_through_trimesh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Convert DAE by trimesh where it is installed."""
-
-    class Converter:
-        """Stands for trimesh."""
-
-        @staticmethod
-        def load(path: Path, force: str) -> Converter:
-            """Return a mesh."""
-            assert force == "mesh"
-            return Converter()
-
-        def export(self, file_type: str) -> bytes:
-            """Return the mesh as STL."""
-            assert file_type == "stl"
-            return binary_stl()
-
-    monkeypatch.setitem(sys.modules, "trimesh", Converter)
-    (tmp_path / "good.dae").write_bytes(b"<COLLADA/>")
-    file = tmp_path / "robot.urdf"
-    file.write_text(urdf(link=shape('<mesh filename="good.dae"/>'), joint=LIMIT))
+@pytest.mark.parametrize("scheme", ["package:///", "package://", "model:///"])
+def test_packages_without_a_host(tmp_path: Path, scheme: str) -> None:
+    """Take a third slash after the scheme for none."""
+    (tmp_path / "robot" / "meshes").mkdir(parents=True)
+    (tmp_path / "robot" / "meshes" / "t.stl").write_bytes(binary_stl())
+    file = tmp_path / "robot" / "robot.urdf"
+    file.write_text(urdf(link=shape(f'<mesh filename="{scheme}robot/meshes/t.stl"/>'), joint=LIMIT))
     assert read(file).mujoco.nmesh == 1
+
+
+def test_a_mesh_in_another_folder_is_found_by_its_name(tmp_path: Path) -> None:
+    """Take the only file of that name below the URDF with a notice; of two, none."""
+    file = tmp_path / "robot.urdf"
+    file.write_text(urdf(link=shape('<mesh filename="meshes/t.stl"/>'), joint=LIMIT))
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "t.stl").write_bytes(binary_stl())
+    parsed = read(file)
+    assert parsed.mujoco.nmesh == 1
+    (note,) = notes(parsed, "repaired")
+    assert '"meshes/t.stl"' in note and '"assets/t.stl"' in note
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "t.stl").write_bytes(binary_stl())
+    assert '"meshes/t.stl"' in message(file)
+
+
+def test_a_mesh_in_another_folder_of_its_package_is_found_by_its_name(tmp_path: Path) -> None:
+    """Look for the only file of that name in the package which the URDF is part of."""
+    (tmp_path / "robot" / "meshes").mkdir(parents=True)
+    (tmp_path / "robot" / "urdf").mkdir()
+    (tmp_path / "robot" / "meshes" / "t.stl").write_bytes(binary_stl())
+    file = tmp_path / "robot" / "urdf" / "robot.urdf"
+    named = '<mesh filename="package://{}/meshes/stl/t.stl"/>'
+    file.write_text(urdf(link=shape(named.format("robot")), joint=LIMIT))
+    (note,) = notes(read(file), "repaired")
+    assert '"../meshes/t.stl"' in note
+    file.write_text(urdf(link=shape(named.format("other")), joint=LIMIT))
+    assert '"package://other/meshes/stl/t.stl"' in message(file)
+
+
+@pytest.mark.parametrize(
+    ("leader", "joints", "found"),
+    [
+        ("finger", ["left_finger"], "left_finger"),
+        ("left_finger", ["finger"], "finger"),
+        ("finger", ["left_finger", "right_finger"], "left_finger"),
+        ("finger", ["a_finger", "b_finger"], None),
+    ],
+)
+def test_mimic_of_prefixed_names(leader: str, joints: list[str], found: str | None) -> None:
+    """Let a joint follow the one whose name differs by a prefix, or by the prefix it has itself."""
+    more = "".join(
+        f'<link name="l{k}">{INERTIAL}</link><joint name="{name}" type="continuous">'
+        f'<parent link="tip"/><child link="l{k}"/></joint>'
+        for k, name in enumerate(joints)
+    )
+    more += (
+        f'<link name="x">{INERTIAL}</link><joint name="left_thumb" type="continuous">'
+        f'<parent link="tip"/><child link="x"/><mimic joint="{leader}"/></joint>'
+    )
+    text = urdf(joint=LIMIT, more=more)
+    if found is None:
+        assert f'"{leader}"' in message(text)
+        return
+    model = read(text).mujoco
+    assert model.eq_obj1id[0] == model.joint("left_thumb").id
+    assert model.eq_obj2id[0] == model.joint(found).id

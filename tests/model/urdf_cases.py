@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from featherback.errors import ModelError
 from featherback.model.load import parse
-from tests.golden.sentences import Case, module_as, raises, returns
+from tests.golden.sentences import Case, raises, returns
 from tests.model.helpers import INERTIAL, notes, read, urdf
+from tests.model.mesh_files import collada, glb, gltf, off
 
 LIMIT = '<limit lower="-1" upper="1"/>'
 LINK = '<string>:3: <link name="tip">'
@@ -73,23 +73,31 @@ def _unsupported(name: str, text: str, *names: str, kind: str = "dropped") -> li
     return [_error(name, text, *names), returns(f"{kind}: urdf, {name}", drop, *names)]
 
 
-def _mesh(name: str, file: str, content: bytes, *names: str, trimesh: Any = None) -> Case:
+def _write(folder: Path, file: str, content: bytes, named: str) -> Path:
+    """Write a mesh and a URDF that names it."""
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_bytes(content)
+    path = folder / "robot.urdf"
+    path.write_text(urdf(link=shape(f'<mesh filename="{named}"/>'), joint=LIMIT))
+    return path
+
+
+def _mesh(name: str, file: str, content: bytes, *names: str) -> Case:
     """Return the case of a mesh file that cannot be used."""
-
-    def call(folder: Path) -> None:
-        (folder / file).write_bytes(content)
-        path = folder / "robot.urdf"
-        path.write_text(urdf(link=shape(f'<mesh filename="{file}"/>'), joint=LIMIT))
-        with module_as("trimesh", trimesh):
-            parse(path)
-
     where = 'robot.urdf:3: <mesh> in <link name="tip">'
-    return raises(f"urdf: {name}", ModelError, call, where, f'"{file}"', *names)
+    return raises(
+        f"urdf: {name}",
+        ModelError,
+        lambda folder: parse(_write(folder, file, content, file)),
+        where,
+        f'"{file}"',
+        *names,
+    )
 
 
-def _fail(path: Path, force: str) -> None:
-    """Stand for a reader of meshes that fails."""
-    raise RuntimeError("nothing there.")
+def _noted(folder: Path, file: str, content: bytes, kind: str, named: str = "") -> list[str]:
+    """Return the notices of a robot with one mesh."""
+    return notes(read(_write(folder, file, content, named or file)), kind)
 
 
 NO_SENSE = [
@@ -189,6 +197,19 @@ REPAIRS = [
     _repair("two axes", urdf(joint='<axis xyz="0 0 1"/><axis xyz="0 1 0"/>' + LIMIT), "<axis>"),
     _repair("a limit of zero width", urdf(joint='<limit lower="0" upper="0"/>'), "<limit>"),
     _repair(
+        "a reversed limit",
+        urdf(joint='<limit lower="1" upper="-1"/>'),
+        IN_JOINT.format("limit"),
+        "lower is 1 and upper is -1",
+    ),
+    _repair(
+        "a leader whose name has a prefix",
+        urdf(joint=LIMIT, more=follower('<mimic joint="left_j"/>')),
+        '<string>:7: <mimic> in <joint name="k">',
+        'no joint "left_j"',
+        'follows "j"',
+    ),
+    _repair(
         "an empty multiplier",
         urdf(joint=LIMIT, more=follower('<mimic joint="j" multiplier=""/>')),
         '<string>:7: <mimic> in <joint name="k">',
@@ -231,28 +252,35 @@ UNSUPPORTED = [
         IN_JOINT.format("mimic"),
         '"nope"',
     ),
-    *_unsupported(
-        "a reversed limit",
-        urdf(joint='<limit lower="1" upper="-1"/>'),
-        IN_JOINT.format("limit"),
-        "lower is 1 and upper is -1",
-        kind="repaired",
-    ),
     _error(
         "a mesh's name too long",
         urdf(link=shape(f'<mesh filename="{"a" * 400}.stl"/>'), joint=LIMIT),
         IN_LINK.format("mesh"),
         "aaa...",
     ),
-    _mesh("DAE without trimesh", "t.dae", b"<COLLADA/>", "trimesh"),
+    _mesh("DAE without triangles", "t.dae", b"<COLLADA/>", "no triangles"),
     _mesh("another format", "t.step", b"", '"step"'),
     _mesh("an STL without triangles", "t.stl", b"solid t facet vertex 1 2 3"),
-    _mesh(
-        "DAE that trimesh cannot read",
-        "bad.dae",
-        b"",
-        "RuntimeError: nothing there",
-        trimesh=SimpleNamespace(load=_fail),
+    _mesh("glTF that is none", "t.gltf", b"{}x", "valid glTF"),
+    _mesh("PLY that is none", "t.ply", b"solid", "PLY"),
+    _mesh("OFF that is none", "t.off", b"solid", "OFF"),
+    _mesh("3MF that is none", "t.3mf", b"solid", "3MF"),
+    returns(
+        "ignored: the axes of a mesh",
+        lambda folder: _noted(folder, "t.dae", collada(asset="<up_axis>Y_UP</up_axis>"), "ignored"),
+        '"t.dae"',
+        '"Y_UP"',
+    ),
+    returns(
+        "ignored: the axes of glTF",
+        lambda folder: _noted(folder, "t.glb", glb(*gltf()), "ignored"),
+        '"t.glb"',
+    ),
+    returns(
+        "repaired: a mesh in another folder",
+        lambda folder: _noted(folder, "deep/t.off", off(), "repaired", "meshes/t.off"),
+        '"meshes/t.off"',
+        '"deep/t.off"',
     ),
     returns(
         "ignored: urdf",

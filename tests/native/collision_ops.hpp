@@ -277,7 +277,7 @@ class ShapePairs {
         core::collide(kind_, a, b, T(core::Real<T>(kFar)), found);
       T t[7], x[kBarNumbers];
       load(point_bar, first, 7, t);
-      core::ShapeBar<T> bars[2] = {start_bar<T>(start), start_bar<T>(start)};
+      core::ShapeBar<T> bars[2] = {start_bar<T>(start), start_bar<T>(-start)};
       core::SlotBars<T> touch;
       touch.count = 0;
       core::add_slot<T>(touch, slot, found[slot].feature,

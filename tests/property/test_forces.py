@@ -93,8 +93,13 @@ def one_step(seed: int, law: str) -> tuple[fb.Simulator, fb.Rollout, list[np.nda
     model, rng = draw_forces(seed)
     q, v = random_state(model, rng)
     act, u = rng.uniform(0, 1, model.na), rng.uniform(0, 1, (1, model.nu))
-    sim = fb.Simulator(model, **LAWS[law])
-    given = parameters(model, sim.options.contact)
+    # values that no file asks for: a part of a fluid's force, a muscle without a range of lengths
+    own = {name: model.params[name].copy() for name in ("geom_fluid", "muscle_gainprm")}
+    own["geom_fluid"][..., :1] *= rng.uniform(0.4, 0.9)
+    if seed % 3 == 0:
+        own["muscle_gainprm"][:1, 1] = own["muscle_gainprm"][:1, 0]
+    sim = fb.Simulator(model, **LAWS[law], params=own)
+    given = parameters(model, sim.options.contact) | own
     roll = sim.rollout(q, v, u, act=act if model.na else None, params=given)
     bars = [rng.normal(size=x.shape) for x in (roll.q, roll.v, roll.act)]
     for bar in bars:

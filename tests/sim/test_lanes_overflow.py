@@ -103,3 +103,19 @@ def test_ties_of_contacts_are_counted_in_their_own_world() -> None:
     sim = fb.Simulator(model, max_contacts=1, params={"gravity": np.zeros(3)})
     roll = sim.rollout(q, v, steps=1)
     assert roll.vjp(v_bar=np.ones_like(v)).ties.tolist() == [1, 0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_each_world_is_solved_as_alone(dtype: str) -> None:
+    """Count the factorisations of each world as if it ran alone."""
+    model = fb.load(MODEL)
+    q, v = start(model)
+    sim = fb.Simulator(model, max_contacts=1, dtype=dtype)
+    u = np.random.default_rng(6).normal(size=(WORLDS, STEPS, model.nu))
+    roll = sim.rollout(q, v, u)
+    assert roll.ok
+    assert len(set(roll.factorisations.tolist())) > 2
+    for k in range(WORLDS):
+        alone = sim.rollout(q[k], v[k], u[k])
+        assert np.array_equal(alone.v, roll.v[k])
+        assert alone.factorisations == roll.factorisations[k]

@@ -50,7 +50,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=500, help="mutants to judge (500)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
     parser.add_argument("--all", action="store_true", help="judge every mutant")
-    parser.add_argument("--file", help="judge every mutant of headers whose path ends so")
+    parser.add_argument(
+        "--file", nargs="+", help="judge every mutant of headers whose path ends so"
+    )
     parser.add_argument("--again", action="store_true", help="judge what survived the last run")
     parser.add_argument("--resume", action="store_true", help="skip what has a verdict already")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after (never)")
@@ -66,7 +68,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def select(sites: list[Site], options: argparse.Namespace) -> set[Site]:
     """Return the sites that the command line asks for."""
     if options.file:
-        return {site for site in sites if f"/{site.file}".endswith(f"/{options.file}")}
+        ends = tuple(f"/{name}" for name in options.file)
+        return {site for site in sites if f"/{site.file}".endswith(ends)}
     if options.again:
         survived = set((options.folder / "survived.txt").read_text().splitlines())
         return {site for site in sites if site.key in survived}

@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 import tyro
 
+from featherback.cli.learn import learn
+from featherback.learn.settings import Contact
+
 Part = Literal["budgets", "tables", "scaling", "stages", "count"]
 
 app = tyro.extras.SubcommandApp()
@@ -47,6 +50,34 @@ def experiments() -> None:
     from featherback.cli.run import list_experiments
 
     list_experiments()
+
+
+app.command(learn, name="learn", help="Train a policy; needs featherback[torch,rl].")
+
+
+@app.command
+def policy(
+    file: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE", help="policy.pt of a learner")
+    ],
+    episodes: Annotated[int, tyro.conf.arg(help="episodes, one in each world")] = 8,
+    seed: Annotated[int, tyro.conf.arg(help="seed of their starts")] = 0,
+    env: Annotated[
+        str | None, tyro.conf.arg(help="another environment; gym:ID is one of gymnasium's own")
+    ] = None,
+    contact: Annotated[Contact | None, tyro.conf.arg(help="another contact law")] = None,
+    options: Annotated[
+        tuple[str, ...], tyro.conf.arg(help="options of another environment, as name=value")
+    ] = (),
+) -> None:
+    """Run a policy that a learner saved, without noise, and print its returns.
+
+    For example `featherback policy runs/ant-ppo/policy.pt --episodes 16 --contact hard`.
+    """
+    from featherback.cli.learn import run_policy_file
+
+    where = {"env": env, "contact": contact, "options": options or None}
+    run_policy_file(file, episodes=episodes, seed=seed, where=where)
 
 
 @app.command

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -15,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from featherback._files import write_bytes
 from featherback.errors import FeatherbackError
+
+__all__ = ["load_arrays", "save_arrays", "write_bytes"]
 
 # what NumPy and zipfile raise for bytes that are no archive, or a damaged one
 DAMAGED = (
@@ -31,28 +32,6 @@ DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
-
-
-def write_bytes(path: Path, content: bytes) -> Path:
-    """Write a file through a temporary one beside it, so that a reader never sees half of it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise FeatherbackError(
-            f"{path}: cannot be written ({error.strerror}); name another folder with --out."
-        ) from None
-    return path
 
 
 def save_arrays(path: Path, arrays: Mapping[str, ArrayLike]) -> Path:

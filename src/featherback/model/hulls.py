@@ -6,6 +6,7 @@ are merged here into faces, since a face against a face touches in several point
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,14 +64,14 @@ def hull_words(points: Array, triangles: Ints) -> Ints:
     if len(triangles) == 0:
         return np.zeros(1, np.int32)
     n = len(points)
-    triangles = _outward(points, triangles)
+    triangles = outward(points, triangles)
     merged = merged_faces(points, triangles)
     faces = [_thinned(points, loop) for loop, _ in merged]
     neighbours: list[set[int]] = [set() for _ in range(n)]
-    for triangle in triangles:
-        for i, j in zip(triangle, np.roll(triangle, -1), strict=True):
-            neighbours[i].add(int(j))
-            neighbours[j].add(int(i))
+    for i, j, k in triangles.tolist():
+        neighbours[i].update((j, k))
+        neighbours[j].update((i, k))
+        neighbours[k].update((i, j))
     around: list[list[int]] = [[] for _ in range(n)]
     for number, (_, members) in enumerate(merged):
         for vertex in members:
@@ -93,24 +94,25 @@ def merged_faces(points: Array, triangles: Ints) -> list[tuple[list[int], list[i
     across = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
     area = np.linalg.norm(across, axis=1)
     normal = across / np.maximum(area, 1e-300)[:, None]
-    owner = {(int(t[k]), int(t[(k + 1) % 3])): i for i, t in enumerate(triangles) for k in range(3)}
-    free = np.ones(len(triangles), bool)
+    # plain lists: a hull of a robot has thousands of triangles, most of them faces by themselves
+    corners: list[list[int]] = triangles.tolist()
+    owner = {(t[k], t[(k + 1) % 3]): i for i, t in enumerate(corners) for k in range(3)}
+    normals: list[list[float]] = normal.tolist()
+    free = [True] * len(corners)
     faces: list[tuple[list[int], list[int]]] = []
-    for seed in np.argsort(-area, kind="stable"):
+    for seed in np.argsort(-area, kind="stable").tolist():
         if not free[seed]:
             continue
-        group = _flood(int(seed), triangles, normal, owner, free)
-        loop = _boundary([triangles[i] for i in group])
+        group = _flood(seed, corners, normals, owner, free)
+        loop = _boundary([corners[i] for i in group])
         if len(loop) > 2:
-            faces.append((loop, sorted({int(k) for i in group for k in triangles[i]})))
+            faces.append((loop, sorted({k for i in group for k in corners[i]})))
         else:
-            faces += [
-                ([int(k) for k in triangles[i]], [int(k) for k in triangles[i]]) for i in group
-            ]
+            faces += [(corners[i], corners[i]) for i in group]
     return faces
 
 
-def _outward(points: Array, triangles: Ints) -> Ints:
+def outward(points: Array, triangles: Ints) -> Ints:
     """Return the triangles with normals that point away from the middle."""
     corner = points[triangles]
     across = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
@@ -122,32 +124,35 @@ def _outward(points: Array, triangles: Ints) -> Ints:
 
 def _flood(
     seed: int,
-    triangles: Ints,
-    normal: Array,
+    triangles: list[list[int]],
+    normal: list[list[float]],
     owner: dict[tuple[int, int], int],
-    free: np.ndarray,
+    free: list[bool],
 ) -> list[int]:
     """Take the free triangles around a seed whose normal is the seed's."""
-    group, todo = [], [seed]
+    group: list[int] = []
+    todo = [seed]
     free[seed] = False
+    x, y, z = normal[seed]
     while todo:
         i = todo.pop()
         group.append(i)
-        for k in range(3):
-            j = owner.get((int(triangles[i][(k + 1) % 3]), int(triangles[i][k])))
+        a, b, c = triangles[i]
+        for edge in ((b, a), (c, b), (a, c)):
+            j = owner.get(edge)
             if j is None or not free[j]:
                 continue
-            if np.linalg.norm(np.cross(normal[seed], normal[j])) < COPLANAR and (
-                normal[seed] @ normal[j] > 0
-            ):
+            u, v, w = normal[j]
+            across = math.hypot(y * w - z * v, z * u - x * w, x * v - y * u)
+            if across < COPLANAR and x * u + y * v + z * w > 0:
                 free[j] = False
                 todo.append(j)
     return group
 
 
-def _boundary(triangles: list[Ints]) -> list[int]:
+def _boundary(triangles: list[list[int]]) -> list[int]:
     """Return the loop around some triangles; empty if it is not one."""
-    edges = {(int(t[k]), int(t[(k + 1) % 3])) for t in triangles for k in range(3)}
+    edges = {(t[k], t[(k + 1) % 3]) for t in triangles for k in range(3)}
     after = dict(edge for edge in edges if edge[::-1] not in edges)
     if not after:
         return []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from featherback._checks import check_integer
 from featherback._typing import Bools
 from featherback.errors import ModelError, ParameterError
 from featherback.model import (
@@ -22,6 +23,7 @@ from featherback.model import (
 )
 from featherback.model.compiler import Locator, compile_spec, quiet, read_spec
 from featherback.model.files import Folders, expand_includes
+from featherback.model.hull_limit import FEWEST, compile_limited
 from featherback.model.model import Model, Parsed
 from featherback.model.report import Findings, dropped_message, unsupported_message
 from featherback.model.specedit import edit_spec
@@ -59,6 +61,7 @@ def load(
     motors: bool = False,
     name: str | None = None,
     asset_folders: Sequence[str | os.PathLike[str]] = (),
+    hull_vertices: int | None = None,
 ) -> Model:
     """Load a robot from MJCF or URDF.
 
@@ -73,6 +76,8 @@ def load(
         name: name of the model; by default the file's own.
         asset_folders: further folders in which the files that the model names may lie, and are
             looked for. Others than these, the model's own and a few above it are never read.
+        hull_vertices: most vertices that the convex hull of a mesh may have, at least 4; None
+            keeps all. `Model.report()` tells how far each smaller hull is from the whole one.
 
     Returns:
         The model.
@@ -91,6 +96,7 @@ def load(
         motors=motors,
         name=name,
         asset_folders=asset_folders,
+        hull_vertices=hull_vertices,
     )
     return Model(parsed, build_structure(parsed))
 
@@ -104,6 +110,7 @@ def parse(
     motors: bool = False,
     name: str | None = None,
     asset_folders: Sequence[str | os.PathLike[str]] = (),
+    hull_vertices: int | None = None,
 ) -> Parsed:
     """Read, check and compile a model without building the engine's structure.
 
@@ -111,6 +118,8 @@ def parse(
     """
     _check_choice("on_unsupported", on_unsupported, ("error", "drop"))
     _check_choice("format", format, (None, "mjcf", "urdf"))
+    if hull_vertices is not None:
+        check_integer("load()", "hull_vertices", hull_vertices, minimum=FEWEST)
     more = _folders(asset_folders)
     text = _read(source)
     folders = Folders(text.folder, more)
@@ -134,7 +143,7 @@ def parse(
             options = urdf.UrdfOptions(free_root=free_root, motors=motors)
             spec, locator = urdf.read(root, folders, options, findings)
         readable = True
-        parsed = finish(spec, locator, findings)
+        parsed = finish(spec, locator, findings, hull_vertices)
     except ModelError as error:
         # what is not supported is the likelier cause of a failure behind it
         fatal = findings.fatal(on_unsupported)
@@ -219,11 +228,16 @@ def _read_mjcf(
     return spec, locator
 
 
-def finish(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> Parsed:
+def finish(
+    spec: mujoco.MjSpec, locator: Locator, findings: Findings, hull_vertices: int | None = None
+) -> Parsed:
     """Compile a spec, find what is not supported and the pairs that may touch."""
     with quiet(findings, locator.shown):
         gone = edit_spec(spec, locator, findings)
-        model = compile_spec(spec, locator)
+        if hull_vertices is None:
+            model = compile_spec(spec, locator)
+        else:
+            model = compile_limited(spec, hull_vertices, locator, findings)
         dead = {int(actuator.id) for actuator in gone}
     value_checks.check_compiled(model, locator.shown)
     if model.nv == 0:

@@ -32,6 +32,12 @@ _UNSUPPORTED_ELEMENTS: dict[str, tuple[str, str]] = {
     "equality/distance": ("equality constraints of type distance are not supported", "equality"),
 }
 
+# attributes whose empty value has a meaning, or hides nothing
+_EMPTY = frozenset(
+    [("compiler", folder) for folder in ("meshdir", "texturedir", "assetdir")]
+    + [("replicate", "prefix"), ("attach", "prefix"), ("text", "data"), ("default", "class")]
+)
+
 _FILE_ATTRIBUTES = "file fileright fileleft fileup filedown filefront fileback".split()
 
 
@@ -141,11 +147,15 @@ def _is_detached(element: Element, root: Element) -> bool:
 
 
 def drop_empty(root: Element, findings: Findings) -> None:
-    """Take out attributes without a value, which count as absent; names stay."""
+    """Take out attributes without a value, which count as absent.
+
+    An empty name is none anyway, and an empty folder of assets is the folder of the model.
+    """
     empty: dict[tuple[str, str], list[Element]] = {}
     for element in root.walk():
         for attribute, text in element.attributes.items():
-            if not text.strip() and not schema.is_text(element.tag, attribute):
+            kept = attribute == "name" or (element.tag, attribute) in _EMPTY
+            if not text.strip() and not kept:
                 empty.setdefault((element.tag, attribute), []).append(element)
     for (_, attribute), elements in empty.items():
         told = f"{clip(attribute)} is empty and counts as absent{_times(elements)}."

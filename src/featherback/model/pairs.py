@@ -70,12 +70,9 @@ def candidate_pairs(model: mujoco.MjModel) -> Pairs:
         none = np.empty(0, np.int32)
         return Pairs(none, none, none, np.empty(0), none)
     first, second = _ordered(model, model.pair_geom1, model.pair_geom2)
-    known = set(zip(first.tolist(), second.tolist(), strict=True))
     geom1, geom2 = _filtered_pairs(model)
-    if known:
-        fresh = np.array(
-            [pair not in known for pair in zip(geom1.tolist(), geom2.tolist(), strict=True)], bool
-        )
+    if len(first):
+        fresh = ~np.isin(_numbered(model, geom1, geom2), _numbered(model, first, second))
         geom1, geom2 = geom1[fresh], geom2[fresh]
     pairs = Pairs(
         np.concatenate([first, geom1]).astype(np.int32),
@@ -86,6 +83,11 @@ def candidate_pairs(model: mujoco.MjModel) -> Pairs:
     )
     pairs = pairs.select(_can_part(model, pairs.geom1, pairs.geom2))
     return pairs.select(np.lexsort((pairs.geom2, pairs.geom1)))
+
+
+def _numbered(model: mujoco.MjModel, a: Ints, b: Ints) -> NDArray[np.int64]:
+    """Return one number for each pair of geoms."""
+    return a.astype(np.int64) * int(model.ngeom) + b
 
 
 def _can_part(model: mujoco.MjModel, a: Ints, b: Ints) -> Bools:

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from featherback.model.model import Parsed
 
 
-# (shape, shape) -> (kind of pair, contact points it can give)
-PAIR_KINDS = {(a, b): (kind, slots) for _, kind, a, b, slots in pair_table()}
+# [shape, shape] -> kind of pair, and contact points it can give
+PAIR_KIND, PAIR_SLOTS = np.zeros((2, 16, 16), np.int32)
+for _, _kind, _a, _b, _slots in pair_table():
+    PAIR_KIND[_a, _b], PAIR_SLOTS[_a, _b] = _kind, _slots
 OUTPUTS = {row.name: row for row in output_table()}
 EQUALITIES = {row.name: row.number for row in equality_types()}
 FRICTION_RULES = {row.name: row.number for row in friction_rules()}
@@ -278,18 +280,15 @@ def mesh_frame(m: mujoco.MjModel, mesh: int) -> Array:
 def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
     """Name each pair's kind and whose friction it takes; return the number of touches."""
     m, pairs = parsed.mujoco, parsed.pairs
-    kind = np.zeros(len(pairs), np.int32)
-    rule = np.full(len(pairs), FRICTION_RULES["larger"], np.int32)
-    touches = 0
-    for k in range(len(pairs)):
-        a, b = int(pairs.geom1[k]), int(pairs.geom2[k])
-        kind[k], slots = PAIR_KINDS[int(m.geom_type[a]), int(m.geom_type[b])]
-        touches += slots
-        lead = int(m.geom_priority[a]) - int(m.geom_priority[b])
-        if np.isfinite(pairs.friction[k]):
-            rule[k] = FRICTION_RULES["own"]
-        elif lead != 0:
-            rule[k] = FRICTION_RULES["first" if lead > 0 else "second"]
+    shapes = m.geom_type[pairs.geom1], m.geom_type[pairs.geom2]
+    kind, slots = PAIR_KIND[shapes], PAIR_SLOTS[shapes]
+    assert slots.all(), "every pair of shapes has a kind"
+    lead = m.geom_priority[pairs.geom1] - m.geom_priority[pairs.geom2]
+    rule = np.select(
+        [np.isfinite(pairs.friction), lead > 0, lead < 0],
+        [FRICTION_RULES["own"], FRICTION_RULES["first"], FRICTION_RULES["second"]],
+        FRICTION_RULES["larger"],
+    ).astype(np.int32)
     tables.update(
         pair_geom1=pairs.geom1,
         pair_geom2=pairs.geom2,
@@ -298,7 +297,7 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
         pair_rule=rule,
         pair_explicit=pairs.explicit,
     )
-    return touches
+    return int(slots.sum())
 
 
 def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:
@@ -496,9 +495,11 @@ def _inverse_weights(m: mujoco.MjModel, body_link: Ints) -> Array:
 
 
 def _carried_inertia(m: mujoco.MjModel, bodies: NDArray[np.intp]) -> float:
-    """Return the sum of the mean moments of inertia of some bodies and of all that they carry."""
-    carried = np.zeros(m.nbody, bool)
-    carried[bodies] = True
-    for body in range(1, m.nbody):
-        carried[body] |= carried[m.body_parentid[body]]
-    return float(m.body_inertia[carried].mean(axis=1).sum())
+    """Return the sum of the mean moments of inertia of the bodies of a link and of what they carry.
+
+    Bodies are numbered depth first, and the first of a link carries the others.
+    """
+    first = int(bodies[0])
+    outside = np.flatnonzero(m.body_parentid[first + 1 :] < first)
+    after = first + 1 + int(outside[0]) if len(outside) else int(m.nbody)
+    return float(m.body_inertia[first:after].mean(axis=1).sum())

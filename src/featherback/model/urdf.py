@@ -323,15 +323,11 @@ def _check_limit(joint: Element, limit: Element | None, findings: Findings) -> N
 def _free_limit(
     joint: Element, limit: Element, lower: float, upper: float, findings: Findings
 ) -> None:
-    """Let a joint move without limit: zero width is repaired, reversed ends are unsupported."""
-    if lower == upper:
-        message = "lower equals upper; the joint moves without limit."
-        findings.note("repaired", limit.where, message)
-    else:
-        what = f"lower is {shown(lower)} and upper is {shown(upper)}; lower must not exceed upper"
-        findings.add_unsupported(
-            limit.where, what, "urdf", kind="repaired", drop=f"{what}: the joint has no limit."
-        )
+    """Let a joint move without limit, since its ends leave it no way."""
+    what = "lower equals upper"
+    if lower > upper:
+        what = f"lower is {shown(lower)} and upper is {shown(upper)}"
+    findings.note("repaired", limit.where, f"{what}; the joint moves without limit.")
     for attribute in ("lower", "upper"):
         limit.attributes.pop(attribute, None)
     if joint.get("type") == "revolute":
@@ -342,6 +338,13 @@ def _check_mimic(joint: Element, mimic: Element, tree: Tree, findings: Findings)
     """Check that a joint follows one that can be followed."""
     leader = mimic.get("joint") or ""
     if leader not in tree.joints:
+        leader = _prefixed(leader, joint, tree)
+        if leader:
+            told = f'there is no joint "{clip(mimic.get("joint") or "")}"; it follows'
+            findings.note("repaired", mimic.where, f'{told} "{clip(leader)}".')
+            mimic.attributes["joint"] = leader
+    if leader not in tree.joints:
+        leader = mimic.get("joint") or ""
         what = f'the joint "{clip(leader)}" that it follows does not exist'
         findings.add_unsupported(mimic.where, what, "urdf", drop=f"{what}; it moves on its own.")
         mimic.remove()
@@ -355,6 +358,28 @@ def _check_mimic(joint: Element, mimic: Element, tree: Tree, findings: Findings)
             "ignored", mimic.where, "only revolute, continuous and prismatic joints can follow."
         )
         mimic.remove()
+
+
+def _prefixed(leader: str, joint: Element, tree: Tree) -> str:
+    """Return the one joint whose name is that of the leader with a prefix or less one, or "".
+
+    Tools that give all joints of a robot a prefix forget the names in <mimic>. Of several such
+    joints the one counts whose prefix the follower has too.
+    """
+    found = [
+        name
+        for name in tree.joints
+        if leader
+        and name != joint.get("name")
+        and (name.endswith(leader) or leader.endswith(name))
+        and tree.joints[name].get("type") in SCALAR
+    ]
+    own = str(joint.get("name"))
+    same = [name for name in found if own.startswith(name.removesuffix(leader))]
+    for names in (found, same):
+        if len(names) == 1:
+            return names[0]
+    return ""
 
 
 def _release(root: Element, tree: Tree) -> None:
@@ -464,6 +489,7 @@ def _tidy_shape(
         _check_count(shape, "scale", 3)
         try:
             name = store.add(shape.get("filename") or "")
+            store.tell(shape.where, findings)
             shape.attributes["filename"] = name
             locator.named.setdefault(("mesh", name.rsplit(".", 1)[0]), shape)
             return

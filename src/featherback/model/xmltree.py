@@ -109,10 +109,14 @@ def clip(text: str, limit: int = 80) -> str:
 class _Reader:
     """Builds the tree of one file from expat's events."""
 
-    def __init__(self, shown: str) -> None:
+    def __init__(self, shown: str, text_limit: int, most: int) -> None:
         self.shown = shown
+        self.text_limit = text_limit
+        self.most = most
         self.root: Element | None = None
         self.stack: list[Element] = []
+        self.texts: list[list[str]] = []
+        self.lengths: list[int] = []
         self.count = 0
         self.parser = expat.ParserCreate()
         self.parser.StartElementHandler = self._start
@@ -145,9 +149,9 @@ class _Reader:
         parent = self.stack[-1] if self.stack else None
         element = Element(tag, attributes, self.shown, line, parent)
         self.count += 1
-        if self.count > MAX_ELEMENTS:
+        if self.count > self.most:
             raise ModelError(
-                f"{self.shown}:{line}: the file has more than {MAX_ELEMENTS} elements; "
+                f"{self.shown}:{line}: the file has more than {self.most} elements; "
                 "split the model or simplify it."
             )
         if len(self.stack) >= MAX_DEPTH:
@@ -160,13 +164,17 @@ class _Reader:
         else:
             parent.children.append(element)
         self.stack.append(element)
+        self.texts.append([])
+        self.lengths.append(0)
 
     def _end(self, tag: str) -> None:
-        self.stack.pop()
+        self.stack.pop().text = "".join(self.texts.pop())
+        self.lengths.pop()
 
     def _text(self, data: str) -> None:
-        if self.stack and len(self.stack[-1].text) < 1000:
-            self.stack[-1].text += data
+        if self.stack and self.lengths[-1] < self.text_limit:
+            self.texts[-1].append(data)
+            self.lengths[-1] += len(data)
 
     def _doctype(self, *_: object) -> NoReturn:
         line = self.parser.CurrentLineNumber
@@ -175,11 +183,19 @@ class _Reader:
         )
 
 
-def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Element:
+def parse(
+    data: bytes | str,
+    shown: str,
+    mended: list[str] | None = None,
+    *,
+    text_limit: int = 1000,
+    most: int | None = None,
+) -> Element:
     """Return the root element of XML, within the limits above.
 
     Where `mended` is a list, a misplaced declaration or bytes after the end are left out, and it
-    receives a message.
+    receives a message. About `text_limit` characters of text are kept of an element, and the file
+    may have `most` elements, by default MAX_ELEMENTS.
     """
     if len(data) > MAX_BYTES:
         raise ModelError(
@@ -188,14 +204,14 @@ def parse(data: bytes | str, shown: str, mended: list[str] | None = None) -> Ele
         )
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
-        return _Reader(shown).read(raw)
+        return _Reader(shown, text_limit, most or MAX_ELEMENTS).read(raw)
     except ModelError as error:
         if mended is None or "well-formed" not in str(error):
             raise
         clean = _DECLARATION.sub(b"", raw).rstrip(b"\0\x1a \t\r\n")
         if clean == raw.rstrip(b" \t\r\n"):
             raise
-        root = _Reader(shown).read(clean)
+        root = _Reader(shown, text_limit, most or MAX_ELEMENTS).read(clean)
     mended.append("a misplaced XML declaration, or bytes after the end, are left out.")
     return root
 
