@@ -9,6 +9,7 @@ PYTHON ?= python3
 JOBS ?= 2
 WERROR ?= OFF
 FUZZ_COUNT ?= 20000
+ARCH ?= 90
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -27,7 +28,7 @@ PYTHON_FILES := $(wildcard src tests tools bench examples)
 # cmake and ninja are taken from the system where they exist
 BUILD_TOOLS := $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
 
-.PHONY: help demo test check bench corpus pairs placements fuzz mutate nightly format clean
+.PHONY: help demo test testgpu cuda check bench corpus pairs placements fuzz mutate nightly format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | \
@@ -38,6 +39,14 @@ demo: $(VENV)/.built  ## throw a ball by gradients and by CMA-ES; save the plot 
 
 test: $(VENV)/.test-tools  ## run the tests
 	@$(PY) -m pytest -n $(JOBS) -m "not slow" tests
+
+cuda: $(VENV)/.built  ## compile the kernels for a GPU, where nvcc is; ARCH="80 90 100" for more than sm_90
+	@$(PY) -m tools.cuda --arch $(ARCH)
+
+testgpu: $(VENV)/.test-tools  ## run the tests that need a GPU, and measure
+	@$(PIP) install -c constraints.txt -e '.[cuda]'
+	@$(PY) -m pytest -m gpu tests/cuda
+	@$(PY) bench/gpu.py
 
 check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, types, the rules between layers, and nvcc where it is
 	@$(PY) -m ruff format --check $(PYTHON_FILES)

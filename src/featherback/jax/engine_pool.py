@@ -62,6 +62,11 @@ def engines_of(sim: Simulator) -> Engines:
     if sim not in _engines:
         _register()
         bridge = bridge_of(sim)
+        if bridge.device != "cpu":
+            raise ParameterError(
+                f'featherback.jax: the simulator runs on "{bridge.device}", and the functions of '
+                "JAX run on the processor; build a Simulator without device for them."
+            )
         shape = sim.model.structure.output_shape
         outputs = {row.name: math.prod(shape(row.name)) for row in output_table()}
         key = _key(bridge)

@@ -122,6 +122,7 @@ class Bridge:
         shapes: shapes of the parameters that act under the contact law, by name.
         handle: name of the simulator, never used again in this process.
         real: name of the number type.
+        device: "cpu", or the GPU that runs the jobs, such as "cuda:0".
         step_one: (q, v, act, u, warm, return_status) -> q1, v1, act1 where the model has
             activations, warm1 where warm is given, and the status if asked for; None where they
             are not NumPy's float64 or float32 arrays of one world (act, u and warm may be None, for
@@ -131,12 +132,19 @@ class Bridge:
     """
 
     def __init__(
-        self, model: Model, options: Options, dtype: np.dtype[Any], threads: int, theta: Real
+        self,
+        model: Model,
+        options: Options,
+        dtype: np.dtype[Any],
+        threads: int,
+        theta: Real,
+        device: str = "cpu",
     ) -> None:
         """Build the engine; see the class."""
         structure = model.structure
-        self.model, self.options, self.threads = model, options, threads
-        self.engine = _build(structure, theta.astype(dtype), options, threads)
+        self.model, self.options, self.threads, self.device = model, options, threads, device
+        self.host = _build(structure, theta.astype(dtype), options, threads)
+        self.engine = self.host if device == "cpu" else self._on_gpu(theta.astype(dtype))
         self.step_one, self.linearize_one = self.engine.step_one, self.engine.linearize_one
         check_workspace("Simulator()", self.workspace_bytes * threads)
         lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
@@ -147,6 +155,12 @@ class Bridge:
         self.shapes = {name: self.params[name].shape for name in acting(self.params, self.law)}
         self.handle, self.real = f"{model.name}#{next(_handles)}", dtype.name
         _bridges[self.handle] = self
+
+    def _on_gpu(self, theta: Real) -> Engine:
+        """Return the engine on the GPU, which answers the calls of the one on the processor."""
+        from featherback.sim.cuda import open_engine
+
+        return cast("Engine", open_engine(self.host, self.device, self.model, theta, self.options))
 
     @property
     def law(self) -> str:
@@ -375,7 +389,8 @@ class Bridge:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as what it was built from; the engine is built again."""
         theta = np.concatenate([a.reshape(-1) for a in self.params.values()])
-        return Bridge, (self.model, self.options, self.layout.dtype, self.threads, theta)
+        own = (self.layout.dtype, self.threads, theta, self.device)
+        return Bridge, (self.model, self.options, *own)
 
 
 def _build(structure: Structure, theta: Real, options: Options, threads: int) -> Engine:

@@ -18,6 +18,7 @@ from featherback.sim import laws, run
 from featherback.sim.bridge import Bridge
 from featherback.sim.checkpoints import Checkpoint, plan
 from featherback.sim.contacts import Contacts, find_contacts
+from featherback.sim.cuda_device import read_device
 from featherback.sim.inputs import MAX_STEPS, named_arrays, pack_theta
 from featherback.sim.memory import Memory, refuse_too_large
 from featherback.sim.options import (
@@ -49,6 +50,8 @@ class Simulator:
         dtype: "float64" or "float32", or such a dtype of NumPy, torch or JAX.
         threads: worker threads for batches, at most 256.
         params: parameters that replace the model's, by name.
+        device: "cpu", "cuda" or "cuda:1": where steps and their derivatives are computed; a GPU
+            needs the extra `cuda` and the kernels of `make cuda`, see docs/gpu.md.
         options: numerical options, each a keyword of its own; None stands for the default.
     """
 
@@ -60,19 +63,22 @@ class Simulator:
         dtype: Literal["float64", "float32"] | Any = "float64",
         threads: int = 1,
         params: Params | None = None,
+        device: str = "cpu",
         **options: Unpack[Arguments],
     ) -> None:
         """Build the engine; see the class."""
         where = "Simulator()"
         check_model(where, model)
         real = read_dtype(where, dtype)
+        gpu = read_device(where, device)
         chosen = read_options(where, model, real.name, options)
         threads = check_integer(where, "threads", threads, maximum=MAX_THREADS)
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
         theta = pack_theta(where, model, model.structure.params, changed, None, chosen.contact)
-        self._attach(Bridge(model, chosen, real, threads, theta))
+        place = "cpu" if gpu is None else f"cuda:{gpu}"
+        self._attach(Bridge(model, chosen, real, threads, theta, place))
 
     def _attach(self, bridge: Bridge) -> None:
         """Take the engine."""
@@ -93,8 +99,17 @@ class Simulator:
         """Return the model's name, step and options."""
         return (
             f'Simulator("{self.model.name}", dt={self.dt:g}, dtype={self.dtype.name}, '
-            f"threads={self.threads}, isa={isa()}, Options({laws.shown_options(self.options)}))"
+            f"threads={self.threads}, {self._place()}, Options({laws.shown_options(self.options)}))"
         )
+
+    def _place(self) -> str:
+        """Return what the steps run on."""
+        return f"isa={isa()}" if self.device == "cpu" else f"device={self.device}"
+
+    @property
+    def device(self) -> str:
+        """Where steps are computed: "cpu", or a GPU such as "cuda:0"."""
+        return self._bridge.device
 
     @property
     def model(self) -> Model:

@@ -1,0 +1,430 @@
+"""The engine's jobs on a GPU, behind the calls of the extension's `Engine`.
+
+Arrays are NumPy's: each call copies what it reads to the GPU and what it wrote back. Where the
+arrays of a call exceed the memory of the GPU, worlds are run in pieces. Jobs that have no kernel
+(`HOST_JOBS`) run on the processor, with the same results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from featherback._core import Engine, Options, option_table
+from featherback._typing import Ints, Real
+from featherback.model import Model
+from featherback.sim.cuda_device import CudaDevice
+
+Array = np.ndarray[Any, Any]
+
+DEVICE_JOBS = ("rollout", "vjp")
+"""Jobs that run on the GPU; `step` is a rollout."""
+HOST_JOBS = ("jvp", "hvp", "linearize", "contacts", "output", "output_vjp")
+"""Jobs that run on the processor."""
+
+MOST_LOCAL = 510 * 1024
+"""Bytes that fit the local memory of a thread."""
+MOST_THREADS = 256
+"""Of a block."""
+
+MODEL = "model "
+"""How names of memory begin that is kept as long as the engine."""
+
+_devices: dict[int, CudaDevice] = {}
+
+# seconds that one launch should take, so that an interrupt is answered
+_SHORT, _LONG = 0.025, 0.1
+
+
+def open_engine(
+    host: Engine, device: str, model: Model, theta: Real, options: Options
+) -> CudaEngine:
+    """Return the engine of a model on a GPU such as "cuda:0"."""
+    where = "Simulator()"
+    ordinal = int(device.partition(":")[2])
+    if ordinal not in _devices:
+        _devices[ordinal] = CudaDevice(where, ordinal)
+    limits = {"max_contacts": options.max_contacts, "max_sweeps": options.max_sweeps}
+    packed = model.structure.packed(**limits)
+    numbers = (theta, model.structure.vert.astype(theta.dtype))
+    return CudaEngine(where, host, _devices[ordinal], packed, numbers, options)
+
+
+class Frame:
+    """The arrays of one call on the GPU, for the worlds of one piece."""
+
+    def __init__(self, engine: CudaEngine, part: slice) -> None:
+        """Hold nothing yet."""
+        self._engine, self._part = engine, part
+        self._back: list[tuple[int, Array]] = []
+
+    def _own(self, array: Array, shared: bool) -> Array:
+        """Return this piece's worlds, contiguous."""
+        return np.ascontiguousarray(array if shared else array[self._part])
+
+    def read(self, name: str, array: Array | None, shared: bool = False) -> int:
+        """Copy an array to the GPU and return its address, 0 for None."""
+        if array is None:
+            return 0
+        return self._engine.put(name, self._own(array, shared))
+
+    def write(self, name: str, array: Array | None) -> int:
+        """Return the address of an array that the job writes and `finish` copies back."""
+        if array is None:
+            return 0
+        address = self._engine.memory(name, array[self._part].nbytes)
+        self._back.append((address, array))
+        return address
+
+    def change(self, name: str, array: Array | None) -> int:
+        """Return the address of an array that the job reads and writes."""
+        if array is not None:
+            self.read(name, array)
+        return self.write(name, array)
+
+    def finish(self) -> None:
+        """Copy back what was written."""
+        for address, array in self._back:
+            target = array[self._part]
+            if target.flags.c_contiguous:
+                self._engine.device.fetch(target, address)
+            else:
+                copy = np.empty(target.shape, target.dtype)
+                self._engine.device.fetch(copy, address)
+                target[...] = copy
+
+
+class CudaEngine:
+    """A model on a GPU; calls are those of the extension's `Engine`.
+
+    Attributes:
+        host: the engine on the processor, for `HOST_JOBS`.
+        seconds: of the kernels in the last call of each job, without copies.
+        world_bytes: of scratch of one world.
+        block: threads of a block; chosen by the number of worlds where None.
+        local: whether scratch may lie in local memory.
+    """
+
+    local = True
+
+    def __init__(
+        self,
+        where: str,
+        host: Engine,
+        device: CudaDevice,
+        packed: tuple[Ints, Ints],
+        numbers: tuple[Real, Real],
+        options: Options,
+    ) -> None:
+        """Copy the model to the GPU: sizes and tables, parameters and vertices."""
+        self.host, self.device, self._where = host, device, where
+        self.theta_size, self.derived_size = host.theta_size, host.derived_size
+        self.state_size = host.state_size
+        self.seconds: dict[str, float] = {}
+        self.block: int | None = None
+        self._piece: dict[str, int] = {}
+        theta, vert = numbers
+        self.real, self._itemsize = theta.dtype.name, theta.dtype.itemsize
+        self._memory: dict[str, tuple[int, int]] = {}
+        self._kernels: dict[str, Any] = {}
+        values = _option_numbers(options)
+        words = [self._keep("sizes", packed[0]), self._keep("tables", packed[1])]
+        words += [self._keep("options", values), self._keep("vert", vert)]
+        self._model = self.memory(MODEL + "task", 4096)
+        figures = np.zeros(8, np.int64)
+        at, given = self.memory("figures", figures.nbytes), self._words(words)
+        device.launch(self._kernel("model", "open_model"), 1, 1, given, self._model, at)
+        device.fetch(figures, at)
+        self.world_bytes = int(figures[1])
+        self._theta = self._keep("theta", theta)
+        self._derived = self.memory(MODEL + "derived", self.derived_size * self._itemsize)
+        self._derive(self._theta, self._derived, 1, False)
+
+    # memory and kernels
+
+    def memory(self, name: str, count: int) -> int:
+        """Return the address of at least `count` bytes, kept from call to call under a name."""
+        address, have = self._memory.get(name, (0, -1))
+        if have < count:
+            if have >= 0:
+                del self._memory[name]
+                self.device.release(address)
+            address = self.device.allocate(count)
+            self._memory[name] = address, count
+        return address
+
+    def _keep(self, name: str, array: Array) -> int:
+        """Copy an array of the model to the GPU."""
+        address = self.memory(MODEL + name, array.nbytes)
+        self.device.send(address, np.ascontiguousarray(array))
+        return address
+
+    def _words(self, words: list[int]) -> int:
+        """Copy the words of a task to the GPU."""
+        address = self.memory("words", 1024)
+        self.device.send(address, np.array(words, np.int64))
+        return address
+
+    def _kernel(self, job: str, name: str) -> Any:
+        """Return a kernel, loading it once."""
+        key = f"{job} {name}"
+        if key not in self._kernels:
+            self._kernels[key] = self.device.kernel(self._where, job, self.real, name)
+        return self._kernels[key]
+
+    @property
+    def uses_memory(self) -> bool:
+        """Return whether a job's scratch was too large for local memory."""
+        return "scratch" in self._memory
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of scratch of the host's engine; that of the GPU is in its local memory."""
+        return self.host.workspace_bytes
+
+    def _launch(self, job: str, words: list[int], worlds: int) -> None:
+        """Start a job: in local memory where a world's scratch fits there."""
+        device, need, given = self.device, self.world_bytes, self._words(words)
+        block = self.block or _block_size(worlds, device.multiprocessors)
+        kernel = self._kernel(job, "job")
+        slots, scratch = worlds, 0
+        # beside the scratch: what the functions keep, its alignment
+        stack = need + device.figures(kernel)["local_bytes"] + 4096
+        if not (self.local and stack <= MOST_LOCAL and device.reserve_local(stack)):
+            slots = min(worlds, MOST_THREADS * device.multiprocessors)
+            held = self._memory.get("scratch", (0, 0))[1]
+            need = (need + 63) // 64 * 64
+            slots = max(1, min(slots, int(0.8 * (device.free_bytes() + held)) // need))
+            scratch = self.memory("scratch", slots * need)
+        device.launch(kernel, slots, block, self._model, given, scratch, need, slots)
+
+    def _derive(self, theta: int, derived: int, worlds: int, own: bool) -> None:
+        """Derive from parameters what a step reads; one row, or one for every world."""
+        given = self._words([theta, derived, int(own), worlds])
+        kernel = self._kernel("model", "derive_params")
+        self.device.launch(kernel, worlds if own else 1, 32, self._model, given)
+
+    def _set_first_rows(self, frame: Frame, x: Real, part: slice, to: int) -> None:
+        """Copy the first row of every world's states to the GPU."""
+        start = np.ascontiguousarray(x[part, 0])
+        worlds, n = start.shape
+        address = frame.read("start", start, shared=True)
+        given = self._words([address, to, worlds, n, x.shape[1] * n])
+        self.device.launch(self._kernel("model", "set_rows"), worlds, 128, given)
+
+    # pieces of worlds, and of steps
+
+    def _parts(self, worlds: int, bytes_per_world: int) -> Iterator[slice]:
+        """Cut the worlds so that the arrays of each piece fit the memory that is free."""
+        held = sum(count for name, (_, count) in self._memory.items() if not name.startswith(MODEL))
+        room = int(0.9 * (self.device.free_bytes() + held)) - 2**28
+        most = max(1, room // max(bytes_per_world, 1))
+        pieces = -(-worlds // most)
+        size = -(-worlds // pieces)
+        for first in range(0, worlds, size):
+            yield slice(first, min(first + size, worlds))
+
+    def _steps(self, job: str, steps: int, run: Callable[[int, int], None]) -> Iterator[int]:
+        """Run all steps in pieces of about 50 ms, long as the last ones; yields the steps done."""
+        first, piece = 0, self._piece.get(job, 1)
+        while first < steps:
+            last = min(first + piece, steps)
+            begin = time.perf_counter()
+            self.device.start_clock()
+            run(first, last)
+            self._spent += self.device.stop_clock()
+            took = time.perf_counter() - begin
+            piece = piece * 2 if took < _SHORT else max(1, piece // 2) if took > _LONG else piece
+            self._piece[job] = piece
+            first = last
+            yield last
+
+    _spent = 0.0
+
+    def run(
+        self,
+        job: str,
+        worlds: int,
+        steps: int,
+        words: Callable[[int, int], list[int]],
+        tell: Callable[[int], None] | None = None,
+    ) -> None:
+        """Run a job over its steps; words(first, last) are those of its task."""
+        self._spent = 0.0
+        self.seconds.setdefault(job, 0.0)
+        for done in self._steps(job, steps, lambda a, b: self._launch(job, words(a, b), worlds)):
+            if tell is not None:
+                tell(done)
+        self.seconds[job] += self._spent
+
+    def own_words(self, worlds: int) -> list[int]:
+        """Return the words of the part that every task has, with the simulator's parameters."""
+        return [self._theta, self._derived, 0, worlds]
+
+    def put(self, name: str, array: Array) -> int:
+        """Copy an array to the GPU; return its address, which the next call may use again."""
+        address = self.memory(name, array.nbytes)
+        self.device.send(address, array)
+        return address
+
+    def _worlds_words(self, frame: Frame, theta: Real | None, worlds: int) -> list[int]:
+        """Return the words of the part that every task has."""
+        if theta is None:
+            return self.own_words(worlds)
+        own = theta.ndim == 2
+        address = frame.read("theta given", theta, shared=not own)
+        rows = worlds if own else 1
+        derived = self.memory("derived given", rows * self.derived_size * self._itemsize)
+        self._derive(address, derived, worlds, own)
+        return [address, derived, int(own), worlds]
+
+    def _rows(
+        self, frame: Frame, name: str, rows: Real | None, first: int, steps: int
+    ) -> list[int]:
+        """Return the words of rows from `first` on, (rows, n) for all worlds or each its own."""
+        if rows is None:
+            return [0, 0, 0]
+        own, n = rows.ndim == 3, rows.shape[-1]
+        cut = rows[..., first : first + steps, :]
+        return [frame.read(name, cut, shared=not own), steps * n if own else 0, n]
+
+    # jobs
+
+    def rollout(
+        self,
+        x: Real,
+        u: Real | None,
+        theta: Real | None,
+        status: Array,
+        status_step: Ints,
+        *,
+        steps: int,
+        u_first: int = 0,
+        residual: Real | None = None,
+        sweeps: Real | None = None,
+        factorisations: Real | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Advance x, real[worlds, rows, nx]: rows are steps + 1, or one row that moves."""
+        self.device.activate()
+        self.seconds.pop("rollout", None)
+        worlds, rows, nx = x.shape
+        row = nx if rows > 1 else 0
+        numbers = rows * nx + steps * (u.shape[-1] if u is not None and u.ndim == 3 else 0)
+        for part in self._parts(worlds, (numbers + nx + 8) * self._itemsize):
+            frame, count = Frame(self, part), part.stop - part.start
+            common = self._worlds_words(frame, theta, count)
+            at = frame.write("x", x)
+            self._set_first_rows(frame, x, part, at)
+            controls = self._rows(frame, "u", u, u_first, steps)
+            notes = {"residual": residual, "sweeps": sweeps, "factorisations": factorisations}
+            out = [frame.change("status", status), frame.change("status_step", status_step)]
+            out += [frame.change(name, array) for name, array in notes.items()]
+            head = [*common, at, rows * nx, row, *controls, at]
+
+            def tell(done: int, part: slice = part) -> None:
+                if progress is not None:
+                    progress((part.start * steps + (part.stop - part.start) * done) // worlds)
+
+            self.run("rollout", count, steps, partial(_between, head, out), tell)
+            frame.finish()
+
+    def vjp(
+        self,
+        x: Real,
+        u: Real | None,
+        theta: Real | None,
+        x_cot: Real | None,
+        x_bar: Real,
+        u_bar: Real,
+        theta_bar: Real | None,
+        status: Array,
+        status_step: Ints,
+        unrolled: Ints,
+        ties: Ints,
+        *,
+        u_first: int = 0,
+        finish_params: bool = True,
+        trace: Real | None = None,
+    ) -> None:
+        """Run the adjoint over the states x, real[worlds, steps + 1, nx]."""
+        self.device.activate()
+        self.seconds.pop("vjp", None)
+        worlds, rows, nx = x.shape
+        steps, nu = max(rows - 1, 1), u_bar.shape[-1]
+        own = [x, x_cot, theta_bar, trace, theta if theta is not None and theta.ndim == 2 else None]
+        each = sum(a[:1].nbytes for a in own if a is not None)
+        each += (2 * steps * nu + nx + self.derived_size + 8) * self._itemsize
+        for part in self._parts(worlds, each):
+            frame, count = Frame(self, part), part.stop - part.start
+            common = self._worlds_words(frame, theta, count)
+            states = [frame.read("x", x), rows * nx, nx if rows > 1 else 0]
+            controls = self._rows(frame, "u", u, u_first, steps)
+            given = [frame.read("x_cot", x_cot), 0 if x_cot is None else x_cot.shape[1]]
+            u_out = u_bar[:, u_first : u_first + steps]
+            bars = [frame.change("x_bar", x_bar), nx, frame.write("u_bar", u_out), steps * nu]
+            wide = self.theta_size + self.derived_size
+            bars += [frame.change("theta_bar", theta_bar), wide, int(finish_params)]
+            notes = {"status": status, "status_step": status_step, "unrolled": unrolled}
+            out = [frame.change(name, array) for name, array in notes.items()]
+            out += [frame.change("ties", ties), frame.change("trace", trace)]
+
+            head, tail = [*common, *states, *controls, steps], [*given, *bars, *out]
+            self.run("vjp", count, steps, partial(_backwards, head, tail, steps))
+            frame.finish()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a job that runs on the processor."""
+        if name in HOST_JOBS:
+            return getattr(self.host, name)
+        raise AttributeError(f"'CudaEngine' object has no attribute {name!r}")
+
+    def step_one(self, *given: Any) -> None:
+        """Leave a single world to the calls for batches."""
+
+    def linearize_one(self, *given: Any) -> Any:
+        """Linearize a single world on the processor."""
+        return self.host.linearize_one(*given)
+
+    def close_arrays(self) -> None:
+        """Give back the memory of calls; that of the model stays."""
+        for name in [name for name in self._memory if not name.startswith(MODEL)]:
+            self.device.release(self._memory.pop(name)[0])
+
+    def __del__(self) -> None:
+        """Give all memory of the GPU back."""
+        for address, _ in self.__dict__.get("_memory", {}).values():
+            # a GPU that failed, or a process that ends, has given it back already
+            try:
+                self.device.release(address)
+            except Exception:
+                return
+
+
+def _between(head: list[int], tail: list[int], first: int, last: int) -> list[int]:
+    """Return words with the steps of a piece between others."""
+    return [*head, first, last, *tail]
+
+
+def _backwards(head: list[int], tail: list[int], steps: int, first: int, last: int) -> list[int]:
+    """Return the same for a job that runs from the last step to the first."""
+    return [*head, steps - last, steps - first, *tail]
+
+
+def _option_numbers(options: Options) -> Real:
+    """Return all options as numbers, in the order of the schema; a word is its place."""
+    values: list[float] = []
+    for row in option_table():
+        value = getattr(options, row.name)
+        values.append(row.choices.index(value) if row.kind == "choice" else float(value))
+    return np.array(values, np.float64)
+
+
+def _block_size(worlds: int, multiprocessors: int) -> int:
+    """Return the threads of a block: whole warps, so that every multiprocessor has a block."""
+    even = -(-worlds // multiprocessors)
+    return min(MOST_THREADS, max(32, -(-even // 32) * 32))

@@ -1,0 +1,144 @@
+"""Rollouts and gradients on arrays that already lie on the GPU; nothing is copied.
+
+An array is anything with NVIDIA's `__cuda_array_interface__`: tensors of torch, arrays of CuPy.
+What was started before on the default stream is waited for, and a call returns when it is done.
+States are flat rows x = (q, v, act), those of `state_size`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featherback.errors import ParameterError, ShapeError
+from featherback.sim.bridge import Bridge, bridge_of
+from featherback.sim.cuda import CudaEngine
+from featherback.sim.simulator import Simulator
+from featherback.sim.status import WorldStatus
+
+
+def state_size(sim: Simulator) -> int:
+    """Return the numbers of a flat state: q, v and act one after the other."""
+    return bridge_of(sim).layout.nx
+
+
+def rollout(sim: Simulator, x: Any, u: Any = None) -> NDArray[np.uint32]:
+    """Advance from row 0 of x and write the other rows.
+
+    Args:
+        sim: a Simulator with device="cuda".
+        x: real[worlds, steps + 1, state_size], on the GPU.
+        u: real[worlds, steps, nu], on the GPU; not given where the model has no controls.
+
+    Returns:
+        uint32[worlds], bits of `Status`.
+    """
+    where = "cuda_arrays.rollout()"
+    bridge, engine = _opened(where, sim)
+    worlds, steps = _extent(where, bridge, x)
+    nx, found = bridge.layout.nx, WorldStatus.ok(worlds)
+    states = _address(where, bridge, "x", x, (worlds, steps + 1, nx))
+    path = [states, (steps + 1) * nx, nx, *_controls(where, bridge, "u", u, worlds, steps)]
+    status = engine.put("status", found.status), engine.put("status_step", found.step)
+
+    def words(first: int, last: int) -> list[int]:
+        return [*engine.own_words(worlds), *path, states, first, last, *status, 0, 0, 0]
+
+    engine.run("rollout", worlds, steps, words)
+    engine.device.fetch(found.status, status[0])
+    return found.status
+
+
+def vjp(sim: Simulator, x: Any, u: Any, x_bar: Any, u_bar: Any = None, x_cot: Any = None) -> None:
+    """Run the adjoint of a rollout backwards.
+
+    Args:
+        sim: a Simulator with device="cuda".
+        x: real[worlds, steps + 1, state_size], what `rollout` wrote.
+        u: the controls it was given.
+        x_bar: real[worlds, state_size], changed: derivative of the loss with respect to the last
+            state, and afterwards that with respect to the first one.
+        u_bar: real[worlds, steps, nu], written: derivative with respect to the controls.
+        x_cot: real[worlds, rows, state_size], derivatives with respect to the last rows of x, added
+            on the way; none where None.
+
+    Raises:
+        WorldError: where a step has no gradient.
+    """
+    where = "cuda_arrays.vjp()"
+    bridge, engine = _opened(where, sim)
+    worlds, steps = _extent(where, bridge, x)
+    nx, nu, found = bridge.layout.nx, bridge.layout.nu, WorldStatus.ok(worlds)
+    states = _address(where, bridge, "x", x, (worlds, steps + 1, nx))
+    path = [states, (steps + 1) * nx, nx, *_controls(where, bridge, "u", u, worlds, steps), steps]
+    rows = 0 if x_cot is None else int(x_cot.shape[1])
+    given = 0 if x_cot is None else _address(where, bridge, "x_cot", x_cot, (worlds, rows, nx))
+    bars = [given, rows, _address(where, bridge, "x_bar", x_bar, (worlds, nx)), nx]
+    bars += [_controls(where, bridge, "u_bar", u_bar, worlds, steps)[0], steps * nu, 0, 0, 0]
+    status = engine.put("status", found.status), engine.put("status_step", found.step)
+
+    def words(first: int, last: int) -> list[int]:
+        head = [*engine.own_words(worlds), *path]
+        return [*head, steps - last, steps - first, *bars, *status, 0, 0, 0]
+
+    engine.run("vjp", worlds, steps, words)
+    engine.device.fetch(found.status, status[0])
+    engine.device.fetch(found.step, status[1])
+    found.require_ok(where)
+
+
+def _opened(where: str, sim: Simulator) -> tuple[Bridge, CudaEngine]:
+    """Return the engine of a simulator on a GPU, made that of this thread."""
+    engine: Any = bridge_of(sim).engine
+    if not isinstance(engine, CudaEngine):
+        raise ParameterError(
+            f'{where}: the simulator runs on "{sim.device}"; build it with device="cuda".'
+        )
+    engine.device.activate()
+    engine.seconds.clear()
+    return bridge_of(sim), engine
+
+
+def _extent(where: str, bridge: Bridge, x: Any) -> tuple[int, int]:
+    """Return worlds and steps of the states of a rollout."""
+    shape = tuple(getattr(x, "shape", ()))
+    if len(shape) != 3 or shape[1] < 1 or shape[2] != bridge.layout.nx:
+        raise ShapeError(
+            f"{where}: x has shape {shape}; expected (worlds, steps + 1, {bridge.layout.nx}) for "
+            f'model "{bridge.model.name}".'
+        )
+    return int(shape[0]), int(shape[1]) - 1
+
+
+def _controls(
+    where: str, bridge: Bridge, name: str, u: Any, worlds: int, steps: int
+) -> tuple[int, int, int]:
+    """Return address, stride of worlds and stride of rows of controls."""
+    nu = bridge.layout.nu
+    if nu == 0:
+        return 0, 0, 0
+    return _address(where, bridge, name, u, (worlds, steps, nu)), steps * nu, nu
+
+
+def _address(where: str, bridge: Bridge, name: str, array: Any, shape: tuple[int, ...]) -> int:
+    """Return where an array lies on the GPU, or refuse it."""
+    told = getattr(array, "__cuda_array_interface__", None)
+    if told is None:
+        raise ParameterError(
+            f"{where}: {name} is of type {type(array).__name__} and does not lie on a GPU; pass a "
+            "CUDA tensor, or use Simulator.rollout with NumPy's arrays."
+        )
+    if tuple(told["shape"]) != shape:
+        raise ShapeError(f"{where}: {name} has shape {tuple(told['shape'])}; expected {shape}.")
+    real = bridge.layout.dtype
+    if told["typestr"] != real.str:
+        raise ParameterError(
+            f"{where}: {name} has the type {np.dtype(told['typestr']).name}; the simulator's is "
+            f"{real.name}."
+        )
+    dense = tuple(int(n) for n in np.cumprod((1, *shape[:0:-1]))[::-1] * real.itemsize)
+    if told.get("strides") not in (None, dense):
+        raise ParameterError(f"{where}: {name} is not contiguous; pass a contiguous copy.")
+    return int(told["data"][0])
