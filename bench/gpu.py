@@ -98,7 +98,7 @@ def measure(
         "dtype": dtype,
         "worlds": worlds,
         "steps": STEPS,
-        "scratch_bytes": engine.plain_bytes,
+        "scratch_bytes": engine.world_bytes,
         "local": not engine.uses_memory,
         **rates("", worlds, *(best[name] for name in kernels)),
         **rates("call_", worlds, *(best[name] for name in calls)),
@@ -215,6 +215,7 @@ def text(result: Mapping[str, Any]) -> str:
             continue
         pairs = [_pair(row, kind) for kind in ("", "tensor_", "call_")]
         place = "" if row["local"] else ", in memory"
+        place += ", default options" if row.get("options") == "default" else ""
         scratch = f"{row['scratch_bytes'] / 1024:.0f} kB{place}"
         lines.append(f"{head} {' | '.join(pairs)} | {scratch} |")
     return "\n".join(lines)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.check.cuda import FLAGS, ROOT, find_nvcc
 
-JOBS = ("model", "rollout", "vjp", "jvp")
+JOBS = ("model", "rollout", "vjp")
 REALS = {"float64": "double", "float32": "float"}
 SOURCE = ROOT / "engine" / "cuda" / "jobs.cu"
 FOLDER = ROOT / "src" / "featherback" / "kernels"

@@ -31,5 +31,5 @@
 #undef FB_FN
 #define FB_FN FB_CLOSED
 #include "core/step.hpp"
+#include "engine/jobs/backward.hpp"
 #include "engine/jobs/rollout.hpp"
-#include "engine/jobs/tangent.hpp"

@@ -1,4 +1,4 @@
-// One job of the engine on a GPU, one thread a world: FB_JOB_rollout, _vjp or _jvp, for the machine
+// One job of the engine on a GPU, one thread a world: FB_JOB_rollout or FB_JOB_vjp, for the machine
 // number FB_REAL. With FB_JOB_model it is what opens a model instead. Blocks have at most 256 threads,
 // and a multiprocessor holds two of them with 128 registers a thread.
 #define FB_ISA cuda
@@ -27,13 +27,8 @@ extern "C" __global__ void open_model(const int64_t* words, WorldsTask* out, int
   t.layout.nwarm = t.layout.soft && t.options.warmstart ? t.layout.nv : 0;
   *out = t;
   WorldBlock<R, R> plain;
-  WorldBlock<Dual<R>, Dual<R>> dual;
   figures[0] = int64_t(sizeof(R));
   figures[1] = int64_t(plain.carve_all(t.layout, nullptr));
-  figures[2] = int64_t(dual.carve_all(t.layout, nullptr));
-  figures[3] = theta_size(t.layout);
-  figures[4] = derived_size(t.layout);
-  figures[5] = state_size(t.layout);
 }
 // what is derived from parameters: one row, or one for every world
 extern "C" __global__ void derive_params(const WorldsTask* model, const int64_t* words) {
@@ -64,21 +59,13 @@ extern "C" __global__ void set_rows(const int64_t* words) {
 
 #if defined(FB_JOB_rollout)
 using Task = RolloutTask;
-constexpr bool kDual = false;
 __device__ __noinline__ void run_world(const Task& t, long world, char* workspace) {
   run_rollout<R, R>(t, world, workspace);
 }
 #elif defined(FB_JOB_vjp)
 using Task = VjpTask;
-constexpr bool kDual = false;
 __device__ __noinline__ void run_world(const Task& t, long world, char* workspace) {
   run_backward<R, R, VjpTask>(t, world, workspace);
-}
-#elif defined(FB_JOB_jvp)
-using Task = JvpTask;
-constexpr bool kDual = true;
-__device__ __noinline__ void run_world(const Task& t, long world, char* workspace) {
-  run_jvp<Dual<R>, Dual<R>>(t, world, workspace);
 }
 #endif
 
@@ -95,10 +82,10 @@ __device__ const Task& shared_task(const WorldsTask* model, const int64_t* words
   __syncthreads();
   return t;
 }
-// plain numbers share parameters between the worlds of a task: where each world has its own, its
-// task has its row. Dual numbers take their rows themselves
+// numbers share parameters between the worlds of a task: where each world has its own, its task has
+// its row
 __device__ void run_own(const Task& shared, long world, char* workspace) {
-  if (kDual || !shared.theta_per_world) return run_world(shared, world, workspace);
+  if (!shared.theta_per_world) return run_world(shared, world, workspace);
   Task t = shared;
   t.theta = static_cast<const R*>(t.theta) + world * theta_size(t.layout);
   t.derived = static_cast<const R*>(t.derived) + world * derived_size(t.layout);

@@ -18,10 +18,6 @@ struct Words {
     const long world = number();
     return {first, world, number()};
   }
-  __device__ Source take_source() {
-    const void* first = pointer();
-    return {first, number()};
-  }
   __device__ Target take_target() {
     void* first = pointer();
     return {first, number()};
@@ -69,19 +65,6 @@ __device__ inline void read_task(Words& w, VjpTask& t) {
   t.unrolled = w.pointer<int32_t>();
   t.ties = w.pointer<int32_t>();
   t.trace = w.pointer();
-}
-__device__ inline RolloutTangent read_tangent(Words& w) {
-  const Rows x = w.take_rows(), u = w.take_rows();
-  return {x, u, w.take_source()};
-}
-__device__ inline void read_task(Words& w, JvpTask& t) {
-  t.x = w.take_rows();
-  t.u = w.take_rows();
-  t.dot = read_tangent(w);
-  t.x_dot = w.pointer();
-  t.first_step = w.number();
-  t.last_step = w.number();
-  t.status = w.take_status();
 }
 
 }  // namespace fb::cuda

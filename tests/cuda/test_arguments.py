@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -251,6 +253,15 @@ def test_commands_of_nvcc(tmp_path: Path) -> None:
     assert "-DFB_REAL=float" in words and "-DFB_JOB_vjp" in words
     assert "arch=compute_80,code=sm_80" in words and "arch=compute_100,code=compute_100" in words
     assert set(build.JOBS) == {"model", *cuda.DEVICE_JOBS}
+
+
+def test_the_page_is_made_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold the table of the stored measurements in docs/gpu.md."""
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    bench = importlib.import_module("gpu")
+    table = bench.text(json.loads((root / "bench" / "gpu.json").read_text()))
+    assert table in (root / "docs" / "gpu.md").read_text()
 
 
 def test_host_jobs_are_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:

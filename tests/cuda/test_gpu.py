@@ -7,7 +7,7 @@ import pytest
 
 import featherback as fb
 from featherback.errors import FeatherbackError, ParameterError
-from featherback.sim import cuda, cuda_arrays, cuda_device
+from featherback.sim import cuda, cuda_arrays
 from featherback.sim.cuda_device import CudaDevice, kernel_file
 from tests.cuda import cases
 
@@ -75,8 +75,6 @@ def test_single_world(gpu: CudaDevice) -> None:
 
 def test_jvp(gpu: CudaDevice) -> None:
     """Give the directional derivatives of the processor."""
-    if not (cuda_device.KERNELS / "jvp_float64.fatbin").exists():
-        pytest.skip("the kernels of jvp are not built")
     cases.check_jvp(1e-9)
 
 

@@ -217,11 +217,3 @@ def test_wrappers_of_gymnasium_work() -> None:
     wrapped.action_space.seed(0)
     infos = [wrapped.step(wrapped.action_space.sample())[-1] for _ in range(5)]
     assert "episode" in infos[-1] and (infos[-1]["episode"]["l"] == 5).all()
-
-
-def test_stable_baselines_accepts_the_environment() -> None:
-    """Pass the check of stable-baselines3, where it is installed."""
-    checker = pytest.importorskip("stable_baselines3.common.env_checker")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        checker.check_env(gymnasium.make("featherback/Hopper-v0").unwrapped)

@@ -123,7 +123,7 @@ MISSING = [
             f"run {name}",
             "torch",
         )
-        for name in ("arm-reach", "quadruped-gait")
+        for name in ("arm-reach", "quadruped-gait", "ant-transfer", "pendulum-policy")
     ),
     raises(
         "run: no gymnasium",

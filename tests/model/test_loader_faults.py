@@ -413,3 +413,46 @@ def test_limits_of_joints_with_several_dofs_are_told(kind: str) -> None:
     assert f"lower and upper have no meaning for a {kind} joint" in said
     assert f"effort has no meaning for a {kind} joint" in said
     assert not model.mujoco.jnt_limited.any() and not model.mujoco.jnt_actfrcrange.any()
+
+
+# ------------------------------------------------------------------------- older versions
+
+
+CLASS = '<geom size="0.3"/><default class="b"/>'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('<option apirate="100" mpr_iterations="50" collision="all"/>', ""),
+        ('<compiler convexhull="true" exactmeshinertia="true"/>', ""),
+        ('<option><flag sensornoise="enable"/></option>', ""),
+        (
+            '<option><flag passive="disable"/></option>',
+            '<option><flag spring="disable" damper="disable"/></option>',
+        ),
+        (
+            f'<default class="a">{CLASS}</default>',
+            f'<default><default class="a">{CLASS}</default></default>',
+        ),
+    ],
+)
+def test_files_of_older_versions(old: str, new: str) -> None:
+    """Read what older versions of MuJoCo wrote as what the present one calls it, and say so."""
+    inner = '<geom class="b"/>' if "default" in old else ""
+    parsed = read(mjcf(inner, before=old))
+    theirs = mujoco.MjModel.from_xml_string(mjcf(inner, before=new))
+    assert parsed.mujoco.opt.disableflags == theirs.opt.disableflags
+    assert np.array_equal(parsed.mujoco.geom_size, theirs.geom_size)
+    assert len(parsed.notices) > 0
+
+
+def test_pairs_alone_stay_refused() -> None:
+    """Refuse an old option whose meaning the present MuJoCo has not."""
+    assert "collision" in message(mjcf(before='<option collision="predefined"/>'))
+
+
+def test_numbers_with_commas_are_those_without() -> None:
+    """Place a joint where its numbers say, commas left out."""
+    text = urdf(joint='<origin xyz="0.5, -2, 3"/><limit lower="-1" upper="1"/>')
+    assert read(text).mujoco.body_pos[2].tolist() == [0.5, -2, 3]

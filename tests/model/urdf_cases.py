@@ -20,6 +20,12 @@ SECOND = '<string>:7: <joint name="k">'
 BOX = '<collision><geometry><box size="1 1 1"/></geometry></collision>'
 
 
+ON_WORLD = (
+    '<joint name="k" type="fixed"><parent link="world"/><child link="base"/>'
+    '<origin xyz="0 0 2"/></joint>'
+)
+
+
 def inertial(mass: float, xx: float, yy: float, zz: float) -> str:
     """Return an <inertial> with a diagonal inertia."""
     return (
@@ -137,7 +143,9 @@ NO_SENSE = [
     _error("NaN", urdf(joint='<limit lower="nan"/>'), IN_JOINT.format("limit"), "lower", "nan"),
     _error("no number", urdf(joint='<limit lower="-1.5."/>'), IN_JOINT.format("limit"), '"-1.5."'),
     _error("four angles", urdf(joint='<origin rpy="0 0 0 0"/>'), IN_JOINT.format("origin"), "rpy"),
-    _error("commas", urdf(joint='<origin xyz="0, 0, 0"/>'), IN_JOINT.format("origin"), "0, 0, 0"),
+    _error(
+        "decimal commas", urdf(joint='<origin xyz="0,5 0 0"/>'), IN_JOINT.format("origin"), "0,5"
+    ),
     _error("joint type", urdf(kind="screw"), JOINT, '"screw"'),
     _error(
         "a floating joint on a moving link",
@@ -196,6 +204,14 @@ REPAIRS = [
     _repair("an empty collision", urdf(link=INERTIAL + "<collision/>", joint=LIMIT), "<collision>"),
     _repair("two axes", urdf(joint='<axis xyz="0 0 1"/><axis xyz="0 1 0"/>' + LIMIT), "<axis>"),
     _repair("a limit of zero width", urdf(joint='<limit lower="0" upper="0"/>'), "<limit>"),
+    _repair(
+        "commas",
+        urdf(joint='<origin xyz="0.5, 0 , -1"/>' + LIMIT),
+        IN_JOINT.format("origin"),
+        "0.5, 0 , -1",
+    ),
+    _repair("no world", urdf(joint=LIMIT, more=ON_WORLD), SECOND, '"world"'),
+    _repair("a comment with hyphens", "<!-- a -- b -->" + urdf(joint=LIMIT), "<string>:1"),
     _repair(
         "a reversed limit",
         urdf(joint='<limit lower="1" upper="-1"/>'),

@@ -17,9 +17,9 @@ from featherback.errors import WorldError
 from featherback.sim import Status
 
 PUBLIC = """bias bias_vjp body_poses body_poses_vjp center_of_mass center_of_mass_vjp contacts
-device dt dtype forward_dynamics forward_dynamics_vjp inverse_dynamics inverse_dynamics_vjp jvp linearize
-mass_matrix mass_matrix_vjp memory model options output output_vjp params rollout site_poses
-site_poses_vjp site_positions site_positions_vjp step threads vjp""".split()
+device dt dtype forward_dynamics forward_dynamics_vjp inverse_dynamics inverse_dynamics_vjp jvp
+linearize mass_matrix mass_matrix_vjp memory model options output output_vjp params rollout
+site_poses site_poses_vjp site_positions site_positions_vjp step threads vjp""".split()
 
 
 def test_help_shows_what_users_call() -> None:
@@ -95,7 +95,7 @@ def test_parameters_cannot_be_assigned() -> None:
         sim.params["body_mass"] = 1.0  # pyright: ignore[reportIndexIssue]
     with pytest.raises(ValueError, match="read-only"):
         sim.params["body_mass"][0] = 1.0
-    for name in ("dt", "options", "model", "params", "dtype", "threads"):
+    for name in ("device", "dt", "options", "model", "params", "dtype", "threads"):
         with pytest.raises(AttributeError):
             setattr(sim, name, None)
 

@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from featherback._typing import Real
-from featherback.envs.bodies import actuator_forces, own
+from featherback.envs.bodies import actuator_forces, add, cross, own
 from featherback.errors import FeatherbackError
 from featherback.sim import Simulator
+from featherback.sim.bridge import CONTACT_NUMBERS, Point, bridge_of
 
 if TYPE_CHECKING:
     from featherback.envs.state import Array, State
 
+# where a contact's numbers have its point, its force and its torque
+POINT, FORCE, TORQUE = 1, 7, 10
 # of each simulator one whose step is v + dt a, with the same forces
 _explicit: WeakKeyDictionary[Simulator, Simulator] = WeakKeyDictionary()
 
 
 def contact_wrenches(state: State) -> Real:
     """Return `cfrc_ext`, real[worlds, nbody, 6], torque and force on each body; see `State`."""
-    sim, model = state.sim, state.model
-    act = state.act if state.act.shape[-1] else None
-    found = sim.contacts(state.q, state.v, state.u, act=act, params=state.params)
-    middle = np.stack(state.centers[1], -1)
-    world, row = np.nonzero(found.geom1 >= 0)
-    point, force, torque = (x[world, row] for x in (found.point, found.force, found.torque))
-    out = np.zeros((len(state.q), model.nbody, 6), sim.dtype)
+    sim, model, worlds = state.sim, state.model, len(state.q)
+    world, pair, numbers = _contacts(state)
+    middle = state.centers[1]
+    point, force, torque = (
+        [numbers[:, first + i] for i in range(3)] for first in (POINT, FORCE, TORQUE)
+    )
+    out = np.zeros((6, worlds * model.nbody), sim.dtype)
     geom_body = np.asarray(model.mujoco.geom_bodyid)
-    for geom, sign in ((found.geom1, -1.0), (found.geom2, 1.0)):
-        body = geom_body[geom[world, row]]
-        moment = torque + np.cross(point - middle[world, body], force)
-        wrench = sign * np.concatenate([moment, force], -1)
-        np.add.at(out, (world, body), wrench)
+    for name, sign in (("pair_geom1", -1.0), ("pair_geom2", 1.0)):
+        body = geom_body[model.structure.tables[name][pair]]
+        arm = [p - m[world, body] for p, m in zip(point, middle, strict=True)]
+        row = world * model.nbody + body
+        for i, x in enumerate([*add(torque, cross(arm, force)), *force]):
+            out[i] += np.bincount(row, sign * x, out.shape[1])
+    wrenches = np.ascontiguousarray(out.reshape(6, worlds, model.nbody).transpose(1, 2, 0))
     # the world is no body that moves
-    out[:, 0] = 0.0
-    return out
+    wrenches[:, 0] = 0.0
+    return wrenches
+
+
+def _contacts(state: State) -> tuple[Any, Any, Real]:
+    """Return world, pair and numbers of every contact of the step that starts here."""
+    bridge, worlds = bridge_of(state.sim), len(state.q)
+    theta, given = bridge.read_params("envs", state.params, worlds)
+    x = bridge.layout.join((worlds,), state.q, state.v, state.act)
+    u = np.ascontiguousarray(state.u) if bridge.layout.nu else None
+    capacity = bridge.options.max_contacts
+    # only what is written is read, and most of it never is
+    numbers = np.empty((worlds, capacity, CONTACT_NUMBERS), bridge.layout.dtype)
+    pair = np.empty((worlds, capacity), np.int32)
+    count, overflow = np.zeros(worlds, np.int32), np.zeros(worlds, np.uint8)
+    bridge.contacts(Point(bridge.layout, x, u, theta, given), numbers, pair, count, overflow)
+    world, row = np.nonzero(np.arange(count.max(initial=0)) < count[:, None])
+    return world, pair[world, row], numbers[world, row]
 
 
 def constraint_forces(state: State) -> Array:

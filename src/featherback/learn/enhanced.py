@@ -211,15 +211,15 @@ def train(settings: Enhanced, session: Session) -> Trained:
     if through:
         simulator = ThroughSimulator(settings, learner)
         learner.observe, learner.worth = simulator.columns, simulator.worth
-    if settings.samples:
-        near = FirstOrder(settings, learner)
+    near = FirstOrder(settings, learner) if settings.samples else None
+    if near is not None:
         learner.observe = near.before_step
         learner.draw_batch = lambda: near.draw(settings.batch, learner.replay)
         session.parts["near"] = near
         row["left_out"] = lambda: float(near.left_out)
     if settings.base == "mbpo":
         dream = Dream(settings, learner)
-        if settings.samples:
+        if near is not None:
             dream.source = lambda: near.draw(len(learner.replay), learner.replay)
         learner.draw_batch, learner.after_step = dream.draw, dream.after_step
         session.parts["dream"] = dream

@@ -44,6 +44,7 @@ _FILE_ATTRIBUTES = "file fileright fileleft fileup filedown filefront fileback".
 def prepare(root: Element, folders: Folders, findings: Findings) -> None:
     """Check an MJCF tree, includes expanded, and make it fit for MuJoCo, in place."""
     note_meanings(root, findings)
+    _modernise(root, findings)
     _check_sizes(root)
     _remove_unsupported(root, findings)
     _resolve_files(root, folders, findings)
@@ -94,6 +95,35 @@ def _note_ignored(tag: str, attribute: str, elements: list[Element], findings: F
 def _times(elements: list[Element]) -> str:
     """Return how often something occurs, where it does more than once."""
     return "" if len(elements) == 1 else f" ({len(elements)} times)"
+
+
+def _modernise(root: Element, findings: Findings) -> None:
+    """Write what older versions of MuJoCo read as its present one reads it."""
+    for compiler in root.findall("compiler"):
+        for attribute in ("convexhull", "exactmeshinertia"):
+            compiler.attributes.pop(attribute, None)
+    for option in root.findall("option"):
+        for attribute in ("apirate", "mpr_iterations", "mpr_tolerance"):
+            option.attributes.pop(attribute, None)
+        if option.get("collision") == "all":
+            del option.attributes["collision"]
+        for flag in option.findall("flag"):
+            flag.attributes.pop("sensornoise", None)
+            passive = flag.attributes.pop("passive", None)
+            if passive is not None:
+                flag.attributes.update(spring=passive, damper=passive)
+                told = "passive is an old name; spring and damper are set to its value."
+                findings.note("repaired", flag.where, told)
+    for default in root.findall("default"):
+        name = default.get("class") or "main"
+        if name != "main":
+            told = (
+                f'the class "{clip(name)}" stands at the top, where "main" is; it is put inside it.'
+            )
+            findings.note("repaired", default.where, told)
+            outer = Element("default", {}, default.file, default.line, root, [default])
+            root.children[root.children.index(default)] = outer
+            default.parent = outer
 
 
 def _check_sizes(root: Element) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
     "mimic": frozenset({"joint", "multiplier", "offset"}),
 }
 
+_COMMAS = re.compile(r"\s*,\s+|\s+,")
+
 # elements that draw and do nothing else
 VISUAL = frozenset({"visual", "material", "color", "texture"})
 
@@ -94,7 +97,9 @@ def read(
     _prune(root)
     for element in root.walk():
         _drop_empty(element, findings)
+        _drop_commas(element, findings)
         check_values(element)
+    _add_world(root, findings)
     tree = _tree(root)
     for joint in tree.joints.values():
         _check_joint(joint, tree, findings)
@@ -157,6 +162,30 @@ def _drop_empty(element: Element, findings: Findings) -> None:
     for attribute in [a for a, text in element.attributes.items() if not text.strip()]:
         findings.note("repaired", element.where, f"{clip(attribute)} is empty and left out.")
         del element.attributes[attribute]
+
+
+def _drop_commas(element: Element, findings: Findings) -> None:
+    """Write numbers that commas and blanks part with blanks alone."""
+    for attribute in ("xyz", "rpy", "size", "scale"):
+        text = element.get(attribute) or ""
+        plain = _COMMAS.sub(" ", text)
+        if plain != text:
+            element.attributes[attribute] = plain
+            told = f'{attribute} is "{clip(text)}"; its commas count as blanks.'
+            findings.note("repaired", element.where, told)
+
+
+def _add_world(root: Element, findings: Findings) -> None:
+    """Add the link of the world where joints name it as their parent and no link has its name."""
+    if any(link.get("name") == WORLD for link in root.findall("link")):
+        return
+    for joint in root.findall("joint"):
+        parent = joint.find("parent")
+        if parent is not None and parent.get("link") == WORLD:
+            told = f'its parent link "{WORLD}" is not there; it is added, without mass.'
+            findings.note("repaired", joint.where, told)
+            root.add("link", name=WORLD)
+            return
 
 
 def _is_geometry(element: Element) -> bool:

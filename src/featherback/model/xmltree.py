@@ -22,6 +22,7 @@ STRING = "<string>"
 """What stands for the file name of a model that is given as a string."""
 
 
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _DECLARATION = re.compile(rb"<\?xml[^>]*\?>")
 
 
@@ -193,9 +194,9 @@ def parse(
 ) -> Element:
     """Return the root element of XML, within the limits above.
 
-    Where `mended` is a list, a misplaced declaration or bytes after the end are left out, and it
-    receives a message. About `text_limit` characters of text are kept of an element, and the file
-    may have `most` elements, by default MAX_ELEMENTS.
+    Where `mended` is a list, comments, a misplaced declaration and bytes after the end are left out
+    of a text that cannot be read with them, and it receives a message. Some `text_limit` characters
+    of text are kept of an element, and the file may have `most` elements, by default MAX_ELEMENTS.
     """
     if len(data) > MAX_BYTES:
         raise ModelError(
@@ -208,11 +209,16 @@ def parse(
     except ModelError as error:
         if mended is None or "well-formed" not in str(error):
             raise
-        clean = _DECLARATION.sub(b"", raw).rstrip(b"\0\x1a \t\r\n")
+        # comments may hold two hyphens for most readers; their lines stay
+        clean = _COMMENT.sub(lambda found: b"\n" * found.group().count(b"\n"), raw)
+        clean = _DECLARATION.sub(b"", clean).rstrip(b"\0\x1a \t\r\n")
         if clean == raw.rstrip(b" \t\r\n"):
             raise
         root = _Reader(shown, text_limit, most or MAX_ELEMENTS).read(clean)
-    mended.append("a misplaced XML declaration, or bytes after the end, are left out.")
+    mended.append(
+        "comments, a misplaced XML declaration and bytes after the end are left out; with them it "
+        "is not well-formed XML."
+    )
     return root
 
 

@@ -21,9 +21,9 @@ from featherback.sim.cuda_device import CudaDevice
 
 Array = np.ndarray[Any, Any]
 
-DEVICE_JOBS = ("rollout", "vjp", "jvp")
+DEVICE_JOBS = ("rollout", "vjp")
 """Jobs that run on the GPU; `step` is a rollout."""
-HOST_JOBS = ("hvp", "linearize", "contacts", "output", "output_vjp")
+HOST_JOBS = ("jvp", "hvp", "linearize", "contacts", "output", "output_vjp")
 """Jobs that run on the processor."""
 
 MOST_LOCAL = 510 * 1024
@@ -104,6 +104,7 @@ class CudaEngine:
     Attributes:
         host: the engine on the processor, for `HOST_JOBS`.
         seconds: of the kernels in the last call of each job, without copies.
+        world_bytes: of scratch of one world.
         block: threads of a block; chosen by the number of worlds where None.
         local: whether scratch may lie in local memory.
     """
@@ -138,7 +139,7 @@ class CudaEngine:
         at, given = self.memory("figures", figures.nbytes), self._words(words)
         device.launch(self._kernel("model", "open_model"), 1, 1, given, self._model, at)
         device.fetch(figures, at)
-        self.plain_bytes, self.dual_bytes = int(figures[1]), int(figures[2])
+        self.world_bytes = int(figures[1])
         self._theta = self._keep("theta", theta)
         self._derived = self.memory(MODEL + "derived", self.derived_size * self._itemsize)
         self._derive(self._theta, self._derived, 1, False)
@@ -185,13 +186,9 @@ class CudaEngine:
         """Bytes of scratch of the host's engine; that of the GPU is in its local memory."""
         return self.host.workspace_bytes
 
-    def bytes_per_world(self, job: str) -> int:
-        """Return the bytes of scratch of one world."""
-        return self.dual_bytes if job == "jvp" else self.plain_bytes
-
     def _launch(self, job: str, words: list[int], worlds: int) -> None:
         """Start a job: in local memory where a world's scratch fits there."""
-        device, need, given = self.device, self.bytes_per_world(job), self._words(words)
+        device, need, given = self.device, self.world_bytes, self._words(words)
         block = self.block or _block_size(worlds, device.multiprocessors)
         kernel = self._kernel(job, "job")
         slots, scratch = worlds, 0
@@ -378,40 +375,6 @@ class CudaEngine:
 
             head, tail = [*common, *states, *controls, steps], [*given, *bars, *out]
             self.run("vjp", count, steps, partial(_backwards, head, tail, steps))
-            frame.finish()
-
-    def jvp(
-        self,
-        x: Real,
-        u: Real | None,
-        theta: Real | None,
-        x_dot: Real,
-        du: Real | None,
-        dtheta: Real | None,
-        status: Array,
-        status_step: Ints,
-    ) -> None:
-        """Run tangents along all states: row 0 of x_dot is read."""
-        self.device.activate()
-        self.seconds.pop("jvp", None)
-        worlds, rows, nx = x.shape
-        steps = rows - 1
-        nu = 0 if u is None else u.shape[-1]
-        each = (2 * rows * nx + 2 * steps * nu + nx + 2 * self.theta_size + 8) * self._itemsize
-        for part in self._parts(worlds, each):
-            frame, count = Frame(self, part), part.stop - part.start
-            common = self._worlds_words(frame, theta, count)
-            head = [*common, frame.read("x", x), rows * nx, nx]
-            head += self._rows(frame, "u", u, 0, steps)
-            at = frame.write("x_dot", x_dot)
-            self._set_first_rows(frame, x_dot, part, at)
-            head += [at, rows * nx, nx, *self._rows(frame, "du", du, 0, steps)]
-            own = dtheta is not None and dtheta.ndim == 2
-            along = frame.read("dtheta", dtheta, shared=not own)
-            head += [along, self.theta_size if own else 0, at]
-            out = [frame.change("status", status), frame.change("status_step", status_step)]
-
-            self.run("jvp", count, steps, partial(_between, head, out))
             frame.finish()
 
     def __getattr__(self, name: str) -> Any:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from featherback.learn.settings import Contact
 
 SUMMARY = "a policy for gymnasium's ant, trained here under either contact law, run in MuJoCo"
-STEPS, QUICK = 1_100_000, 20_480
+STEPS, QUICK = 1_100_000, 10_240
 EVERY = 50  # iterations between evaluations
 EPISODES = 16
 GOAL, MINUTES = 6000.0, 2.0  # return, and processor time in which it should be reached

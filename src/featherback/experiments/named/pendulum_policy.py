@@ -55,9 +55,7 @@ def learners(context: Context, links: int) -> dict[str, Settings]:
     enhanced: dict[str, Any] = {**off, "samples": 0, "policy_gradient": "stored"}
     return {
         "bptt": BPTT(**common, steps=32_000 if small else 480_000, evaluate_every=10),
-        "ppo": PPO(
-            **common, steps=10_240 if small else 480_000, hidden=(64, 64), evaluate_every=10
-        ),
+        "ppo": PPO(**common, steps=10_240 if small else 480_000, hidden=(64, 64), evaluate_every=5),
         "sac": SAC(**off, evaluate_every=1),
         "stored": Enhanced(**enhanced, evaluate_every=1),
     }
