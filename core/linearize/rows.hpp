@@ -54,14 +54,16 @@ FB_FN void add_row_columns(const Layout& s, const RowGroup& k, int r, const Work
   }
 }
 
-// columns of one group
+// columns of one group, to add to; those of groups that do not move are read where a world is large
+template <class T>
+FB_INLINE void clear_columns(const RowGroup& k, LinearWork<T>& f) {
+  for (int r = k.row; r < k.row + k.rows; ++r)
+    for (int c = 0; c < f.stride; ++c) f.row(r)[c] = T(0);
+}
 template <class T, class P>
 FB_FN void group_columns(const Model<T, P>& m, const Options<Real<T>>& o, int index,
                          const StepPoint<T>& x, Work<T>& w, LinearWork<T>& f) {
-  const RowGroup& k = w.group[index];
-  for (int r = k.row; r < k.row + k.rows; ++r)
-    for (int c = 0; c < f.stride; ++c) f.row(r)[c] = T(0);
-  with_row_group<T>(k.kind, [&](auto rows) { rows.columns(m, o, index, x, w, f); });
+  with_row_group<T>(w.group[index].kind, [&](auto rows) { rows.columns(m, o, index, x, w, f); });
 }
 
 }  // namespace fb::FB_ISA

@@ -23,13 +23,19 @@ FB_FN size_t carve_linear(const Layout& s, char* base, LinearWork<T>& f) {
   return c.at;
 }
 
+// lanes in which a group answers to the problem: rims as their normal does
+template <class T>
+FB_INLINE Mask<T> group_moves(const Work<T>& w, const RowGroup& k) {
+  return row_moves(w, k.kind == kRimRows ? k.row - 3 : k.row);
+}
+
 // visit(d, r, g) every dof of the groups that move in some lane, with each row's half-solved number
 // there
 template <class T, class F>
 FB_INLINE void for_moving_rows(const Layout& s, const Work<T>& w, F&& visit) {
   for (int p = 0; p < w.ngroup; ++p) {
     const RowGroup& k = w.group[w.sorted[p]];
-    if (!any(row_moves(w, k.row))) continue;
+    if (!any(group_moves(w, k))) continue;
     for_group_dofs(s, k, [&](int d, int side) {
       for (int i = 0; i < k.rows; ++i)
         visit(d, k.row + i, row_segment(s, w, k, k.row + i, side)[d]);
@@ -81,9 +87,11 @@ FB_FN void velocity_jacobian(const Model<T, P>& m, const Options<Real<T>>& o, co
   open_fields(m, x, w, f);
   if (m.applied) applied_columns(m, T(m.theta.dt[0]), w, f);
   // dry friction of a tendon turns with it at its bound too
-  for (int i = 0; i < w.ngroup; ++i)
-    if (any(row_moves(w, w.group[i].row)) || w.group[i].kind == kTendonFrictionRows)
+  for (int i = 0; i < w.ngroup; ++i) {
+    clear_columns(w.group[i], f);
+    if (any(group_moves(w, w.group[i])) || w.group[i].kind == kTendonFrictionRows)
       group_columns(m, o, i, x, w, f);
+  }
   equation_columns(m, x, w, f);
   if (w.problem.nrow > 0) impulse_columns(s, w, f);
   for (int d = 0; d < s.nv; ++d) {
