@@ -180,6 +180,8 @@ def test_nothing_is_left_out() -> None:
     known -= {name for name in known if name.startswith(("tendon_", "wrap_", "site_"))}
     # tested in test_equalities, test_random_gradients, and on longer chains there
     elsewhere = {"eq_data", "pair_friction", "body_pos"}
+    # rims of contacts: test_turning_and_rolling
+    elsewhere |= {"pair_friction_rest"}
     # those of gravity compensation, fluids, muscles and actuators on sites: test_forces
     forces = "body_gravcomp density viscosity wind geom_fluid muscle_gainprm muscle_biasprm "
     forces += "muscle_dynprm muscle_lengthrange muscle_acc0 actuator_cranklength"

@@ -200,6 +200,8 @@ def test_every_parameter() -> None:
     # tests of their own: the next one, tests/sim/test_mesh_scale.py and test_tendons.py
     elsewhere = {name for name in names if name.startswith(("tendon_", "wrap_", "site_"))}
     elsewhere |= {"pair_friction", "jnt_actfrcrange", "mesh_scale"}
+    # test_turning_and_rolling.py, tests/physics/test_hfield.py and test_every_kind.py
+    elsewhere |= {"pair_friction_rest", "hfield_size"}
     # those of test_forces.py
     elsewhere |= {name for name in names if name.startswith("muscle_")}
     elsewhere |= set("body_gravcomp density viscosity wind geom_fluid actuator_cranklength".split())
