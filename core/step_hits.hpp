@@ -218,7 +218,7 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
   for (int l = 1; l < s.nlink; ++l) w.link[l].v_free = w.link[l].v;
   w.ngroup = 0;
   w.overflow = Mask<T>(false);
-  w.hit.cuts = false;
+  w.hit.cuts = w.sets_aside = false;
   EqualityRows<T>::collect(m, o, x, part.hit, w);
   LimitRows<T>::collect(m, o, x, part.hit, w);
   if (s.ntendon > 0) {
@@ -226,7 +226,7 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
     collect_tendon_gaps(m, o, part.hit, w);
   }
   ContactRows<T>::collect(m, o, x, part.hit, w);
-  w.hit.cuts = true;
+  w.hit.cuts = w.sets_aside = true;
   keep_touching(o, part, w);
   const T endless = T(Real<T>(1e30));
   impulses(with_step(m, endless), o, x, part.hit, v_leave, w);

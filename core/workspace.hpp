@@ -152,6 +152,13 @@ struct Work {
   RowData<T>* data;  // of each group, for the adjoint
   T* g;              // half-solved rows, per row two segments of the longest tree
   int ngroup, nrim, max_group, max_row, max_tree;  // nrim: groups that are rims
+  // contacts that the free motion leaves open, without rows until the solve closes them; lanes that had
+  // some of theirs closed
+  RowGroup* aside;
+  RowGeometry<T>* aside_geometry;
+  int naside;
+  bool sets_aside;
+  Mask<T> woken;
   Mask<T> overflow;
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
   T *A, *b, *lo, *hi, *mu;
@@ -360,6 +367,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.group = c.take<RowGroup>(w.max_group);
   w.geometry = c.take<RowGeometry<T>>(w.max_group);
   w.data = c.take<RowData<T>>(w.max_group);
+  w.aside = c.take<RowGroup>(s.soft ? 0 : s.max_contacts);
+  w.aside_geometry = c.take<RowGeometry<T>>(s.soft ? 0 : s.max_contacts);
   carve_rows(s, c, w);
   carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.world);
   carve_path(c, w.max_row, w.path);
@@ -371,7 +380,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   carve_soft(s, c, w.soft);
   if constexpr (!kIsDouble<T>) carve_soft(s, c, w.soft_one);
   if (s.ntendon > 0) carve_tendons(s, c, w.tendon);
-  w.nrim = 0;
+  w.nrim = w.naside = 0;
+  w.sets_aside = true;
   w.servos = kDampingServos;
   w.damped = true;
   return c.at;

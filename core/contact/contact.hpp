@@ -142,6 +142,20 @@ FB_INLINE Vec3<T> tangents_adjoint(Vec3<T> n, const Tangents<T>& f, Vec3<T> t1_b
   return a_bar;
 }
 
+// lanes in which contacts of a pair may wait aside: those of the exact law that do not bounce
+template <class T, class P>
+FB_INLINE Mask<T> waits_aside(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
+                              const Work<T>& w) {
+  if (!w.sets_aside || o.solver != kNewtonSolver || o.smoothing > 0) return Mask<T>(false);
+  return !(T(m.derived.pair_restitution[pair]) > T(0));
+}
+template <class T>
+FB_INLINE void push_contact(const RowGroup& b, const RowGeometry<T>& x, Mask<T> active,
+                            Work<T>& w) {
+  w.group[w.ngroup] = b;
+  w.geometry[w.ngroup] = x;
+  w.geometry[w.ngroup++].active = active;
+}
 // add the contacts of one pair that matter in this step
 template <class T, class P>
 FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
@@ -169,32 +183,45 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
       w.overflow = w.overflow | on;
       continue;
     }
-    ++contacts;
-    RowGroup& b = push_group(w, kContactRows, s.pair_condim[pair] == 1 ? 1 : 3, pair);
-    w.geometry[w.ngroup - 1] = x;
-    w.geometry[w.ngroup - 1].active = on;
+    // what the free motion leaves open has no rows until the solve closes it
+    const Mask<T> open =
+        on & waits_aside(m, o, pair, w) & (x.phi + rate * T(m.theta.dt[0]) > T(0));
+    RowGroup b{};
+    b.kind = kContactRows;
+    b.rows = s.pair_condim[pair] == 1 ? 1 : 3;
+    b.source = pair;
+    b.order = contacts++;
+    b.linkA = la;
+    b.linkB = lb;
+    b.side = k;
+    set_chains(s, b, s.link_lastdof[la], s.link_lastdof[lb]);
+    if (any(open)) {
+      w.aside[w.naside] = b;
+      w.aside_geometry[w.naside] = x;
+      w.aside_geometry[w.naside++].active = open;
+      if (!any(on & !open)) continue;
+    }
+    push_contact(b, x, on & !open, w);
     if (w.hit.cuts && any(T(m.derived.pair_restitution[pair]) > T(0)))
       leave_out_hit(m, o, pair,
                     dot(w.link[lb].v, point_force(x.p + (Oref - OB), x.n)) -
                         dot(w.link[la].v, point_force(x.p + (Oref - OA), x.n)),
                     rate, w);
-    b.linkA = la;
-    b.linkB = lb;
-    b.side = k;
-    set_chains(s, b, s.link_lastdof[la], s.link_lastdof[lb]);
     if (s.pair_condim[pair] > 3) push_rims(s.pair_condim[pair], w);
   }
+}
+FB_INLINE RowGroup rims_of(const RowGroup& contact, int condim) {
+  RowGroup b = contact;
+  b.kind = kRimRows;
+  b.rows = condim == 4 ? 1 : 3;
+  return b;
 }
 // the rims of the last group, a contact: rows of their own behind it, active where it is
 template <class T>
 FB_FN void push_rims(int condim, Work<T>& w) {
   const int contact = w.ngroup - 1;
-  RowGroup& b = push_group(w, kRimRows, condim == 4 ? 1 : 3, w.group[contact].source);
-  const int rows = b.rows;
-  b = w.group[contact];
-  b.kind = kRimRows;
-  b.rows = rows;
-  w.geometry[w.ngroup - 1] = w.geometry[contact];
+  const RowGeometry<T>& x = w.geometry[contact];
+  push_contact(rims_of(w.group[contact], condim), x, x.active, w);
   ++w.nrim;
 }
 
@@ -514,7 +541,8 @@ struct ContactRows {
   FB_FN static void collect(const Model<T, P>& m, const Options<Real<T>>& o, const T*,
                             Mask<T> alive, Work<T>& w) {
     int contacts = 0;
-    w.hit.ncoming = w.nrim = 0;
+    w.hit.ncoming = w.nrim = w.naside = 0;
+    w.woken = Mask<T>(false);
     bound_geoms(m, w);
     for (int pair = 0; pair < m.s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
   }

@@ -29,6 +29,7 @@ struct RowGroup {
   int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
   int source, side;       // pair, joint or equality; slot of the pair, or -1 | +1 for a limit's end
   int wide, nwide;        // of a row on tendons: its numbers of J in w.tendon, and how many
+  int order;              // of a contact: its place among those that were found
 };
 // gap, normal from A to B, and point relative to the origin of B's tree (of A's where B is static),
 // in the lanes where the group is active; with all that the contact's adjoint needs of it.  A limit

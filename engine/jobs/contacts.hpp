@@ -4,8 +4,31 @@
 
 namespace fb::FB_ISA {
 
-// those of lane k in the step that was just run: (gap, point, normal, force on B, torque on B
-// about the point) in the world
+// contact i of the groups, or of those aside, which carry nothing: (gap, point, normal, force on B,
+// torque on B about the point) in the world
+template <class T, class P>
+FB_FN void contact_numbers(const WorldBlock<T, P>& b, const RowGroup& group,
+                           const RowGeometry<T>& c, const T* lam, int rows, T* y) {
+  const Layout& s = b.m.s;
+  Vec3<T> t1, t2;
+  if (s.soft) {
+    const Tangents<T> frame = contact_frame(b.m, group, c.n, b.w).t;
+    t1 = frame.t1;
+    t2 = frame.t2;
+  } else {
+    tangents(c.n, t1, t2);
+  }
+  Vec3<T> f = zero3<T>(), twist = zero3<T>();
+  if (rows >= 1) f = c.n * lam[0];
+  if (rows >= 3) f += t1 * lam[1] + t2 * lam[2];
+  if (rows >= 4) twist = c.n * lam[3];
+  if (rows == 6) twist += t1 * lam[4] + t2 * lam[5];
+  const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(group.linkA, group.linkB));
+  const T out[kContactSize] = {c.phi, p.x, p.y, p.z,     c.n.x,   c.n.y,  c.n.z,
+                               f.x,   f.y, f.z, twist.x, twist.y, twist.z};
+  for (int e = 0; e < kContactSize; ++e) y[e] = out[e];
+}
+// those of lane k in the step that was just run, in the order in which they were found
 template <class T, class P>
 FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long world, int k) {
   using R = Real<T>;
@@ -14,34 +37,25 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long
   R* numbers = static_cast<R*>(t.numbers) + world * s.max_contacts * kContactSize;
   int32_t* pair = t.pair + world * s.max_contacts;
   const R h = lane(T(b.m.theta.dt[0]), k);
-  for (int i = 0; i < b.w.ngroup; ++i) {
-    const RowGroup& group = b.w.group[i];
-    const RowGeometry<T>& c = b.w.geometry[i];
-    if (group.kind != kContactRows || !mask_lane(c.active, k)) continue;
-    Vec3<T> t1, t2;
-    if (s.soft) {
-      const Tangents<T> frame = contact_frame(b.m, group, c.n, b.w).t;
-      t1 = frame.t1;
-      t2 = frame.t2;
-    } else {
-      tangents(c.n, t1, t2);
-    }
-    const T* lam = b.w.solution.lam + group.row;
-    Vec3<T> f = c.n * lam[0], twist = zero3<T>();
-    if (group.rows >= 3) f += t1 * lam[1] + t2 * lam[2];
-    if (group.rows >= 4) twist = c.n * lam[3];
-    if (group.rows == 6) twist += t1 * lam[4] + t2 * lam[5];
-    // under the hard law rims are a group of their own
-    const RowGroup& rim = b.w.group[i + 1 < b.w.ngroup ? i + 1 : i];
-    if (rim.kind == kRimRows) twist = c.n * lam[3];
-    if (rim.kind == kRimRows && rim.rows == 3) twist += t1 * lam[4] + t2 * lam[5];
-    const Vec3<T> p = c.p + origin_of(s, b.w, reference_link(group.linkA, group.linkB));
-    const T y[kContactSize] = {c.phi, p.x, p.y, p.z,     c.n.x,   c.n.y,  c.n.z,
-                               f.x,   f.y, f.z, twist.x, twist.y, twist.z};
+  const auto write = [&](const RowGroup& group, const RowGeometry<T>& c, int rows) {
+    if (!mask_lane(c.active, k)) return;
+    T y[kContactSize];
+    contact_numbers(b, group, c, b.w.solution.lam + group.row, rows, y);
     for (int e = 0; e < kContactSize; ++e)
       numbers[count * kContactSize + e] = lane(y[e], k) / (e < 7 ? R(1) : h) + R(0);
     pair[count++] = group.source;
+  };
+  int a = 0;
+  for (int i = 0; i < b.w.ngroup; ++i) {
+    const RowGroup& group = b.w.group[i];
+    if (group.kind != kContactRows) continue;
+    for (; a < b.w.naside && b.w.aside[a].order < group.order; ++a)
+      write(b.w.aside[a], b.w.aside_geometry[a], 0);
+    // under the hard law rims are a group of their own
+    const RowGroup& rim = b.w.group[i + 1 < b.w.ngroup ? i + 1 : i];
+    write(group, b.w.geometry[i], group.rows + (rim.kind == kRimRows ? rim.rows : 0));
   }
+  for (; a < b.w.naside; ++a) write(b.w.aside[a], b.w.aside_geometry[a], 0);
   t.count[world] = count;
   t.overflow[world] = mask_lane(b.w.overflow, k);
 }

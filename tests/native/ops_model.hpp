@@ -334,6 +334,7 @@ inline RowDump dump_rows(const Box& box, const Numbers& x) {
   const auto m = box->model<double>();
   Scratch<double> k(m.s);
   core::free_motion(m, x.data(), x.data() + core::state_size(m.s), k.w);
+  k.w.sets_aside = false;
   core::collect_rows(m, box->opts<double>(), x.data(), true, k.w);
   core::order_rows(m.s, k.w);
   core::fill_rows(m, box->opts<double>(), x.data(), k.w);
