@@ -2,15 +2,15 @@
 // y = G' lam of its rows is the least of a convex function.  Machine numbers only.
 // Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/solver/world_newton.hpp"
+#include "core/solver/convex_line.hpp"
 
 namespace fb::FB_ISA {
 
 // at most so many steps at the first radii, at later ones, sets of radii, and factorisations before another
-// set is tried; so much of the slope is left by a line search, in so many looks
+// set is tried
 inline constexpr int kFirstSteps = 20, kConvexSteps = 25, kRadii = 20, kConvexFactors = 60,
-                     kLooks = 40, kEndSteps = 2;
-inline constexpr double kSlopeLeft = 0.01, kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15;
+                     kEndSteps = 2;
+inline constexpr double kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15;
 
 // arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals and at
 // the first rows of rims beside them, and whether a row is held, and where
@@ -18,6 +18,7 @@ template <class S>
 struct ConvexScratch {
   S *u, *du, *yield, *radius, *state;
   S *found, *found_before, *step;  // radii found, those before them, and what they differed by
+  LineScratch<S> line;
 };
 
 template <class S>
@@ -44,49 +45,24 @@ struct ConvexNewton {
   FB_INLINE bool is_disc(const RowBlock& k) const { return k.cone && !p.box && k.rows == 3; }
   FB_INLINE S disc_radius(const RowBlock& k) const { return x.radius[radius_at(k, 1)]; }
 
-  // (F.2)  the slope of the function along du at u + a du, and how it grows with a
-  FB_INLINE void along(const RowBlock& k, S a, S& slope, S& growth) const {
-    const bool disc = is_disc(k);
-    for (int i = 0; i < (disc ? 1 : k.rows); ++i) {
-      const int r = k.row + i;
-      const S v = -mul_add(a, x.du[r], x.u[r]) * x.yield[r], lo = low(k, i), hi = high(k, i);
-      const bool free = v > lo && v < hi;
-      slope = sub_mul(slope, x.du[r], clamp(v, lo, hi));
-      growth = mul_add(x.du[r] * x.du[r], free ? x.yield[r] : S(0), growth);
-    }
-    if (!disc) return;
-    const int r = k.row;
-    const S c = x.yield[r + 1], d1 = x.du[r + 1], d2 = x.du[r + 2], radius = disc_radius(k);
-    const S v1 = -mul_add(a, d1, x.u[r + 1]) * c, v2 = -mul_add(a, d2, x.u[r + 2]) * c;
-    const S n2 = dot2(v1, v1, v2, v2), out = dot2(d1, v1, d2, v2);
-    if (!(n2 > radius * radius)) {
-      slope -= out;
-      growth = mul_add(dot2(d1, d1, d2, d2), c, growth);
-      return;
-    }
-    const S f = radius / sqrt(n2), turn = d1 * v2 - d2 * v1;
-    slope = sub_mul(slope, out, f);
-    growth += f * c * turn * turn / n2;
-  }
-  // the length of the step at which the slope is next to none
+  // (F.2)  the length of the step dy, du = G dy, at which the slope is next to none
   FB_FN S length(const S* y, const S* dy) const {
-    const S yd = dot_panels(y, dy, p.ndof), dd = dot_panels(dy, dy, p.ndof);
-    S first(0), low(0), high(-1), a(0);
-    for (int look = 0; look < kLooks; ++look) {
-      S slope = mul_add(a, dd, yd), growth = dd;
-      for (int b = 0; b < p.nblock; ++b) along(p.block[b], a, slope, growth);
-      if (look == 0) {
-        first = abs(slope);
-        a = S(1);
-        continue;
+    ConvexLine<S> line{x.line};
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      const bool disc = is_disc(k);
+      for (int i = 0; i < (disc ? 1 : k.rows); ++i) {
+        const int r = k.row + i;
+        line.add_row(x.u[r], x.du[r], x.yield[r], low(k, i), high(k, i));
       }
-      if (abs(slope) <= S(kSlopeLeft) * first) break;
-      (slope < S(0) ? low : high) = a;
-      const S next = a - slope / growth;
-      const bool inside = next > low && (high < S(0) || next < high);
-      a = inside ? next : high < S(0) ? S(2) * a : S(0.5) * (low + high);
+      const int t = k.row + 1;
+      if (disc) line.add_disc(x.u + t, x.du + t, x.yield[t], disc_radius(k));
     }
-    return a;
+    line.fill();
+    const S yd = dot_panels(y, dy, p.ndof);
+    S first = yd;
+    for (int r = 0; r < p.nrow; ++r) first = sub_mul(first, x.du[r], s.lam[r]);
+    return line.length(yd, dot_panels(dy, dy, p.ndof), first);
   }
 
   // the impulse of row i of a block at its velocity; true where it is held, or free, as it was before

@@ -81,7 +81,10 @@ FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<
   prepare_world(p);
   envelope_of(p, s.H);
   const ConvexScratch<S> rows{x.now.lam, x.now.w,     x.now.a,     x.now.eta,
-                              x.now.h,   x.now.lower, x.now.upper, x.now.z_lower};
+                              x.now.h,   x.now.lower, x.now.upper, x.now.z_lower,
+                              {x.next.lam, x.next.w, x.next.a, x.next.eta, x.next.h,
+                               x.bend.lam, x.bend.w, x.bend.a, x.bend.eta, x.bend.h,
+                               x.bend.lower}};
   if ((begin == WorldBegin::sweeps && newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out)) ||
       (begin != WorldBegin::path && ConvexNewton<S>{p, s, rows}.solve(out))) {
     out.solved = true;
