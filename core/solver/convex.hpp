@@ -108,11 +108,20 @@ struct ConvexNewton {
       for (int r = k.row; r < k.row + k.rows; ++r) x.u[r] += p.b[r];
     }
   }
-  // impulses, laws and states at u
-  FB_FN bool look() const {
+  // impulses, laws and states at u; first: contacts that are pressed stick from here on
+  FB_FN bool look(bool first) const {
     bool same = true;
-    for (int b = 0; b < p.nblock; ++b) same = linearise(p.block[b], s.lam, s.law[b]) && same;
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      if (first && k.cone == kContactBlock && x.u[k.row] < S(0)) set_radii(k.row, S(1e29));
+      same = linearise(k, s.lam, s.law[b]) && same;
+    }
     return same;
+  }
+  // of the tangents of the contact at r and of the rims beside them
+  FB_INLINE void set_radii(int r, S radius) const {
+    x.radius[r] = radius;
+    for (int e = 3; e < 3 + p.rims[r]; ++e) x.radius[r + e] = radius;
   }
   // dy = H^-1 (G' lam - y)
   FB_FN void newton_direction(WorldOutcome& out) const {
@@ -124,13 +133,27 @@ struct ConvexNewton {
     solve_envelope(s.H, s.y);
   }
 
-  // (F.3)  y = s.y2 to the least of the function, impulses in s.lam; false where the steps do not end
-  FB_FN bool minimise(WorldOutcome& out, int most) const {
-    for (int r = 0; r < p.nrow; ++r) x.state[r] = S(2);
+  // whether the factors at hand are those of the exact law too: no contact that is pressed slides
+  FB_FN bool sticks() const {
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      if (!k.cone || !(x.state[p.normal_of(k)] == S(0))) continue;
+      for (int i = alone(k); i < k.rows; ++i)
+        if (!(is_disc(k) && i == 2) && !(x.state[k.row + i] == S(0))) return false;
+    }
+    return true;
+  }
+  // (F.3)  y = s.y2 to the least of the function, impulses in s.lam; false where the steps do not end.  first:
+  // the states are those of the start, which was a whole step
+  FB_FN bool minimise(WorldOutcome& out, int most, bool first) const {
+    bool whole = first;
+    for (int r = 0; r < p.nrow && !first; ++r) x.state[r] = S(2);
     find_velocities();
-    bool whole = false;
     for (int step = 0;; ++step) {
-      if (look() && whole) return true;
+      if (look(first) && whole) {
+        out.exact = sticks();
+        return true;
+      }
       if (step == most) return false;
       newton_direction(out);
       for (int b = 0; b < p.nblock; ++b) block_times(p, p.block[b], s.y, x.du + p.block[b].row);
@@ -152,6 +175,8 @@ struct ConvexNewton {
         const bool opens = !is_bound(p.hi[first]) && is_bound(p.lo[first]) && !(p.b[first] < S(0));
         s.law[b].C[i][i] = opens || is_fixed(p, r) ? S(0) : x.yield[r];
         s.lam[r] = is_fixed(p, r) ? p.lo[r] : -p.b[r] * s.law[b].C[i][i];
+        x.state[r] = !opens ? S(0) : r == first ? S(-1) : S(1);
+        if (k.cone && opens) x.radius[r] = S(0);
       }
     }
     clear_dofs(p, s.y2);
@@ -299,8 +324,9 @@ struct ConvexNewton {
   FB_FN bool ends(WorldOutcome& out, bool near) const {
     for (int r = 0; r < p.nrow; ++r) x.u[r] = s.lam[r];
     row_velocities(p, s.lam, p.b, s.y, s.w);
-    newton_world(p, s, S(1), true);
-    ++out.factorisations;
+    newton_world(p, s, S(1), !out.exact);
+    out.factorisations += out.exact ? 0 : 1;
+    out.exact = true;
     if (world_done(p, s, out.residual)) return true;
     if (!near) return false;
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.u[r];
@@ -323,13 +349,13 @@ struct ConvexNewton {
     start(out);
     S last(1e300);
     for (int k = 0; k < kRadii && out.factorisations < before + kConvexFactors; ++k) {
-      if (!minimise(out, k == 0 ? kFirstSteps : kConvexSteps) && k > 0) return false;
+      if (!minimise(out, k == 0 ? kFirstSteps : kConvexSteps, k == 0) && k > 0) return false;
       S largest, change;
       const bool within = find_radii(largest, change);
       if (k > 0 || within) {
         if (world_done(p, s, out.residual)) return true;
         const bool near = change < S(kNear) * p.scale;
-        if ((near || k < 2) && ends(out, near)) return out.exact = true;
+        if ((near || k < 2) && ends(out, near)) return true;
         if (!(out.residual == out.residual) || is_astray(k, largest, change, last)) return false;
         last = change;
       }
