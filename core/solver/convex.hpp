@@ -10,7 +10,7 @@ namespace fb::FB_ISA {
 // set is tried
 inline constexpr int kFirstSteps = 20, kConvexSteps = 25, kRadii = 20, kConvexFactors = 60,
                      kEndSteps = 2;
-inline constexpr double kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15;
+inline constexpr double kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15, kMissed = 10;
 
 // arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals and at
 // the first rows of rims beside them, and whether a row is held, and where
@@ -185,28 +185,31 @@ struct ConvexNewton {
   }
 
   // radii of the impulses; the largest of them and the largest change of one, velocities; true where no
-  // tangents are beyond them
-  FB_FN bool find_radii(S& largest, S& change) const {
+  // tangents are beyond them.  miss: the largest change of one that is slid on
+  FB_FN bool find_radii(S& largest, S& change, S& miss) const {
     bool within = true;
-    largest = change = S(0);
+    largest = change = miss = S(0);
+    const auto see = [&](int r, S radius, S D, bool slides) {
+      const S apart = abs(radius - x.radius[r]) * D;
+      largest = max(largest, radius * D);
+      change = max(change, apart);
+      miss = slides ? max(miss, apart) : miss;
+      x.found[r] = radius;
+    };
     for (int b = 0; b < p.nblock; ++b) {
       const int r = p.block[b].row;
       if (p.block[b].cone != kContactBlock) continue;
       const S radius = p.mu[r] * max(s.lam[r], S(0)), t1 = s.lam[r + 1], t2 = s.lam[r + 2];
       const S most = radius + S(1e-9) * p.scale / p.D[r + 1];
       within = within && !(dot2(t1, t1, t2, t2) > most * most);
-      largest = max(largest, radius * p.D[r + 1]);
-      change = max(change, abs(radius - x.radius[r]) * p.D[r + 1]);
-      x.found[r] = radius;
+      see(r, radius, p.D[r + 1], !(x.state[r + 1] == S(0)) || (p.box && !(x.state[r + 2] == S(0))));
     }
     for_rim_blocks([&](const Rim& m) {
       const int r = m.first;
       const S radius = p.mu[r] * max(s.lam[m.normal], S(0)), t1 = s.lam[r];
       const S t2 = m.n == 2 ? s.lam[r + 1] : S(0), most = radius + S(1e-9) * p.scale / p.D[r];
       within = within && !(dot2(t1, t1, t2, t2) > most * most);
-      largest = max(largest, radius * p.D[r]);
-      change = max(change, abs(radius - x.radius[r]) * p.D[r]);
-      x.found[r] = radius;
+      see(r, radius, p.D[r], !(x.state[r] == S(0)));
     });
     return within;
   }
@@ -350,13 +353,16 @@ struct ConvexNewton {
     S last(1e300);
     for (int k = 0; k < kRadii && out.factorisations < before + kConvexFactors; ++k) {
       if (!minimise(out, k == 0 ? kFirstSteps : kConvexSteps, k == 0) && k > 0) return false;
-      S largest, change;
-      const bool within = find_radii(largest, change);
+      S largest, change, miss;
+      const bool within = find_radii(largest, change, miss);
       if (k > 0 || within) {
-        if (world_done(p, s, out.residual)) return true;
+        // what a radius that is slid on has changed by is left by the exact law
+        const bool slides = miss > S(kMissed) * p.tolerance * p.scale;
+        if (!slides && world_done(p, s, out.residual)) return true;
         const bool near = change < S(kNear) * p.scale;
         if ((near || k < 2) && ends(out, near)) return true;
-        if (!(out.residual == out.residual) || is_astray(k, largest, change, last)) return false;
+        const S size = dot_panels(s.y2, s.y2, p.ndof);
+        if (!(size == size) || is_astray(k, largest, change, last)) return false;
         last = change;
       }
       next_radii(k > 1);

@@ -28,12 +28,14 @@ FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, int cir
     ++out.factorisations;
   }
 }
+// a residual over the scale that needs no polish: the rounding of velocities
+inline constexpr double kPolished = 1e-15;
 // a residual within the tolerance is 1/R of it in the impulses, and derivatives see that: two more steps
 // with the factors of the last one, if they lower the residual
 template <class S>
 FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
                         WorldOutcome& out) {
-  for (int k = 0; k < 2 && out.residual > S(1e-16) * p.scale; ++k) {
+  for (int k = 0; k < 2 && out.residual > S(kPolished) * p.scale; ++k) {
     const S before = out.residual;
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r] = s.best[r];
     newton_world(p, s, S(1), !out.exact || out.residual > S(1e-3) * p.tolerance * p.scale);
