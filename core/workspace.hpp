@@ -265,7 +265,7 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   for (S** x : {&t.H.lower, &t.H.upper}) *x = c.take<S>(n * (n - W) / 2 + W);
 }
 FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
-  const size_t m = rows > 0 ? rows : 1;
+  const size_t m = whole_panels<double>(rows > 0 ? rows : 1);
   for (PathPoint<double>* q : {&path.now, &path.next, &path.predictor, &path.corrector, &path.bend})
     for (double** x :
          {&q->lam, &q->w, &q->a, &q->eta, &q->h, &q->lower, &q->upper, &q->z_lower, &q->z_upper})

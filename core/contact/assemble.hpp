@@ -71,6 +71,7 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
     half_solve(m.s, w, k, e);
   }
   w.problem.options = o;
+  w.problem.ndof = m.s.nv;
 }
 
 // A = J Mh^-1 J' + R, island by island

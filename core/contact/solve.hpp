@@ -121,23 +121,21 @@ template <class S>
 FB_FN WorldOutcome after_path(WorldRows<S>& p, WorldScratch<S>& s, const PathScratch<S>& x,
                               WorldOutcome out) {
   WorldOutcome other{false, false, out.factorisations, 1, 0};
-  other.solved = newton_from_sweeps(p, s, kNewtonCircle, 1e300, other);
+  other.solved =
+      first_sweeps(p, s, other) || newton_from_sweeps(p, s, kNewtonCircle, 1e300, other);
   if (other.solved) return other;
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
   world_done(p, s, out.residual);
   return out;
 }
-// the open island by the solver that is asked for; begin: by sweeps and Newton steps, where the
-// interior point method is not asked for by name
+// the open island by the solver that is asked for; begin: where the interior point method is not asked
+// for by name
 template <class T>
-FB_FN WorldOutcome solve_island(Work<T>& w, bool begin) {
+FB_FN WorldOutcome solve_island(Work<T>& w, WorldBegin begin) {
   WorldRows<double>& p = w.world.rows;
   if (p.smoothing > 0) return solve_smooth(p, w.world.scratch, w.path);
   const bool path = w.problem.options.solver == kInteriorSolver;
-  WorldOutcome out = solve_world(p, w.world.scratch, w.path,
-                                 path    ? WorldBegin::path
-                                 : begin ? WorldBegin::sweeps
-                                         : WorldBegin::convex);
+  WorldOutcome out = solve_world(p, w.world.scratch, w.path, path ? WorldBegin::path : begin);
   // what the path leaves is tried without it
   if (path && !out.solved) out = after_path(p, w.world.scratch, w.path, out);
   out.solved = out.solved || out.residual <= max(kSlight * p.scale, kSlightSpeed);
@@ -152,8 +150,11 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
   bool solved = true;
   double worst = 0;
   int factorisations = 0;
-  // where there is one island, the lanes' own Newton steps have failed on it
-  const bool begin = large || has_islands(s, w, k, o.islands);
+  const double before = large ? 0 : double(primal(number_of<WorldNumber<T>>(x.factorisations, k)));
+  // where there is one island, the lanes' own Newton steps have failed on it or were not tried
+  const WorldBegin begin = large || has_islands(s, w, k, o.islands) ? WorldBegin::sweeps
+                           : before > 0                             ? WorldBegin::convex
+                                                                    : WorldBegin::overfull;
   for_world_islands(s, w, k, o, [&] {
     if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
     const WorldOutcome out = solve_island(w, begin);
@@ -169,7 +170,6 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
     }
   });
   set_world_number(x.residual, k, worst);
-  const double before = large ? 0 : double(primal(number_of<WorldNumber<T>>(x.factorisations, k)));
   set_world_number(x.factorisations, k, before + factorisations);
   return solved;
 }

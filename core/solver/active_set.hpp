@@ -62,7 +62,9 @@ FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<
   Mask<T> live = sweeps_to_goal(p, s, active & (s.residual > goal), goal, most);
   if (newton && any(live)) {
     FB_STAGE(newton);
-    newton_rounds(p, s, live, goal);
+    // those that would go round in circles are left to finish at once
+    const Mask<T> full = p.ndof > 0 ? live & is_overfull(p, s) : Mask<T>(false);
+    if (any(live & !full)) newton_rounds(p, s, live & !full, goal);
     live = live & (s.residual > goal);
     if (any(live)) {
       const Mask<T> left = finish(live);

@@ -2,15 +2,15 @@
 // y = G' lam of its rows is the least of a convex function.  Machine numbers only.
 // Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/solver/world_newton.hpp"
+#include "core/solver/convex_line.hpp"
 
 namespace fb::FB_ISA {
 
 // at most so many steps at the first radii, at later ones, sets of radii, and factorisations before another
-// set is tried; so much of the slope is left by a line search, in so many looks
+// set is tried
 inline constexpr int kFirstSteps = 20, kConvexSteps = 25, kRadii = 20, kConvexFactors = 60,
-                     kLooks = 40, kEndSteps = 2;
-inline constexpr double kSlopeLeft = 0.01, kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15;
+                     kEndSteps = 2;
+inline constexpr double kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15, kMissed = 10;
 
 // arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals and at
 // the first rows of rims beside them, and whether a row is held, and where
@@ -18,6 +18,7 @@ template <class S>
 struct ConvexScratch {
   S *u, *du, *yield, *radius, *state;
   S *found, *found_before, *step;  // radii found, those before them, and what they differed by
+  LineScratch<S> line;
 };
 
 template <class S>
@@ -44,49 +45,24 @@ struct ConvexNewton {
   FB_INLINE bool is_disc(const RowBlock& k) const { return k.cone && !p.box && k.rows == 3; }
   FB_INLINE S disc_radius(const RowBlock& k) const { return x.radius[radius_at(k, 1)]; }
 
-  // (F.2)  the slope of the function along du at u + a du, and how it grows with a
-  FB_INLINE void along(const RowBlock& k, S a, S& slope, S& growth) const {
-    const bool disc = is_disc(k);
-    for (int i = 0; i < (disc ? 1 : k.rows); ++i) {
-      const int r = k.row + i;
-      const S v = -mul_add(a, x.du[r], x.u[r]) * x.yield[r], lo = low(k, i), hi = high(k, i);
-      const bool free = v > lo && v < hi;
-      slope = sub_mul(slope, x.du[r], clamp(v, lo, hi));
-      growth = mul_add(x.du[r] * x.du[r], free ? x.yield[r] : S(0), growth);
-    }
-    if (!disc) return;
-    const int r = k.row;
-    const S c = x.yield[r + 1], d1 = x.du[r + 1], d2 = x.du[r + 2], radius = disc_radius(k);
-    const S v1 = -mul_add(a, d1, x.u[r + 1]) * c, v2 = -mul_add(a, d2, x.u[r + 2]) * c;
-    const S n2 = dot2(v1, v1, v2, v2), out = dot2(d1, v1, d2, v2);
-    if (!(n2 > radius * radius)) {
-      slope -= out;
-      growth = mul_add(dot2(d1, d1, d2, d2), c, growth);
-      return;
-    }
-    const S f = radius / sqrt(n2), turn = d1 * v2 - d2 * v1;
-    slope = sub_mul(slope, out, f);
-    growth += f * c * turn * turn / n2;
-  }
-  // the length of the step at which the slope is next to none
+  // (F.2)  the length of the step dy, du = G dy, at which the slope is next to none
   FB_FN S length(const S* y, const S* dy) const {
-    const S yd = dot_panels(y, dy, p.ndof), dd = dot_panels(dy, dy, p.ndof);
-    S first(0), low(0), high(-1), a(0);
-    for (int look = 0; look < kLooks; ++look) {
-      S slope = mul_add(a, dd, yd), growth = dd;
-      for (int b = 0; b < p.nblock; ++b) along(p.block[b], a, slope, growth);
-      if (look == 0) {
-        first = abs(slope);
-        a = S(1);
-        continue;
+    ConvexLine<S> line{x.line};
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      const bool disc = is_disc(k);
+      for (int i = 0; i < (disc ? 1 : k.rows); ++i) {
+        const int r = k.row + i;
+        line.add_row(x.u[r], x.du[r], x.yield[r], low(k, i), high(k, i));
       }
-      if (abs(slope) <= S(kSlopeLeft) * first) break;
-      (slope < S(0) ? low : high) = a;
-      const S next = a - slope / growth;
-      const bool inside = next > low && (high < S(0) || next < high);
-      a = inside ? next : high < S(0) ? S(2) * a : S(0.5) * (low + high);
+      const int t = k.row + 1;
+      if (disc) line.add_disc(x.u + t, x.du + t, x.yield[t], disc_radius(k));
     }
-    return a;
+    line.fill();
+    const S yd = dot_panels(y, dy, p.ndof);
+    S first = yd;
+    for (int r = 0; r < p.nrow; ++r) first = sub_mul(first, x.du[r], s.lam[r]);
+    return line.length(yd, dot_panels(dy, dy, p.ndof), first);
   }
 
   // the impulse of row i of a block at its velocity; true where it is held, or free, as it was before
@@ -132,11 +108,20 @@ struct ConvexNewton {
       for (int r = k.row; r < k.row + k.rows; ++r) x.u[r] += p.b[r];
     }
   }
-  // impulses, laws and states at u
-  FB_FN bool look() const {
+  // impulses, laws and states at u; first: contacts that are pressed stick from here on
+  FB_FN bool look(bool first) const {
     bool same = true;
-    for (int b = 0; b < p.nblock; ++b) same = linearise(p.block[b], s.lam, s.law[b]) && same;
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      if (first && k.cone == kContactBlock && x.u[k.row] < S(0)) set_radii(k.row, S(1e29));
+      same = linearise(k, s.lam, s.law[b]) && same;
+    }
     return same;
+  }
+  // of the tangents of the contact at r and of the rims beside them
+  FB_INLINE void set_radii(int r, S radius) const {
+    x.radius[r] = radius;
+    for (int e = 3; e < 3 + p.rims[r]; ++e) x.radius[r + e] = radius;
   }
   // dy = H^-1 (G' lam - y)
   FB_FN void newton_direction(WorldOutcome& out) const {
@@ -148,13 +133,27 @@ struct ConvexNewton {
     solve_envelope(s.H, s.y);
   }
 
-  // (F.3)  y = s.y2 to the least of the function, impulses in s.lam; false where the steps do not end
-  FB_FN bool minimise(WorldOutcome& out, int most) const {
-    for (int r = 0; r < p.nrow; ++r) x.state[r] = S(2);
+  // whether the factors at hand are those of the exact law too: no contact that is pressed slides
+  FB_FN bool sticks() const {
+    for (int b = 0; b < p.nblock; ++b) {
+      const RowBlock& k = p.block[b];
+      if (!k.cone || !(x.state[p.normal_of(k)] == S(0))) continue;
+      for (int i = alone(k); i < k.rows; ++i)
+        if (!(is_disc(k) && i == 2) && !(x.state[k.row + i] == S(0))) return false;
+    }
+    return true;
+  }
+  // (F.3)  y = s.y2 to the least of the function, impulses in s.lam; false where the steps do not end.  first:
+  // the states are those of the start, which was a whole step
+  FB_FN bool minimise(WorldOutcome& out, int most, bool first) const {
+    bool whole = first;
+    for (int r = 0; r < p.nrow && !first; ++r) x.state[r] = S(2);
     find_velocities();
-    bool whole = false;
     for (int step = 0;; ++step) {
-      if (look() && whole) return true;
+      if (look(first) && whole) {
+        out.exact = sticks();
+        return true;
+      }
       if (step == most) return false;
       newton_direction(out);
       for (int b = 0; b < p.nblock; ++b) block_times(p, p.block[b], s.y, x.du + p.block[b].row);
@@ -176,6 +175,8 @@ struct ConvexNewton {
         const bool opens = !is_bound(p.hi[first]) && is_bound(p.lo[first]) && !(p.b[first] < S(0));
         s.law[b].C[i][i] = opens || is_fixed(p, r) ? S(0) : x.yield[r];
         s.lam[r] = is_fixed(p, r) ? p.lo[r] : -p.b[r] * s.law[b].C[i][i];
+        x.state[r] = !opens ? S(0) : r == first ? S(-1) : S(1);
+        if (k.cone && opens) x.radius[r] = S(0);
       }
     }
     clear_dofs(p, s.y2);
@@ -184,28 +185,31 @@ struct ConvexNewton {
   }
 
   // radii of the impulses; the largest of them and the largest change of one, velocities; true where no
-  // tangents are beyond them
-  FB_FN bool find_radii(S& largest, S& change) const {
+  // tangents are beyond them.  miss: the largest change of one that is slid on
+  FB_FN bool find_radii(S& largest, S& change, S& miss) const {
     bool within = true;
-    largest = change = S(0);
+    largest = change = miss = S(0);
+    const auto see = [&](int r, S radius, S D, bool slides) {
+      const S apart = abs(radius - x.radius[r]) * D;
+      largest = max(largest, radius * D);
+      change = max(change, apart);
+      miss = slides ? max(miss, apart) : miss;
+      x.found[r] = radius;
+    };
     for (int b = 0; b < p.nblock; ++b) {
       const int r = p.block[b].row;
       if (p.block[b].cone != kContactBlock) continue;
       const S radius = p.mu[r] * max(s.lam[r], S(0)), t1 = s.lam[r + 1], t2 = s.lam[r + 2];
       const S most = radius + S(1e-9) * p.scale / p.D[r + 1];
       within = within && !(dot2(t1, t1, t2, t2) > most * most);
-      largest = max(largest, radius * p.D[r + 1]);
-      change = max(change, abs(radius - x.radius[r]) * p.D[r + 1]);
-      x.found[r] = radius;
+      see(r, radius, p.D[r + 1], !(x.state[r + 1] == S(0)) || (p.box && !(x.state[r + 2] == S(0))));
     }
     for_rim_blocks([&](const Rim& m) {
       const int r = m.first;
       const S radius = p.mu[r] * max(s.lam[m.normal], S(0)), t1 = s.lam[r];
       const S t2 = m.n == 2 ? s.lam[r + 1] : S(0), most = radius + S(1e-9) * p.scale / p.D[r];
       within = within && !(dot2(t1, t1, t2, t2) > most * most);
-      largest = max(largest, radius * p.D[r]);
-      change = max(change, abs(radius - x.radius[r]) * p.D[r]);
-      x.found[r] = radius;
+      see(r, radius, p.D[r], !(x.state[r] == S(0)));
     });
     return within;
   }
@@ -323,8 +327,9 @@ struct ConvexNewton {
   FB_FN bool ends(WorldOutcome& out, bool near) const {
     for (int r = 0; r < p.nrow; ++r) x.u[r] = s.lam[r];
     row_velocities(p, s.lam, p.b, s.y, s.w);
-    newton_world(p, s, S(1), true);
-    ++out.factorisations;
+    newton_world(p, s, S(1), !out.exact);
+    out.factorisations += out.exact ? 0 : 1;
+    out.exact = true;
     if (world_done(p, s, out.residual)) return true;
     if (!near) return false;
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.u[r];
@@ -347,14 +352,17 @@ struct ConvexNewton {
     start(out);
     S last(1e300);
     for (int k = 0; k < kRadii && out.factorisations < before + kConvexFactors; ++k) {
-      if (!minimise(out, k == 0 ? kFirstSteps : kConvexSteps) && k > 0) return false;
-      S largest, change;
-      const bool within = find_radii(largest, change);
+      if (!minimise(out, k == 0 ? kFirstSteps : kConvexSteps, k == 0) && k > 0) return false;
+      S largest, change, miss;
+      const bool within = find_radii(largest, change, miss);
       if (k > 0 || within) {
-        if (world_done(p, s, out.residual)) return true;
+        // what a radius that is slid on has changed by is left by the exact law
+        const bool slides = miss > S(kMissed) * p.tolerance * p.scale;
+        if (!slides && world_done(p, s, out.residual)) return true;
         const bool near = change < S(kNear) * p.scale;
-        if ((near || k < 2) && ends(out, near)) return out.exact = true;
-        if (!(out.residual == out.residual) || is_astray(k, largest, change, last)) return false;
+        if ((near || k < 2) && ends(out, near)) return true;
+        const S size = dot_panels(s.y2, s.y2, p.ndof);
+        if (!(size == size) || is_astray(k, largest, change, last)) return false;
         last = change;
       }
       next_radii(k > 1);

@@ -184,6 +184,30 @@ FB_FN void newton_step(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> 
   refresh_descent(p, s, live);
 }
 
+// (V.12)  lanes in which steps on the active set would go round in circles: more rows act than there are
+// dofs, or all contacts stick and rows with bounds of their own are between them
+template <class T>
+FB_FN Mask<T> is_overfull(const RowProblem<T>& p, const ActiveSetSolution<T>& s) {
+  using S = decltype(primal(s.lam[0]));
+  S acting(0), between(0);
+  Mask<T> sticks(false), others(false);
+  const S zero(0), one(1);
+  for (int r = 0; r < p.nrow;) {
+    const Mask<T> free = row_free(p, s, r);
+    if (p.cone[r]) {
+      const Mask<T> slides = tangent_state(p, s, r).slide1;
+      acting += select(free, select(slides, one + one, one + one + one), zero);
+      sticks = sticks | (free & !slides);
+      // a contact that is not there has no room between its bounds
+      others = others | ((p.lo[r] < p.hi[r]) & (!free | slides));
+    } else {
+      acting += select(free, one, zero);
+      between += select(free, one, zero);
+    }
+    r += p.cone[r] ? 3 : 1;
+  }
+  return (acting > S(Real<T>(p.ndof))) | (sticks & !others & (between > one));
+}
 // up to kNewtonSteps full steps; the steps need not descend, so the best point is kept where none
 // reaches the goal.  Steps that have found no better point for long go round in circles
 template <class T>

@@ -22,6 +22,7 @@ struct RowProblem {
   const T *b, *lo, *hi;   // bounds of bounded rows and of normals
   const T* mu;            // at the normal row
   Options<Real<T>> options;
+  int ndof = 0;  // dofs of the world, zero where nobody knows
 };
 
 // what every solver answers; its own Solution adds the representation that its derivatives need

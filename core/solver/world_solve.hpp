@@ -6,18 +6,40 @@
 
 namespace fb::FB_ISA {
 
-// (W.1)  sweeps and Newton steps from zero, then the path from several starts.  The impulses are in
-// s.best with their velocities in s.w: those of the least residual where none is a solution
+// a few sweeps from zero; true where they end at the solution
 template <class S>
-FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, int circle,
-                              Real<S> most_growth, WorldOutcome& out) {
+FB_FN bool first_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
   clear_dofs(p, s.y2);
   for (int k = 0; k < 4; ++k) sweep_world(p, s.lam, s.y2);
+  return world_done(p, s, out.residual);
+}
+// (V.12)  whether Newton steps from the sweeps would go round in circles: more rows act than there are dofs, or
+// all contacts stick and rows with two bounds are between them
+template <class S>
+FB_FN bool is_overfull(const WorldRows<S>& p, const WorldScratch<S>& s) {
+  int acting = 0, between = 0, stick = 0, others = 0;
+  for (int b = 0; b < p.nblock; ++b) {
+    const RowBlock& k = p.block[b];
+    if (k.cone == kRimBlock) continue;
+    for (int r = k.row; r < k.row + (k.cone ? 1 : k.rows); ++r) {
+      const bool free = world_free(p, s.best, s.w, r, S(1));
+      const bool sticks = k.cone && free && !world_tangents(p, k, s.best, s.w, S(1)).slide1;
+      acting += !free ? 0 : sticks ? 3 : k.cone ? 2 : 1;
+      between += free && !k.cone;
+      stick += sticks;
+      others += k.cone && !sticks;
+    }
+  }
+  return acting > p.ndof || (others == 0 && stick > 0 && between > 1);
+}
+// (W.1)  Newton steps from the first sweeps.  The impulses are in s.best with their velocities in s.w
+template <class S>
+FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, int circle,
+                              Real<S> most_growth, WorldOutcome& out) {
   S least(1e300);
   int since = 0;
   for (int k = 0;; ++k) {
-    if (world_done(p, s, out.residual)) return true;
     since = out.residual < least ? 0 : since + 1;
     least = since == 0 ? out.residual : least;
     const bool lost = since == circle || !(out.residual <= S(most_growth) * least);
@@ -26,14 +48,17 @@ FB_FN bool newton_from_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, int cir
     newton_world(p, s, S(1), true);
     out.exact = true;
     ++out.factorisations;
+    if (world_done(p, s, out.residual)) return true;
   }
 }
+// a residual over the scale that needs no polish: the rounding of velocities
+inline constexpr double kPolished = 1e-15;
 // a residual within the tolerance is 1/R of it in the impulses, and derivatives see that: two more steps
 // with the factors of the last one, if they lower the residual
 template <class S>
 FB_FN void polish_world(const WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
                         WorldOutcome& out) {
-  for (int k = 0; k < 2 && out.residual > S(1e-16) * p.scale; ++k) {
+  for (int k = 0; k < 2 && out.residual > S(kPolished) * p.scale; ++k) {
     const S before = out.residual;
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r] = s.best[r];
     newton_world(p, s, S(1), !out.exact || out.residual > S(1e-3) * p.tolerance * p.scale);
@@ -72,18 +97,39 @@ FB_FN PathStart<S> path_start(int k) {
 inline constexpr int kContinuations = 3;
 inline constexpr double kContinued = 1e-7;
 
-// what comes before the path: nothing, convex steps, or sweeps and Newton steps and then those
-enum class WorldBegin { path, convex, sweeps };
+// what comes before the path: nothing; convex steps; those and then sweeps and Newton steps; both in the order
+// that the sweeps suggest
+enum class WorldBegin { path, convex, overfull, sweeps };
+template <class S>
+FB_FN bool begin_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, WorldBegin begin,
+                       WorldOutcome& out) {
+  if (begin == WorldBegin::path) return false;
+  const auto convex = [&] {
+    const ConvexScratch<S> rows{
+        x.now.lam,     x.now.w,     x.now.a,
+        x.now.eta,     x.now.h,     x.now.lower,
+        x.now.upper,   x.now.z_lower,
+        {x.next.lam, x.next.w, x.next.a, x.next.eta, x.next.h, x.bend.lam, x.bend.w, x.bend.a,
+         x.bend.eta, x.bend.h, x.bend.lower}};
+    return ConvexNewton<S>{p, s, rows}.solve(out);
+  };
+  if (begin == WorldBegin::convex) return convex();
+  const auto newton = [&] {
+    return newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out);
+  };
+  if (begin == WorldBegin::sweeps) {
+    if (first_sweeps(p, s, out)) return true;
+    if (!is_overfull(p, s)) return newton() || convex();
+  }
+  return convex() || first_sweeps(p, s, out) || newton();
+}
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
                                WorldBegin begin) {
   WorldOutcome out{false, false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
-  const ConvexScratch<S> rows{x.now.lam, x.now.w,     x.now.a,     x.now.eta,
-                              x.now.h,   x.now.lower, x.now.upper, x.now.z_lower};
-  if ((begin == WorldBegin::sweeps && newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out)) ||
-      (begin != WorldBegin::path && ConvexNewton<S>{p, s, rows}.solve(out))) {
+  if (begin_world(p, s, x, begin, out)) {
     out.solved = true;
     polish_world(p, s, x, out);
     return out;
