@@ -229,25 +229,62 @@ FB_FN void spatial_tendon(const Model<T, P>& m, int t, Work<T>& w) {
       straight_part(m, t, i, share, w);
   });
 }
+// with J_bar as rates of the dofs: the twists of the links that a tendon moves with, from the root up
+template <class T>
+FB_FN void tendon_twists(const Layout& s, int t, Work<T>& w) {
+  const int first = s.tendon_dofadr[t];
+  w.twist[0] = zero_motion<T>();
+  w.bar[0].w_bar = w.bar[0].pose = zero_force<T>();
+  for (int k = first + s.tendon_dofnum[t] - 1; k >= first; --k) {
+    const int d = s.tendon_dof[k], l = s.dof_link[d];
+    if (d == s.link_dof[l]) {
+      w.twist[l] = w.twist[s.link_parent[l]];
+      w.bar[l].w_bar = w.bar[l].pose = zero_force<T>();
+    }
+    w.twist[l] = mul_add(w.dof[d].S, w.tendon.J_bar[k], w.twist[l]);
+  }
+}
+// the sweep of bodies at rest over these links, down to the root
+template <class T, class P>
+FB_FN void sweep_tendon_links(const Model<T, P>& m, int t, const T* q, T* q_bar, Work<T>& w) {
+  const Layout& s = m.s;
+  const int end = s.tendon_dofadr[t] + s.tendon_dofnum[t];
+  for (int k = s.tendon_dofadr[t]; k < end;) {
+    const int l = s.dof_link[s.tendon_dof[k]], first = s.link_dof[l], n = s.link_ndof[l];
+    const int parent = s.link_parent[l];
+    LinkBar<T>& b = w.bar[l];
+    const T* rate = w.tendon.J_bar + k + n - 1;
+    for (int i = world_axes(s.link_type[l]); i < n; ++i)
+      b.pose += cross(w.dof[first + i].S, b.w_bar * rate[-i]);
+    for (int d = first; d < first + n; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
+    if (w.derived_bar) link_pose_adjoint(m, l, q, w);
+    if (parent > 0) {
+      w.bar[parent].w_bar += b.w_bar;
+      w.bar[parent].pose += b.pose;
+    }
+    k += n;
+  }
+}
+template <class T>
+FB_INLINE bool has_no_bars(const Layout& s, int t, const TendonWork<T>& y) {
+  Mask<T> none = is_nothing(y.length_bar[t]);
+  for_tendon_dofs(s, t, [&](int k, int) { none = none & is_nothing(y.J_bar[k]); });
+  return all(none);
+}
 // given length_bar and J_bar, add to those of q, tangent, of sites, geoms, links and divisors: with
 // J_bar as rates of the dofs, and V the twists of links by them, J_bar . J = n . (V_b - V_a)
 template <class T, class P>
 FB_FN void spatial_tendon_adjoint(const Model<T, P>& m, int t, const T* q, T* q_bar, Work<T>& w) {
   const Layout& s = m.s;
-  TendonWork<T>& y = w.tendon;
-  T *rate = w.weighted_rate, *zero = w.unit_rate;
-  for (int d = 0; d < s.nv; ++d) rate[d] = zero[d] = T(0);
-  for_tendon_dofs(s, t, [&](int k, int d) { rate[d] = y.J_bar[k]; });
-  link_twists(s, w, rate, w.twist);
-  for (int l = 0; l < s.nlink; ++l)
-    w.bar[l].w_bar = w.bar[l].a_bar = w.bar[l].pose = zero_force<T>();
+  if (has_no_bars(s, t, w.tendon)) return;
+  tendon_twists(s, t, w);
   for_tendon_parts(s, t, [&](int i, int divisor) {
     const T share = divisor < 0 ? T(1) : T(1) / T(m.theta.wrap_prm[divisor]);
     const T share_bar = goes_round(s.wrap_type[i + 1]) ? wrapped_part_adjoint(m, t, i, share, w)
                                                        : straight_part_adjoint(m, t, i, share, w);
     if (w.theta_bar && divisor >= 0) w.theta_bar->wrap_prm[divisor] -= share_bar * (share * share);
   });
-  still_tree_adjoint(m, zero, rate, q, w, q_bar);
+  sweep_tendon_links(m, t, q, q_bar, w);
 }
 
 FB_INLINE bool is_spatial(const Layout& s, int t) {

@@ -26,11 +26,9 @@ from tests.core.ops_models import (
     limits_model,
     loop_model,
     pile_model,
-    tendons_model,
     tree_model,
-    wraps_inside_model,
-    wraps_model,
 )
+from tests.core.ops_tendons import tendons_model, wraps_inside_model, wraps_model
 
 # ---- the parts of a row
 

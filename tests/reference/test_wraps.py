@@ -98,8 +98,8 @@ def test_every_placement_is_mujocos(kind: str, side: str) -> None:
     wanted, wanted_moment, wraps = mujocos(kind, side != "none", at)
     print(seed, wraps.mean(), np.abs(length - wanted).max(), np.abs(moment - wanted_moment).max())
     assert 0.05 < wraps.mean() < 0.95
-    assert np.abs(length - wanted).max() < (1e-10 if side == "inside" else 1e-13)
-    assert np.abs(moment - wanted_moment).max() < (1e-4 if side == "inside" else 1e-12)
+    assert np.abs(length - wanted).max() < (1e-12 if side == "inside" else 1e-13)
+    assert np.abs(moment - wanted_moment).max() < (1e-5 if side == "inside" else 1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,7 +174,7 @@ def test_degenerate_placements_are_finite(kind: str, name: str) -> None:
     params = {name: np.array(sim.model.params[name]) for name in CHANGED}
     params["geom_size"][0, 0], params["site_pos"][0] = size, at["side"][0]
     roll = sim.rollout(at["q"][0], np.zeros(6), steps=2, params=params)
-    found = roll.vjp(np.ones((2, 6)), np.ones((2, 6)))
+    found = roll.vjp(np.ones(6), np.ones(6))
     assert all(np.isfinite(a).all() for a in (found.q, found.v, *found.params.values()))
 
 
@@ -216,7 +216,7 @@ def one_step(seed: int, sides: tuple[str, ...], tally: Counter[str]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("sides", "tolerance"), [(("none", "outside"), 1e-9), (("inside",), 1e-4)], ids=["out", "in"]
+    ("sides", "tolerance"), [(("none", "outside"), 1e-9), (("inside",), 1e-5)], ids=["out", "in"]
 )
 def test_one_step_is_mujocos(sides: tuple[str, ...], tolerance: float) -> None:
     """Agree with limits, dry friction and couplings, by every integrator."""
@@ -228,19 +228,19 @@ def test_one_step_is_mujocos(sides: tuple[str, ...], tolerance: float) -> None:
 
 
 MUSCLE = """
-<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="{integrator}"/>
+<mujoco><compiler angle="radian"/><option timestep="0.002"/>
 <default><geom contype="0" conaffinity="0"/></default>
 <worldbody>
   <site name="a" pos="-0.2 0 0.05"/>
   <geom name="elbow" type="cylinder" size="0.03 0.1" zaxis="0 1 0"/>
   <site name="side" pos="0.01 0 {side}"/>
-  <body><joint name="j" axis="0 1 0" range="-2 2" damping="0.1"/>
+  <body><joint name="j" axis="0 1 0" damping="0.1"/>
     <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0" mass="1"/>
     <site name="b" pos="0.15 0.01 0.02"/></body>
 </worldbody>
 <tendon><spatial name="t" width="0.01">
   <site site="a"/><geom geom="elbow" sidesite="side"/><site site="b"/></spatial></tendon>
-<actuator><muscle name="m" tendon="t" ctrlrange="0 1" ctrllimited="true" force="50"/></actuator>
+<actuator><muscle name="m" tendon="t" force="50" lengthrange="0.2 0.4"/></actuator>
 </mujoco>
 """
 
@@ -248,8 +248,8 @@ MUSCLE = """
 @pytest.mark.parametrize("side", [0.1, -0.1])
 def test_a_muscle_over_a_joint_moves_as_mujocos(side: float) -> None:
     """Follow MuJoCo for 200 steps of random excitation, to 1e-9, as the path comes and goes."""
-    model = fb.load(MUSCLE.format(integrator="Euler", side=text(side)))
-    reference = exact_mujoco(model, {"integrator": "euler"})
+    model = fb.load(MUSCLE.format(side=text(side)))
+    reference = model.mujoco
     data, rng = mujoco.MjData(reference), np.random.default_rng(3)
     sim = fb.Simulator(model, contact="mujoco")
     u = rng.uniform(0, 1, (200, 1))
@@ -262,5 +262,5 @@ def test_a_muscle_over_a_joint_moves_as_mujocos(side: float) -> None:
         mujoco.mj_step(reference, data)
         found.append(data.qpos.copy())
         wraps.add(bool(data.ten_wrapnum[0] > 2))
+    assert True in wraps
     assert np.abs(roll.q[1:] - np.array(found)).max() < 1e-9
-    print(wraps)
