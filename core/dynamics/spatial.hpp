@@ -2,7 +2,7 @@
 // world-aligned axes about one origin. A is the wider of two number types in mixed products (T with
 // a parameter type P).
 #pragma once
-#include "core/number/scalar.hpp"
+#include "core/number/dual.hpp"
 
 namespace fb::FB_ISA {
 
@@ -122,6 +122,20 @@ FB_INLINE void add3(Vec3<T> x, T* out) {
   out[0] += x.x;
   out[1] += x.y;
   out[2] += x.z;
+}
+
+// vectors with a tangent
+template <class T>
+FB_INLINE Vec3<Dual<T>> with_tangent(Vec3<T> x, Vec3<T> d) {
+  return {{x.x, d.x}, {x.y, d.y}, {x.z, d.z}};
+}
+template <class T>
+FB_INLINE Vec3<T> tangent_of(Vec3<Dual<T>> x) {
+  return {x.x.d, x.y.d, x.z.d};
+}
+template <class T>
+FB_INLINE Vec3<T> value_of(Vec3<Dual<T>> x) {
+  return {x.x.v, x.y.v, x.z.v};
 }
 
 // R v and R' v, with R in T and v in T or a parameter type

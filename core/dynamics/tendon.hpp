@@ -3,6 +3,7 @@
 #pragma once
 #include "core/dynamics/actuation.hpp"
 #include "core/dynamics/dynamics.hpp"
+#include "core/dynamics/tendon_wrap.hpp"
 
 namespace fb::FB_ISA {
 
@@ -60,18 +61,6 @@ FB_FN TendonPart<T> tendon_part(const Model<T, P>& m, int siteA, int siteB, cons
   x.n = e * x.inverse;
   return x;
 }
-// visit(i, divisor, part): the straight parts of a spatial tendon from site i of its path to the next,
-// and the entry of the parameters that divides them, -1 for none
-template <class T, class P, class F>
-FB_INLINE void for_tendon_parts(const Model<T, P>& m, int t, const Work<T>& w, F&& visit) {
-  const Layout& s = m.s;
-  int divisor = -1;
-  for (int i = s.tendon_adr[t]; i + 1 < s.tendon_adr[t] + s.tendon_num[t]; ++i) {
-    if (s.wrap_type[i] == kWrapPulley) divisor = i;
-    if (s.wrap_type[i] == kWrapPulley || s.wrap_type[i + 1] == kWrapPulley) continue;
-    visit(i, divisor, tendon_part(m, s.wrap_obj[i], s.wrap_obj[i + 1], w));
-  }
-}
 // J += S . F over the dofs that move a link
 template <class T>
 FB_INLINE void add_tendon_wrench(const Layout& s, int t, int link, const Force<T>& F, Work<T>& w) {
@@ -81,17 +70,15 @@ FB_INLINE void add_tendon_wrench(const Layout& s, int t, int link, const Force<T
     w.tendon.J[k] += dot(w.dof[d].S, F);
   }
 }
-// (E.14)  a spatial tendon: length = sum |p_b - p_a| / divisor, J = n . (J_b - J_a) / divisor
+// (E.14)  the part from site i of a path to the next: length = |p_b - p_a| share, J = n . (J_b - J_a) share
 template <class T, class P>
-FB_FN void spatial_tendon(const Model<T, P>& m, int t, Work<T>& w) {
-  for_tendon_parts(m, t, w, [&](int, int divisor, const TendonPart<T>& x) {
-    const T share = divisor < 0 ? T(1) : T(1) / T(m.theta.wrap_prm[divisor]);
-    w.tendon.length[t] = mul_add(x.length, share, w.tendon.length[t]);
-    if (x.linkA == x.linkB) return;
-    const Vec3<T> f = x.n * share;
-    add_tendon_wrench(m.s, t, x.linkB, Force<T>{cross(x.pb, f), f}, w);
-    add_tendon_wrench(m.s, t, x.linkA, -Force<T>{cross(x.pa, f), f}, w);
-  });
+FB_FN void straight_part(const Model<T, P>& m, int t, int i, T share, Work<T>& w) {
+  const TendonPart<T> x = tendon_part(m, m.s.wrap_obj[i], m.s.wrap_obj[i + 1], w);
+  w.tendon.length[t] = mul_add(x.length, share, w.tendon.length[t]);
+  if (x.linkA == x.linkB) return;
+  const Vec3<T> f = x.n * share;
+  add_tendon_wrench(m.s, t, x.linkB, Force<T>{cross(x.pb, f), f}, w);
+  add_tendon_wrench(m.s, t, x.linkA, -Force<T>{cross(x.pa, f), f}, w);
 }
 // what a cotangent of a point of a link gives to its pose and to a site there
 template <class T>
@@ -99,34 +86,205 @@ FB_INLINE void add_site_bar(int link, int site, Vec3<T> p, Vec3<T> p_bar, Work<T
   w.bar[link].pose += Force<T>{cross(p, p_bar), p_bar};
   if (w.derived_bar) add3(mul_transposed(w.link[link].R, p_bar), w.derived_bar->site_p + 3 * site);
 }
-// (E.15)  given length_bar and J_bar, add to those of q, tangent, of sites, links and divisors: with
+// (E.15)  given length_bar and J_bar, whose twists of links are in w, add to those of sites, links and
+// twists; return that of the share
+template <class T, class P>
+FB_FN T straight_part_adjoint(const Model<T, P>& m, int t, int i, T share, Work<T>& w) {
+  const Layout& s = m.s;
+  const TendonPart<T> x = tendon_part(m, s.wrap_obj[i], s.wrap_obj[i + 1], w);
+  const Motion<T>&VA = w.twist[x.linkA], &VB = w.twist[x.linkB];
+  const T length_bar = w.tendon.length_bar[t];
+  const Vec3<T> f = x.n * share;
+  const Vec3<T> rel = (VB.lin + cross(VB.ang, x.pb)) - (VA.lin + cross(VA.ang, x.pa));
+  const Vec3<T> across = (rel - x.n * dot(x.n, rel)) * (x.inverse * share);
+  const Vec3<T> e_bar = across + f * length_bar;
+  add_site_bar(x.linkB, s.wrap_obj[i + 1], x.pb, e_bar + cross(f, VB.ang), w);
+  add_site_bar(x.linkA, s.wrap_obj[i], x.pa, -e_bar - cross(f, VA.ang), w);
+  w.bar[x.linkB].w_bar += Force<T>{cross(x.pb, f), f};
+  w.bar[x.linkA].w_bar -= Force<T>{cross(x.pa, f), f};
+  return dot(x.n, rel) + length_bar * x.length;
+}
+
+// a part of a spatial tendon from site a round a geom to site b: the three seen from their trees'
+// origins, and the ends seen from the geom
+template <class T>
+struct WrappedPart {
+  int linkA, linkB, linkG;
+  Vec3<T> pa, pb, c;
+  WrapEnds<T> ends;
+};
+template <class T, class P>
+FB_FN WrappedPart<T> tendon_wrap(const Model<T, P>& m, int i, const Work<T>& w) {
+  const Layout& s = m.s;
+  const int g = s.wrap_obj[i + 1], side = s.wrap_side[i + 1], link = s.geom_link[g];
+  const LinkWork<T>& G = w.link[link];
+  const auto place = [&](int site) {
+    const LinkWork<T>& k = w.link[s.site_link[site]];
+    return k.r + mul(k.R, lift3<P>(m.derived.site_p + 3 * site));
+  };
+  WrappedPart<T> x;
+  x.linkA = s.site_link[s.wrap_obj[i]];
+  x.linkB = s.site_link[s.wrap_obj[i + 2]];
+  x.linkG = link;
+  x.pa = place(s.wrap_obj[i]);
+  x.pb = place(s.wrap_obj[i + 2]);
+  x.c = G.r + mul(G.R, lift3<P>(m.derived.geom_p + 3 * g));
+  const Vec3<T> origin = origin_of(s, w, link), none = zero3<T>();
+  WrapEnds<T>& e = x.ends;
+  e.a = (x.pa - x.c) + (origin_of(s, w, x.linkA) - origin);
+  e.b = (x.pb - x.c) + (origin_of(s, w, x.linkB) - origin);
+  e.sided = side >= 0;
+  e.side = none;
+  if (e.sided) e.side = (place(side) - x.c) + (origin_of(s, w, s.site_link[side]) - origin);
+  e.cylinder = s.wrap_type[i + 1] == kWrapCylinder;
+  const Mat3<T> R = mul(G.R, m.derived.geom_R + 9 * g);
+  e.x = column(R, 0);
+  e.y = column(R, 1);
+  e.radius = T(m.theta.geom_size[3 * g]);
+  return x;
+}
+// (E.21)  J = (u_b . (J_b - J_g) - u_a . (J_a - J_g)) share, with the directions u of the path at its ends
+template <class T, class P>
+FB_FN void wrapped_part(const Model<T, P>& m, int t, int i, T share, Work<T>& w) {
+  const WrappedPart<T> x = tendon_wrap(m, i, w);
+  const WrapWay<Mask<T>> way = wrap_way(x.ends);
+  const WrapPath<T> p = wrap_path(x.ends, way);
+  w.tendon.length[t] = mul_add(p.length, share, w.tendon.length[t]);
+  if (x.linkA == x.linkG && x.linkB == x.linkG) return;
+  const Vec3<T> fa = p.leave * share, fb = p.arrive * share;
+  add_tendon_wrench(m.s, t, x.linkB, Force<T>{cross(x.pb, fb), fb}, w);
+  add_tendon_wrench(m.s, t, x.linkA, -Force<T>{cross(x.pa, fa), fa}, w);
+  if (!any(way.wraps)) return;
+  const Force<T> F{cross(x.c + p.on, fa) - cross(x.c + p.off, fb), fa - fb};
+  add_tendon_wrench(m.s, t, x.linkG, select<T>(way.wraps, F, zero_force<T>()), w);
+}
+// what the cotangents of a wrapped part's geom, at its centre, give to its link and its placement
+template <class T, class P>
+FB_INLINE void add_wrap_bar(const Model<T, P>& m, int g, const WrappedPart<T>& x, Force<T> bar,
+                            Work<T>& w) {
+  w.bar[x.linkG].pose += Force<T>{bar.ang + cross(x.c, bar.lin), bar.lin};
+  if (!w.derived_bar) return;
+  const Mat3<T>& L = w.link[x.linkG].R;
+  add3(mul_transposed(L, bar.lin), w.derived_bar->geom_p + 3 * g);
+  if (x.ends.cylinder)
+    add_rotation_bar(mul_transposed(L, bar.ang), m.derived.geom_R + 9 * g,
+                     w.derived_bar->geom_R + 9 * g);
+}
+// (E.22)  the same as (E.15), of the geom and its radius as well: the slopes of the length change along
+// the velocities of the ends as the ends' cotangents, by dual numbers
+template <class T, class P>
+FB_FN T wrapped_part_adjoint(const Model<T, P>& m, int t, int i, T share, Work<T>& w) {
+  const Layout& s = m.s;
+  const int g = s.wrap_obj[i + 1];
+  const WrappedPart<T> x = tendon_wrap(m, i, w);
+  const WrapWay<Mask<T>> way = wrap_way(x.ends);
+  const T length_bar = w.tendon.length_bar[t];
+  const Motion<T>&VA = w.twist[x.linkA], &VB = w.twist[x.linkB];
+  const Motion<T> VG = select<T>(way.wraps, w.twist[x.linkG], zero_motion<T>());
+  const Vec3<T> ga = x.c + x.ends.a, gb = x.c + x.ends.b;
+  const Vec3<T> ra = (VA.lin + cross(VA.ang, x.pa)) - (VG.lin + cross(VG.ang, ga));
+  const Vec3<T> rb = (VB.lin + cross(VB.ang, x.pb)) - (VG.lin + cross(VG.ang, gb));
+  const WrapPath<Dual<T>> p = wrap_path<Dual<T>>(moving_ends(x.ends, ra, rb), way);
+  const Vec3<T> fa = value_of(p.leave) * -share, fb = value_of(p.arrive) * share;
+  const Vec3<T> a_bar = tangent_of(p.leave) * -share + fa * length_bar;
+  const Vec3<T> b_bar = tangent_of(p.arrive) * share + fb * length_bar;
+  add_site_bar(x.linkA, s.wrap_obj[i], x.pa, a_bar + cross(fa, VA.ang - VG.ang), w);
+  add_site_bar(x.linkB, s.wrap_obj[i + 2], x.pb, b_bar + cross(fb, VB.ang - VG.ang), w);
+  w.bar[x.linkA].w_bar += Force<T>{cross(x.pa, fa), fa};
+  w.bar[x.linkB].w_bar += Force<T>{cross(x.pb, fb), fb};
+  if (any(way.wraps)) {
+    const Force<T> none = zero_force<T>();
+    const Force<T> held{cross(ga, fa) + cross(gb, fb), fa + fb};
+    w.bar[x.linkG].w_bar -= select<T>(way.wraps, held, none);
+    const Vec3<T> turn =
+        cross(x.ends.a, a_bar) + cross(x.ends.b, b_bar) + cross(ra, fa) + cross(rb, fb);
+    add_wrap_bar(m, g, x, select<T>(way.wraps, -Force<T>{turn, a_bar + b_bar}, none), w);
+    if (w.theta_bar)
+      w.theta_bar->geom_size[3 * g] += mul_add(p.by_radius.v, length_bar, p.by_radius.d) * share;
+  }
+  return p.length.d + length_bar * p.length.v;
+}
+
+FB_INLINE bool goes_round(int wrap_type) {
+  return wrap_type == kWrapSphere || wrap_type == kWrapCylinder;
+}
+// visit(i, divisor): the parts of a spatial tendon from site i of its path to the next site, and the
+// entry of the parameters that divides them, -1 for none
+template <class F>
+FB_INLINE void for_tendon_parts(const Layout& s, int t, F&& visit) {
+  int divisor = -1;
+  for (int i = s.tendon_adr[t]; i + 1 < s.tendon_adr[t] + s.tendon_num[t]; ++i) {
+    if (s.wrap_type[i] == kWrapPulley) divisor = i;
+    if (s.wrap_type[i] == kWrapSite && s.wrap_type[i + 1] != kWrapPulley) visit(i, divisor);
+  }
+}
+// a spatial tendon: the sum of its parts
+template <class T, class P>
+FB_FN void spatial_tendon(const Model<T, P>& m, int t, Work<T>& w) {
+  for_tendon_parts(m.s, t, [&](int i, int divisor) {
+    const T share = divisor < 0 ? T(1) : T(1) / T(m.theta.wrap_prm[divisor]);
+    if (goes_round(m.s.wrap_type[i + 1]))
+      wrapped_part(m, t, i, share, w);
+    else
+      straight_part(m, t, i, share, w);
+  });
+}
+// with J_bar as rates of the dofs: the twists of the links that a tendon moves with, from the root up
+template <class T>
+FB_FN void tendon_twists(const Layout& s, int t, Work<T>& w) {
+  const int first = s.tendon_dofadr[t];
+  w.twist[0] = zero_motion<T>();
+  w.bar[0].w_bar = w.bar[0].pose = zero_force<T>();
+  for (int k = first + s.tendon_dofnum[t] - 1; k >= first; --k) {
+    const int d = s.tendon_dof[k], l = s.dof_link[d];
+    if (d == s.link_dof[l]) {
+      w.twist[l] = w.twist[s.link_parent[l]];
+      w.bar[l].w_bar = w.bar[l].pose = zero_force<T>();
+    }
+    w.twist[l] = mul_add(w.dof[d].S, w.tendon.J_bar[k], w.twist[l]);
+  }
+}
+// the sweep of bodies at rest over these links, down to the root
+template <class T, class P>
+FB_FN void sweep_tendon_links(const Model<T, P>& m, int t, const T* q, T* q_bar, Work<T>& w) {
+  const Layout& s = m.s;
+  const int end = s.tendon_dofadr[t] + s.tendon_dofnum[t];
+  for (int k = s.tendon_dofadr[t]; k < end;) {
+    const int l = s.dof_link[s.tendon_dof[k]], first = s.link_dof[l], n = s.link_ndof[l];
+    const int parent = s.link_parent[l];
+    LinkBar<T>& b = w.bar[l];
+    const T* rate = w.tendon.J_bar + k + n - 1;
+    for (int i = world_axes(s.link_type[l]); i < n; ++i)
+      b.pose += cross(w.dof[first + i].S, b.w_bar * rate[-i]);
+    for (int d = first; d < first + n; ++d) q_bar[d] += dot(w.dof[d].S, b.pose);
+    if (w.derived_bar) link_pose_adjoint(m, l, q, w);
+    if (parent > 0) {
+      w.bar[parent].w_bar += b.w_bar;
+      w.bar[parent].pose += b.pose;
+    }
+    k += n;
+  }
+}
+template <class T>
+FB_INLINE bool has_no_bars(const Layout& s, int t, const TendonWork<T>& y) {
+  Mask<T> none = is_nothing(y.length_bar[t]);
+  for_tendon_dofs(s, t, [&](int k, int) { none = none & is_nothing(y.J_bar[k]); });
+  return all(none);
+}
+// given length_bar and J_bar, add to those of q, tangent, of sites, geoms, links and divisors: with
 // J_bar as rates of the dofs, and V the twists of links by them, J_bar . J = n . (V_b - V_a)
 template <class T, class P>
 FB_FN void spatial_tendon_adjoint(const Model<T, P>& m, int t, const T* q, T* q_bar, Work<T>& w) {
   const Layout& s = m.s;
-  TendonWork<T>& y = w.tendon;
-  T *rate = w.weighted_rate, *zero = w.unit_rate;
-  for (int d = 0; d < s.nv; ++d) rate[d] = zero[d] = T(0);
-  for_tendon_dofs(s, t, [&](int k, int d) { rate[d] = y.J_bar[k]; });
-  link_twists(s, w, rate, w.twist);
-  for (int l = 0; l < s.nlink; ++l)
-    w.bar[l].w_bar = w.bar[l].a_bar = w.bar[l].pose = zero_force<T>();
-  for_tendon_parts(m, t, w, [&](int i, int divisor, const TendonPart<T>& x) {
-    const Motion<T>&VA = w.twist[x.linkA], &VB = w.twist[x.linkB];
+  if (has_no_bars(s, t, w.tendon)) return;
+  tendon_twists(s, t, w);
+  for_tendon_parts(s, t, [&](int i, int divisor) {
     const T share = divisor < 0 ? T(1) : T(1) / T(m.theta.wrap_prm[divisor]);
-    const Vec3<T> f = x.n * share;
-    const Vec3<T> rel = (VB.lin + cross(VB.ang, x.pb)) - (VA.lin + cross(VA.ang, x.pa));
-    const Vec3<T> across = (rel - x.n * dot(x.n, rel)) * (x.inverse * share);
-    const Vec3<T> e_bar = across + f * y.length_bar[t];
-    add_site_bar(x.linkB, s.wrap_obj[i + 1], x.pb, e_bar + cross(f, VB.ang), w);
-    add_site_bar(x.linkA, s.wrap_obj[i], x.pa, -e_bar - cross(f, VA.ang), w);
-    w.bar[x.linkB].w_bar += Force<T>{cross(x.pb, f), f};
-    w.bar[x.linkA].w_bar -= Force<T>{cross(x.pa, f), f};
-    if (w.theta_bar && divisor >= 0)
-      w.theta_bar->wrap_prm[divisor] -=
-          (dot(x.n, rel) + y.length_bar[t] * x.length) * (share * share);
+    const T share_bar = goes_round(s.wrap_type[i + 1]) ? wrapped_part_adjoint(m, t, i, share, w)
+                                                       : straight_part_adjoint(m, t, i, share, w);
+    if (w.theta_bar && divisor >= 0) w.theta_bar->wrap_prm[divisor] -= share_bar * (share * share);
   });
-  still_tree_adjoint(m, zero, rate, q, w, q_bar);
+  sweep_tendon_links(m, t, q, q_bar, w);
 }
 
 FB_INLINE bool is_spatial(const Layout& s, int t) {

@@ -39,7 +39,9 @@ enum GainType : int { FB_GAINS(FB_ENUM_AT) };
 enum BiasType : int { FB_BIASES(FB_ENUM_AT) };
 
 // what a tendon is made of, in the order of its path: constant, name, MuJoCo's number
-#define FB_WRAPS(X) X(kWrapJoint, joint, 1) X(kWrapPulley, pulley, 2) X(kWrapSite, site, 3)
+#define FB_WRAPS(X)                                                                                \
+  X(kWrapJoint, joint, 1) X(kWrapPulley, pulley, 2) X(kWrapSite, site, 3)                          \
+  X(kWrapSphere, sphere, 4) X(kWrapCylinder, cylinder, 5)
 enum WrapType : int { FB_WRAPS(FB_ENUM_AT) };
 
 // what an actuator acts on: constant, name, MuJoCo's number
@@ -139,7 +141,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(act_tendon, nu) X(tendon_adr, ntendon) X(tendon_num, ntendon) X(tendon_limited, ntendon)       \
   X(tendon_dry, ntendon) X(tendon_rows, ntendon) X(tendon_dofadr, ntendon)                         \
   X(tendon_dofnum, ntendon)                                                                        \
-  X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap)     \
+  X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap) X(wrap_side, nwrap) \
   X(jnt_gravcomp, njnt) X(fluid_body, nfluid) X(fluid_geom, nfluid)                \
   X(act_muscle_gain, nu) X(act_muscle_bias, nu) X(act_muscle, nu)                   \
   X(act_trn, nu) X(act_site, nu) X(act_refsite, nu)

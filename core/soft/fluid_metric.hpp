@@ -5,19 +5,7 @@
 
 namespace fb::FB_ISA {
 
-// numbers with a tangent, and those of a law without one
-template <class T>
-FB_INLINE Vec3<Dual<T>> with_tangent(Vec3<T> x, Vec3<T> d) {
-  return {{x.x, d.x}, {x.y, d.y}, {x.z, d.z}};
-}
-template <class T>
-FB_INLINE Vec3<T> tangent_of(Vec3<Dual<T>> x) {
-  return {x.x.d, x.y.d, x.z.d};
-}
-template <class T>
-FB_INLINE Vec3<T> value_of(Vec3<Dual<T>> x) {
-  return {x.x.v, x.y.v, x.z.v};
-}
+// the numbers of a law without a tangent
 template <class T>
 FB_INLINE FluidLaw<Dual<T>> constant_law(const FluidLaw<T>& k) {
   FluidLaw<Dual<T>> out;

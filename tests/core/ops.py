@@ -45,6 +45,8 @@ from tests.core.ops_models import (
     tree_smooth,
     tree_smooth_box,
     tree_unfinished,
+    wraps,
+    wraps_inside,
 )
 
 Vector = np.ndarray
@@ -305,7 +307,7 @@ def _precision(label: str, name: str) -> dict[str, float]:
         # what a few sweeps leave of stiff couplings is recovered by positions, to its own tolerance
         return {"float_tolerance": 2e-3, "pairing": 1e-8}
     if name != "step" or not label.startswith(
-        ("loop", "limits", "laikago", "pile", "mesh", "tendons")
+        ("loop", "limits", "laikago", "pile", "mesh", "tendons", "wraps")
     ):
         return {}
     return {"float_tolerance": 2e-4, "pairing": 1e-11}
@@ -510,6 +512,11 @@ ROWS: list[OpRow] = [
     *_theta_rows("tendons", tendons),
     _theta_row("tendons/smooth", tendons_smooth),
     _theta_row("tendons/unfinished", tendons_unfinished),
+    _model_row("wraps/actuation", wraps),
+    _model_row("wraps/step", wraps),
+    _model_row("wraps_inside/step", wraps_inside),
+    _theta_row("wraps", wraps),
+    _theta_row("wraps_inside", wraps_inside),
     _model_row("activation/actuation", activation),
     _model_row("activation/activation", activation),
     _model_row("activation/step", activation),

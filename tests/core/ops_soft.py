@@ -26,9 +26,9 @@ from tests.core.ops_models import (
     limits_model,
     loop_model,
     pile_model,
-    tendons_model,
     tree_model,
 )
+from tests.core.ops_tendons import tendons_model, wraps_inside_model, wraps_model
 
 # ---- the parts of a row
 
@@ -291,6 +291,8 @@ limits = _soft(limits_model, "elliptic")
 tendons = _soft(tendons_model, "pyramidal")
 tendons_fast = _soft(tendons_model, "pyramidal", integrator="implicitfast")
 tendons_rk4 = _soft(tendons_model, "elliptic", integrator="rk4")
+wraps = _soft(wraps_model, "elliptic")
+wraps_inside = _soft(wraps_inside_model, "pyramidal", integrator="implicitfast")
 pile = _soft(pile_model, "elliptic")
 pile_pyramid = _soft(pile_model, "pyramidal", 3.0)
 
@@ -384,6 +386,9 @@ SOFT_ROWS: list[OpRow] = [
     *step_rows("tendons/pyramid", tendons),
     *step_rows("tendons/implicitfast/pyramid", tendons_fast),
     *step_rows("tendons/rk4", tendons_rk4),
+    *step_rows("wraps", wraps),
+    # MuJoCo finds the point of touch from the inside to 1e-6
+    *step_rows("wraps_inside/implicitfast/pyramid", wraps_inside, like_mujoco=False),
     # contact points between boxes and balls are chosen otherwise
     *step_rows("pile", pile, like_mujoco=False),
     *step_rows("pile/pyramid", pile_pyramid, like_mujoco=False),

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from tests.model.helpers import mjcf
 
-WRAPPED = (
-    '<tendon><spatial name="t"><site site="s"/><geom geom="g"/><site site="w"/></spatial></tendon>'
-)
 TENDON = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
 FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
 
@@ -128,12 +125,6 @@ UNSUPPORTED = [
         "jointinparent (on a ball or free joint)",
         "actuator/* jointinparent",
     ),
-    transmission(
-        "motor",
-        actuator("motor", 'tendon="t"', '<site name="s"/>', more=WRAPPED),
-        "wrapped tendon",
-        "actuator/* tendon",
-    ),
     # actuators: terms
     Unsupported(
         ("actuator/* armature",),
@@ -239,23 +230,12 @@ UNSUPPORTED = [
         mjcf(
             '<site name="s"/>',
             world='<site name="w"/>',
-            after='<tendon><spatial name="t" damping="1" range="0 1" frictionloss="1">'
+            after='<tendon><spatial name="t" armature="1">'
             '<site site="s"/><geom geom="g"/><site site="w"/></spatial></tendon>',
         ),
         '<string>:8: <spatial name="t">',
-        "damping and a limit and dry friction",
+        "armature",
         "tendon",
-    ),
-    Unsupported(
-        (),
-        mjcf(
-            '<site name="s"/>',
-            world='<site name="w"/>',
-            after=WRAPPED + '<equality><tendon name="e" tendon1="t"/></equality>',
-        ),
-        '<string>:8: <tendon name="e">',
-        "between tendons around geoms",
-        "equality",
     ),
     *(
         Unsupported(

@@ -402,7 +402,7 @@ inline OpTable model_table(const Box& box) {
       "fluid_force ellipsoid_force flow box_drag fluid_place local_motion muscle_force muscle_gain "
       "muscle_bias muscle_rate reached_actuator reached_actuators reach site_reach crank_reach "
       "site_place path tendon_forces tendon_actuators tendon_kinematics fixed_tendon "
-      "spatial_tendon";
+      "spatial_tendon straight_part wrapped_part";
   const char* step_theta =
       "step solve_rows_unrolled delassus delassus_row still_tree applied_wrenches "
       "link_pose "

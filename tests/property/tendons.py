@@ -17,7 +17,7 @@ from tests.property.test_random_gradients import grounded_tree
 SCALAR = (int(mujoco.mjtJoint.mjJNT_SLIDE), int(mujoco.mjtJoint.mjJNT_HINGE))
 
 
-def _few(m: mujoco.MjModel, dofs: set[int]) -> bool:
+def few(m: mujoco.MjModel, dofs: set[int]) -> bool:
     """Return whether dofs lie on two branches at most."""
     return len(branches(m, sorted(dofs, reverse=True))) <= 2
 
@@ -36,7 +36,7 @@ def _fixed(m: mujoco.MjModel, rng: Rng, narrow: bool) -> Path | None:
     """Return a path over some scalar joints, on two branches at most if narrow."""
     scalar = [j for j in range(m.njnt) if m.jnt_type[j] in SCALAR]
     picked = [int(j) for j in rng.permutation(scalar)[: int(rng.integers(1, 5))]]
-    while narrow and not _few(m, {int(m.jnt_dofadr[j]) for j in picked}):
+    while narrow and not few(m, {int(m.jnt_dofadr[j]) for j in picked}):
         picked.pop()
     if not picked:
         return None
@@ -55,7 +55,7 @@ def _spatial(m: mujoco.MjModel, rng: Rng, narrow: bool) -> Path | None:
     picked = [int(k) for k in rng.permutation(m.nsite)[: int(rng.integers(2, 5))]]
     while True:
         dofs = {d for k in picked for d in body_dofs(m, int(m.site_bodyid[k]))}
-        if not narrow or len(picked) < 2 or _few(m, dofs):
+        if not narrow or len(picked) < 2 or few(m, dofs):
             break
         picked.pop()
     if len(picked) < 2 or not dofs:
@@ -118,14 +118,18 @@ def with_tendons(xml: str, rng: Rng, narrow: bool = False) -> str:
     m = mujoco.MjModel.from_xml_string(xml)
     made = (_fixed, _spatial)
     drawn = [made[int(rng.integers(2))](m, rng, narrow) for _ in range(int(rng.integers(1, 5)))]
-    paths = [path for path in drawn if path]
+    return with_paths(xml, m, [path for path in drawn if path], rng, narrow)
+
+
+def with_paths(xml: str, m: mujoco.MjModel, paths: list[Path], rng: Rng, narrow: bool) -> str:
+    """Return a file with tendons of these paths, and what acts on them."""
     if not paths:
         return xml
     parts = [_tendon(rng, f"t{k}", path) for k, path in enumerate(paths)]
     acts = [_actuator(rng, f"ta{k}", f"t{k}") for k in range(len(paths)) if rng.random() < 0.7]
     equal = ""
     if rng.random() < 0.4:
-        two = len(paths) > 1 and not (narrow and not _few(m, {*paths[0].dofs, *paths[1].dofs}))
+        two = len(paths) > 1 and not (narrow and not few(m, {*paths[0].dofs, *paths[1].dofs}))
         poly = [rng.uniform(-0.1, 0.1), *rng.uniform(-1, 1, 2), 0.1, 0.05]
         second = 'tendon2="t1"' if two else ""
         equal = (

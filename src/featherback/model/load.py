@@ -252,8 +252,8 @@ def finish(
     unsupported.check_gaps(model, locator, findings)
     unsupported.check_options(model, locator.option, findings)
     keep_tendon = tendons.acting_tendons(model, locator, findings)
-    keep_actuator = unsupported.acting_actuators(model, dead, keep_tendon, locator, findings)
-    keep_equality = unsupported.acting_equalities(model, keep_tendon, locator, findings)
+    keep_actuator = unsupported.acting_actuators(model, dead, locator, findings)
+    keep_equality = unsupported.acting_equalities(model, locator, findings)
     found = pairs.candidate_pairs(model)
     unsupported.check_frictions(model, found, locator, findings)
     parsed = Parsed(

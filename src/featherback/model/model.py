@@ -32,7 +32,7 @@ class Parsed:
         pairs: pairs of geoms that may touch.
         keep_equality: bool[neq], which equality constraints act.
         keep_actuator: bool[nu], which actuators act.
-        keep_tendon: bool[ntendon], which tendons are supported.
+        keep_tendon: bool[ntendon], which tendons are there.
         notices: what was ignored, dropped, approximated or repaired.
         name: name of the model.
         filename: the file it was read from, or None.

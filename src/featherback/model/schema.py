@@ -71,11 +71,11 @@ SUBTREES: dict[str, Meaning] = _row(
 
 _ORIENTATION = "quat axisangle euler xyaxes zaxis"
 _TRANSMISSION = {
-    "checked": "jointinparent tendon body delay armature damping",
+    "checked": "jointinparent body delay armature damping",
     "ignored": "lengthrange nsample interp user",
 }
 _ACTUATOR = (
-    "name class group joint site refsite slidersite cranksite cranklength gear ctrllimited "
+    "name class group joint tendon site refsite slidersite cranksite cranklength gear ctrllimited "
     "ctrlrange forcelimited forcerange"
 )
 _EQUALITY = "name class active"

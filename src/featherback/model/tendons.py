@@ -47,46 +47,34 @@ _REFUSED = {
 }
 WRAPS = {row.name: row.number for row in wrap_types()}
 """What the path of a tendon may be made of, with MuJoCo's numbers."""
+# what a tendon goes round
+_ROUND = (WRAPS["sphere"], WRAPS["cylinder"])
 # rows of the hard contact law act on two branches of a tree at most
 MAX_BRANCHES = 2
 
 
 def acting_tendons(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:
-    """Return which tendons are supported, bool[ntendon]; those around geoms exert no force.
+    """Return which tendons are there, bool[ntendon]: all, or none where none does anything.
 
-    Those that do nothing, and that nothing acts on, are listed; where all are such, none is there.
+    Those that do nothing, and that nothing acts on, are listed.
     """
-    keep = np.zeros(model.ntendon, bool)
     used, idle = _named(model), 0
     for number in range(model.ntendon):
         where = locator.at("tendon", number)
-        first = int(model.tendon_adr[number])
-        path = model.wrap_type[first : first + int(model.tendon_num[number])]
-        keep[number] = np.isin(path, list(WRAPS.values())).all()
         effects = [
-            word
-            for name, word in _EFFECTS.items()
+            name
+            for name in _EFFECTS
             if hasattr(model, name) and np.any(getattr(model, name)[number] != 0)
         ]
-        if not effects and number not in used:
-            findings.note("ignored", where, "the tendon exerts no force of its own.")
-            idle += int(keep[number])
-        elif keep[number]:
+        if effects or number in used:
             _check_fields(model, number, where, findings)
-        elif effects:
-            listed = " and ".join(dict.fromkeys(effects))
-            findings.add_unsupported(
-                where,
-                f"tendons around geoms are not supported, and this one has {listed}",
-                "tendon",
-                drop=f"the tendon is left out; it has {listed}.",
-            )
-    if idle == keep.sum():
-        keep[:] = False
-    for name in {**_EFFECTS, **_REFUSED}:
+        else:
+            findings.note("ignored", where, "the tendon exerts no force of its own.")
+            idle += 1
+    keep = np.full(model.ntendon, idle < model.ntendon)
+    for name in _REFUSED:
         if hasattr(model, name):
-            values = getattr(model, name)
-            values[~keep if name not in _REFUSED else slice(None)] = 0
+            getattr(model, name)[:] = 0
     return keep
 
 
@@ -157,7 +145,10 @@ def _couplings(parsed: Parsed) -> list[int]:
 
 
 def tendon_dofs(m: mujoco.MjModel, number: int) -> list[int]:
-    """Return the dofs that move a tendon, descending: its joints', or all that move its sites."""
+    """Return the dofs that move a tendon, descending.
+
+    They are its joints', or all that move its sites and what it goes round.
+    """
     first = int(m.tendon_adr[number])
     dofs: set[int] = set()
     for i in range(first, first + int(m.tendon_num[number])):
@@ -166,6 +157,8 @@ def tendon_dofs(m: mujoco.MjModel, number: int) -> list[int]:
             dofs.add(int(m.jnt_dofadr[thing]))
         elif m.wrap_type[i] == WRAPS["site"]:
             dofs |= set(body_dofs(m, int(m.site_bodyid[thing])))
+        elif m.wrap_type[i] in _ROUND:
+            dofs |= set(body_dofs(m, int(m.geom_bodyid[thing])))
     return sorted(dofs, reverse=True)
 
 
@@ -217,6 +210,8 @@ def add_tendons(parsed: Parsed, tables: dict[str, Ints]) -> dict[str, int]:
         for i in range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]):
             if m.wrap_type[i] == WRAPS["joint"]:
                 at[i] = start[t] + dofs[t].index(int(m.jnt_dofadr[m.wrap_objid[i]]))
+    # MuJoCo keeps the number of a side site among the parameters, -1 for none
+    side = np.where(np.isin(m.wrap_type, _ROUND), m.wrap_prm, -1)
     holds = np.array([len(branches(m, each)) in (1, MAX_BRANCHES) for each in dofs], bool)
     rows = np.ones(m.neq, np.int32)
     for e in _couplings(parsed):
@@ -236,6 +231,7 @@ def add_tendons(parsed: Parsed, tables: dict[str, Ints]) -> dict[str, int]:
         "wrap_type": m.wrap_type,
         "wrap_at": at,
         "wrap_obj": m.wrap_objid,
+        "wrap_side": side,
     }
     last = None if keep.any() else 0
     tables.update({name: array[:last].astype(np.int32) for name, array in of_tendons.items()})

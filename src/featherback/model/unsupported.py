@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featherback._core import transmission_types
+from featherback._core import equality_types, transmission_types
 from featherback._typing import Bools
 from featherback.model import settings
 from featherback.model.compiler import Locator
@@ -73,7 +73,6 @@ FIELD_RULES = (
 # mjtTrn without its prefix -> how the transmission is called
 _TRANSMISSIONS = {
     "JOINTINPARENT": "jointinparent (on a ball or free joint)",
-    "TENDON": "wrapped tendon",
     "BODY": "body (adhesion)",
     "SO3": "orientation",
 }
@@ -214,14 +213,13 @@ def drop_law(model: mujoco.MjModel) -> None:
 def acting_actuators(
     model: mujoco.MjModel,
     dead: set[int],
-    keep_tendon: Bools,
     locator: Locator,
     findings: Findings,
 ) -> Bools:
     """Return which actuators act, bool[nu]; the others lose their gain and bias.
 
-    What does not act: laws that are not supported (`dead`), transmissions that are not known, and
-    tendons that are not supported; in its parent's frame a hinge or slide is driven as in its own.
+    What does not act: laws that are not supported (`dead`) and transmissions that are not known; in
+    its parent's frame a hinge or slide is driven as in its own.
     """
     import mujoco
 
@@ -235,8 +233,6 @@ def acting_actuators(
             kind == mujoco.mjtTrn.mjTRN_JOINTINPARENT
             and int(model.jnt_type[model.actuator_trnid[number, 0]]) in scalar
         )
-        if kind == mujoco.mjtTrn.mjTRN_TENDON:
-            plain = bool(keep_tendon[model.actuator_trnid[number, 0]])
         if number in dead:
             keep[number] = False
         elif not plain:
@@ -263,24 +259,16 @@ def acting_actuators(
     return keep
 
 
-def acting_equalities(
-    model: mujoco.MjModel, keep_tendon: Bools, locator: Locator, findings: Findings
-) -> Bools:
-    """Return which equality constraints act, bool[neq].
-
-    Those of type connect, weld, joint and tendon are supported, the last between tendons that are.
-    """
+def acting_equalities(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:
+    """Return which equality constraints act, bool[neq]; those of types that are known."""
     import mujoco
 
-    known = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
+    known = [mujoco.mjtEq(row.number) for row in equality_types() if row.number >= 0]
     keep = np.ones(model.neq, bool)
     for number in range(model.neq):
         kind = mujoco.mjtEq(model.eq_type[number])
-        pair = (int(model.eq_obj1id[number]), int(model.eq_obj2id[number]))
-        fixed = kind == mujoco.mjtEq.mjEQ_TENDON and all(keep_tendon[t] for t in pair if t >= 0)
-        if kind not in known and not fixed:
+        if kind not in known:
             word = kind.name.removeprefix("mjEQ_").lower()
-            word = "tendon between tendons around geoms" if word == "tendon" else word
             findings.add_unsupported(
                 locator.at("equality", number),
                 f"equality constraints of type {word} are not supported",
