@@ -158,7 +158,8 @@ def stepped(robots: list[list[Run]], law: str) -> str:
         + ", ".join(f"{n} {name}" for name, n in counts.items())
         + f", largest residual {max((run.residual for run in runs), default=0.0):.1e}; "
         f"{flagged} robots not solved, MuJoCo gives up in "
-        f"{sum(bool(run.peer_warnings) for run in runs)} starts, {sum(run.over for run in runs)} starts out of time; "
+        f"{sum(bool(run.peer_warnings) for run in runs)} starts, "
+        f"{sum(run.over for run in runs)} starts out of time; "
         f"joints too fast in {sum(run.too_fast for run in runs)} starts; "
         f"slower than MuJoCo {sum(run.us > run.peer_us for run in runs)} starts, "
         f"{SLOW:g} times {sum(run.slow for run in runs)}; gradients of "

@@ -128,9 +128,9 @@ def reference(compiled: Any, q: Any, v: Any) -> tuple[Any, Any]:
 def compare(model: Any, simulator: Any, seed: int) -> dict[str, float]:
     """Return the worst relative errors over random states; each is relative to the largest entry.
 
-    ``forward`` is compared with ``M^-1 (tau - bias)`` solved densely, as far as its conditioning lets
-    that be known, and ``inverse`` is the torque
-    that inverse dynamics gives back after forward dynamics, relative to the sum of the magnitudes
+    ``forward`` is compared with ``M^-1 (tau - bias)`` solved densely, as far as the condition of M
+    lets that be known, and ``inverse`` is the torque that inverse dynamics gives back after
+    forward dynamics, relative to the sum of the magnitudes
     of its terms, |M| |a| + |bias|: a massless root link lets large terms cancel. Where gravity and
     speed give no bias, its error is relative to 1e-6 of M.
     """
