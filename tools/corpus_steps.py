@@ -1,27 +1,33 @@
 """Steps of a robot of the corpus: which are flagged, what the solve leaves, and what they cost.
 
-A robot is stepped from its default pose and from its first keyframe, without controls, under both
-contact laws and in MuJoCo; times are those of the processor, so that other programs do not count.
+A robot is stepped from its default pose and from its first keyframe, under random controls, under
+both contact laws and in MuJoCo; one that has no floor stands on a plane below its lowest geom.
+Times are those of the processor, so that other programs do not count.
 Residuals are those of the states that were visited, each a world of a batch; `check_gradients`
 judges gradients near one of them.
 """
 
 from __future__ import annotations
 
-import csv
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 State = tuple[Any, ...]  # q, v, and act where there is any
 
+LAWS = ("hard", "mujoco")
+HELD = 10  # steps for which a control is held
+FREE_RANGE = 1.0  # controls without limits are drawn up to this
+FALL = 1e-3  # height over the floor from which a robot falls [m]
+FASTER = 3.0  # joint speeds may be this many times MuJoCo's largest
+STILL = 0.01  # smallest speed that counts for MuJoCo's largest [rad/s or m/s]
+SLOW = 5.0  # steps that cost more than this many of MuJoCo's are counted
 CHUNK = 64  # visited states whose step and gradient are taken in one call
 CHECKED = 100  # visited state from which gradients are checked
-GRADIENT = {"steps": 5, "draws": 3}  # of that check
+GRADIENTS = ({"steps": 5, "draws": 3}, {"steps": 1, "draws": 5})  # of that check, and of another
 COUNTED = ("UNCONVERGED", "NO_GRADIENT", "CONTACT_OVERFLOW", "NONFINITE")  # flags
 
 
@@ -37,6 +43,8 @@ class Run:
         flagged: number of steps by flag.
         residual: largest residual of a contact solve [m/s; under MuJoCo's law a share].
         where: numbers of the unconverged steps and their residuals [m/s].
+        speed: largest speed of a joint [rad/s or m/s].
+        peer_speed: largest one in MuJoCo's steps.
         us: mean time of the processor in a step [us].
         peer_us: mean time of MuJoCo's step [us].
         rows: largest number of constraint rows in MuJoCo's steps.
@@ -53,6 +61,8 @@ class Run:
     flagged: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
     residual: float = 0.0
     where: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    speed: float = 0.0
+    peer_speed: float = 0.0
     us: float = 0.0
     peer_us: float = 0.0
     rows: int = 0
@@ -63,9 +73,19 @@ class Run:
 
     @property
     def solved(self) -> bool:
-        """Whether every step was solved and stayed finite, as far as MuJoCo's own steps did."""
-        lost = self.flagged["NONFINITE"] and not (self.law == "mujoco" and self.peer_warnings)
-        return not (self.flagged["UNCONVERGED"] or lost)
+        """Whether every step was solved and stayed finite, where MuJoCo gave no warning."""
+        lost = self.flagged["UNCONVERGED"] or self.flagged["NONFINITE"]
+        return not lost or bool(self.peer_warnings)
+
+    @property
+    def too_fast(self) -> bool:
+        """Whether a joint moved much faster than any in MuJoCo, where that gave no warning."""
+        return self.speed > FASTER * max(self.peer_speed, STILL) and not self.peer_warnings
+
+    @property
+    def slow(self) -> bool:
+        """Whether a step costs many times that of MuJoCo's."""
+        return self.us > SLOW * self.peer_us
 
     def __str__(self) -> str:
         """Return one line; flags that no step has are left out."""
@@ -76,7 +96,8 @@ class Run:
         wrong = f"; WRONG: {self.wrong}" if self.wrong else ""
         return (
             f"{self.law}, {self.pose}: {self.steps} steps{over}{flags}, "
-            f"residual {self.residual:.1e}, {self.us:.1f} us "
+            f"residual {self.residual:.1e}, speed {self.speed:.3g} (MuJoCo {self.peer_speed:.3g})"
+            f"{' TOO FAST' if self.too_fast else ''}, {self.us:.1f} us "
             f"(MuJoCo {self.peer_us:.1f} us, {self.rows} rows{warned}), "
             f"{checked if self.lines else 'no gradient compared'}{wrong}"
         )
@@ -90,55 +111,128 @@ def poses(model: Any) -> Iterator[tuple[str, State]]:
         yield str(model.keyframe_names[0]), tuple(np.array(a) for a in model.keyframe(0))
 
 
-def step_here(simulator: Any, state: State, most: tuple[int, float], out: Run) -> list[State]:
-    """Take the steps, note their flags and their time; return the states that were visited."""
+def controls(compiled: Any, steps: int, seed: int) -> Any:
+    """Return random controls [steps, nu] within their limits, each held for some steps."""
+    rng = np.random.default_rng(seed)
+    limited = (compiled.actuator_ctrllimited != 0)[:, None]
+    low, high = np.where(limited, compiled.actuator_ctrlrange, (-FREE_RANGE, FREE_RANGE)).T
+    draws = rng.uniform(low, high, (-(-steps // HELD), compiled.nu))
+    return np.repeat(draws, HELD, axis=0)[:steps]
+
+
+def joint_dofs(compiled: Any) -> Any:
+    """Return which dofs are those of joints between bodies; all, where there are none."""
+    inner = compiled.jnt_type[compiled.dof_jntid] != 0
+    return inner if inner.any() else ~inner
+
+
+# -------------------------------------------------------------------------------- floor
+
+
+def floor_height(model: Any) -> float | None:
+    """Return where a floor has to lie below all poses; None where there is one, or nothing."""
+    import mujoco
+
+    compiled = model.mujoco
+    ground = (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD))
+    touching = np.flatnonzero((compiled.geom_contype != 0) | (compiled.geom_conaffinity != 0))
+    if not touching.size or np.isin(compiled.geom_type[touching], ground).any():
+        return None
+    data, lowest = mujoco.MjData(compiled), np.inf
+    for _, state in poses(model):
+        data.qpos[:] = state[0]
+        mujoco.mj_kinematics(compiled, data)
+        lowest = min(lowest, *(bottom(compiled, data, int(geom)) for geom in touching))
+    return float(lowest) - FALL
+
+
+def bottom(compiled: Any, data: Any, geom: int) -> float:
+    """Return the height of the lowest point of a geom."""
+    import mujoco
+
+    kinds = mujoco.mjtGeom
+    kind, size = kinds(compiled.geom_type[geom]), compiled.geom_size[geom]
+    down, reach = np.abs(data.geom_xmat[geom].reshape(3, 3)[2]), 0.0
+    if kind == kinds.mjGEOM_MESH:
+        mesh = compiled.geom_dataid[geom]
+        first = compiled.mesh_vertadr[mesh]
+        points = compiled.mesh_vert[first : first + compiled.mesh_vertnum[mesh]]
+        reach = -float((points @ data.geom_xmat[geom].reshape(3, 3)[2]).min())
+    elif kind == kinds.mjGEOM_BOX:
+        reach = float(size @ down)
+    elif kind == kinds.mjGEOM_ELLIPSOID:
+        reach = float(np.linalg.norm(size * down))
+    elif kind == kinds.mjGEOM_CYLINDER:
+        reach = float(size[1] * down[2] + size[0] * np.hypot(down[0], down[1]))
+    else:
+        reach = float(size[0] + (size[1] * down[2] if kind == kinds.mjGEOM_CAPSULE else 0.0))
+    return float(data.geom_xpos[geom, 2]) - reach
+
+
+# -------------------------------------------------------------------------------- steps
+
+
+def step_here(simulator: Any, state: State, u: Any, seconds: float, out: Run) -> list[State]:
+    """Take the steps, note their flags, speeds and time; return the states that were visited."""
+    from featherback import ParameterError
     from featherback.sim import Status
 
     visited: list[State] = []
-    u, last = np.zeros(simulator.model.nu), int(Status.NONFINITE)
+    joints, last = joint_dofs(simulator.model.mujoco), int(Status.NONFINITE)
     flags: list[int] = []
     begin = time.thread_time_ns()
     # the bound is on the processor's time too: how far a robot comes does not depend on others
-    ends = begin + 1e9 * most[1]
-    while len(flags) < most[0] and time.thread_time_ns() < ends:
+    ends = begin + 1e9 * seconds
+    while len(flags) < len(u) and time.thread_time_ns() < ends:
         visited.append(state)
         q, v, act = (*state, None)[:3]
-        *after, status = simulator.step(q, v, u, act=act, return_status=True)
+        try:
+            *after, status = simulator.step(q, v, u[len(flags)], act=act, return_status=True)
+        except ParameterError:
+            # a state that the step before gave and that is none
+            after, status = [], last
         flags.append(int(status))
         if flags[-1] & last:
             break
         state = tuple(after)
+    out.us = (time.thread_time_ns() - begin) / 1e3 / max(len(flags), 1)
     out.steps = len(flags)
-    out.over = len(flags) < most[0] and not flags[-1] & last if flags else most[0] > 0
-    out.us = (time.thread_time_ns() - begin) / 1e3 / max(out.steps, 1)
+    out.over = len(flags) < len(u) and not flags[-1] & last if flags else len(u) > 0
+    out.speed = max((float(np.abs(s[1][joints]).max()) for s in [*visited, state]), default=0.0)
     for name in COUNTED:
         out.flagged[name] += sum(bool(flag & int(Status[name])) for flag in flags)
     return visited
 
 
-def step_mujoco(compiled: Any, state: State, out: Run) -> None:
-    """Take as many steps by MuJoCo, and note their time, its rows and its warnings."""
+def step_mujoco(compiled: Any, state: State, u: Any, out: Run) -> None:
+    """Take as many steps by MuJoCo, and note their time, speeds, its rows and its warnings."""
     import mujoco
 
-    data = mujoco.MjData(compiled)
+    data, speeds = mujoco.MjData(compiled), np.zeros(compiled.nv)
     data.qpos[:], data.qvel[:] = state[:2]
     data.act[:] = state[2] if len(state) > 2 else 0.0
-    begin = time.thread_time_ns()
-    for _ in range(out.steps):
+    spent = 0
+    for control in u[: out.steps]:
+        data.ctrl[:] = control
+        begin = time.thread_time_ns()
         mujoco.mj_step(compiled, data)
+        spent += time.thread_time_ns() - begin
         out.rows = max(out.rows, int(data.nefc))
-    out.peer_us = (time.thread_time_ns() - begin) / 1e3 / max(out.steps, 1)
+        np.maximum(speeds, np.abs(data.qvel), out=speeds)
+    out.peer_us = spent / 1e3 / max(out.steps, 1)
+    out.peer_speed = float(speeds[joint_dofs(compiled)].max(initial=0.0))
     out.peer_warnings = sum(warning.number for warning in data.warning)
 
 
-def look_again(simulator: Any, visited: list[State], out: Run) -> None:
+def look_again(simulator: Any, visited: list[State], u: Any, out: Run) -> None:
     """Note the residual of every visited state's step, and whether it has a gradient."""
     from featherback import WorldError
     from featherback.sim import Status
 
     for first in range(0, len(visited), CHUNK):
-        q, v, act = (*map(np.array, zip(*visited[first : first + CHUNK], strict=True)), None)[:3]
-        roll = simulator.rollout(q, v, act=act, steps=1)
+        chunk = visited[first : first + CHUNK]
+        q, v, act = (*map(np.array, zip(*chunk, strict=True)), None)[:3]
+        roll = simulator.rollout(q, v, u[first : first + len(chunk), None], act=act)
         out.residual = max(out.residual, float(roll.residual.max(initial=0.0)))
         for k in np.flatnonzero(roll.status & int(Status.UNCONVERGED)):
             out.where.append((first + int(k), float(roll.residual[k])))
@@ -149,61 +243,31 @@ def look_again(simulator: Any, visited: list[State], out: Run) -> None:
             out.flagged["NO_GRADIENT"] += int(np.count_nonzero(lost))
 
 
-def check(simulator: Any, visited: list[State], out: Run) -> None:
+def check(simulator: Any, visited: list[State], u: Any, out: Run) -> None:
     """Compare gradients of rollouts near a visited state with differences."""
     from featherback import check_gradients
 
     finite = [state for state in visited if all(np.isfinite(a).all() for a in state)]
-    q, v, act = (*finite[min(CHECKED, len(finite) - 1)], None)[:3]
-    found = check_gradients(simulator, q=q, v=v, act=act, **GRADIENT)
+    here = min(CHECKED, len(finite) - 1)
+    q, v, act = (*finite[here], None)[:3]
+    for size in GRADIENTS:
+        found = check_gradients(simulator, q=q, v=v, u=u[here], act=act, **size)
+        # where contacts come and go within few steps, one step has a gradient to compare
+        if found.lines:
+            break
     out.lines = found.lines
     out.gradient = found.worst.error if found.worst else 0.0
     out.wrong = "" if found.ok or not found.lines else str(found.worst)
 
 
-def take_steps(model: Any, simulator: Any, most: tuple[int, float]) -> Iterator[Run]:
+def take_steps(model: Any, simulator: Any, most: tuple[int, float], seed: int = 0) -> Iterator[Run]:
     """Yield the run of each pose; `most` are the steps of one and the seconds of all."""
     starts = list(poses(model))
+    u = controls(model.mujoco, most[0], seed)
     for pose, state in starts:
         run = Run(simulator.options.contact, pose)
-        visited = step_here(simulator, state, (most[0], most[1] / len(starts)), run)
-        step_mujoco(model.mujoco, state, run)
-        look_again(simulator, visited, run)
-        check(simulator, visited, run)
+        visited = step_here(simulator, state, u, most[1] / len(starts), run)
+        step_mujoco(model.mujoco_for(run.law), state, u, run)
+        look_again(simulator, visited, u, run)
+        check(simulator, visited, u, run)
         yield run
-
-
-def stepped(robots: list[list[Run]], law: str) -> str:
-    """Return the line that sums up the steps of all robots under a law."""
-    robots = [[run for run in robot if run.law == law] for robot in robots]
-    runs = [run for robot in robots for run in robot]
-    counts = {name: sum(run.flagged[name] for run in runs) for name in COUNTED}
-    flagged = sum(not all(run.solved for run in robot) for robot in robots)
-    return (
-        f"{law}: {sum(map(bool, robots))} robots, {len(runs)} starts, "
-        f"{sum(run.steps for run in runs)} steps, "
-        + ", ".join(f"{n} {name}" for name, n in counts.items())
-        + f", largest residual {max((run.residual for run in runs), default=0.0):.1e}; "
-        f"{flagged} robots not solved, {sum(run.over for run in runs)} starts out of time; "
-        f"slower than MuJoCo {sum(run.us > run.peer_us for run in runs)} starts; gradients of "
-        f"{sum(run.lines > 0 for run in runs)} starts compared on {sum(run.lines for run in runs)} "
-        f"lines, worst {max((run.gradient for run in runs), default=0.0):.1e}, "
-        f"{sum(bool(run.wrong) for run in runs)} starts wrong"
-    )
-
-
-def write_report(path: Path, robots: Iterable[tuple[tuple[Any, ...], list[Run]]]) -> None:
-    """Write a line for each start: package, path, dofs and pairs of its robot, and its figures."""
-    flags = [name.lower() for name in COUNTED]
-    head = ["package", "path", "nv", "pairs", "law", "pose", "steps", "over", *flags, "residual"]
-    with path.open("w", newline="") as file:
-        out = csv.writer(file)
-        last = ["us", "peer_us", "rows", "peer_warnings", "lines", "gradient", "wrong"]
-        out.writerow([*head, *last, "unconverged_steps"])
-        for robot, runs in robots:
-            for run in runs:
-                figures = [run.law, run.pose, run.steps, int(run.over), *run.flagged.values()]
-                times = [f"{run.us:.2f}", f"{run.peer_us:.2f}", run.rows, run.peer_warnings]
-                times += [run.lines, f"{run.gradient:.2e}", run.wrong]
-                where = " ".join(f"{k}:{x:.1e}" for k, x in run.where)
-                out.writerow([*robot, *figures, f"{run.residual:.3e}", *times, where])

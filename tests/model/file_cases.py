@@ -120,6 +120,8 @@ ARGUMENTS = [
     _argument("motors in MJCF", "motors=True", motors=True),
     _argument("one folder of assets", "asset_folders", "'meshes'", asset_folders="meshes"),
     _argument("no folder of assets", "asset_folders", '"nowhere"', asset_folders=["nowhere"]),
+    _argument("a floor without a height", "floor", "True", "metres", floor=True),
+    _argument("a floor at no height", "floor", "nan", "metres", floor=float("nan")),
     _argument("a number as source", "source", "int", source=3),
     _argument("an empty source", "source", source=""),
 ]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 import featherback as fb
 from tests.core.references import apply_spin
 from tests.property.random_models import random_state, random_tree
-from tools import corpus
+from tools import corpus_table, corpus_work
 
 Vector = NDArray[np.float64]
 
@@ -96,14 +96,14 @@ def servo_slopes(model: fb.Model, q: Vector, v: Vector, u: Vector) -> Vector:
 def check_dynamics(model: fb.Model, seed: int) -> None:
     """Compare M, bias, forward and inverse dynamics at five random states.
 
-    Errors are those of `corpus.compare`: relative to the largest entry of MuJoCo's result (bias:
-    plus 1e-6 of the largest entry of M), and for inverse after forward dynamics relative to the
-    largest sum of magnitudes |M| |a| + |bias|.
+    Errors are those of `corpus_work.compare`: relative to the largest entry of MuJoCo's
+    result (bias: plus 1e-6 of the largest entry of M), and for inverse after forward dynamics
+    relative to the largest sum of magnitudes |M| |a| + |bias|.
     """
-    worst = corpus.compare(model, fb.Simulator(model), seed)
+    worst = corpus_work.compare(model, fb.Simulator(model), seed)
     print({name: f"{value:.1e}" for name, value in worst.items()})
     for name, value in worst.items():
-        limit = corpus.INVERSE_LIMIT if name == "inverse" else corpus.DYNAMICS_LIMIT
+        limit = corpus_table.INVERSE_LIMIT if name == "inverse" else corpus_table.DYNAMICS_LIMIT
         assert value <= limit, name
 
 

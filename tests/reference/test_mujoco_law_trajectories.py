@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import featherback as fb
 from featherback.sim import Status
 from tests.property.soft import exact_mujoco
-from tools import corpus
+from tools import corpus_cache
 
 Array = NDArray[np.float64]
 
@@ -140,13 +140,13 @@ def test_jacobians_are_those_of_differences(name: str, integrator: str) -> None:
 
 def gymnasium_files() -> list[str]:
     """Return the robots of Gymnasium in the list of the corpus."""
-    return [e.path for e in corpus.read_list("gymnasium/envs/mujoco")]
+    return [e.path for e in corpus_cache.read_list("gymnasium/envs/mujoco")]
 
 
 def load_robot(path: str) -> fb.Model:
     """Return a robot of Gymnasium from the cache; skip where it is not there."""
-    entry = corpus.read_list(path)[0]
-    file = corpus.DEFAULT_CACHE / f"{entry.package}-{entry.version}" / path
+    entry = corpus_cache.read_list(path)[0]
+    file = corpus_cache.DEFAULT_CACHE / f"{entry.package}-{entry.version}" / path
     if not Path(file).exists():
         pytest.skip("the corpus is not in the cache; fill it by python -m tools.corpus")
     return fb.load(str(file), on_unsupported="drop")

@@ -66,9 +66,9 @@ def test_crossings_are_counted_apart() -> None:
     """Count a ball that just touches the floor as crossing, and name the contact."""
     model = fb.models.ball(radius=0.1)
     sim = fb.Simulator(model)
-    # the first fall ends within the step that would close the gap by 1e-9
+    # the first fall ends within the step that would close the gap by 1e-14
     q = np.array(model.q0)
-    q[2] = 0.1 + 9.81 * sim.dt**2 - 1e-10
+    q[2] = 0.1 + 9.81 * sim.dt**2 - 1e-14
     report = check_gradients(sim, q=q, v=np.zeros(6), steps=1, draws=1)
     print(f"seed 0\n{report}")
     assert report.crossed_draws == (0,)

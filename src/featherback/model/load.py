@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from featherback._checks import check_integer
+from featherback._checks import shown as brief
 from featherback._typing import Bools
 from featherback.errors import ModelError, ParameterError
 from featherback.model import (
@@ -26,7 +29,8 @@ from featherback.model.files import Folders, expand_includes
 from featherback.model.hull_limit import FEWEST, compile_limited
 from featherback.model.model import Model, Parsed
 from featherback.model.report import Findings, dropped_message, unsupported_message
-from featherback.model.specedit import edit_spec
+from featherback.model.specedit import add_floor, edit_spec
+from featherback.model.value_checks import MAX_NUMBER
 from featherback.model.xmltree import STRING, Element
 
 if TYPE_CHECKING:
@@ -62,6 +66,7 @@ def load(
     name: str | None = None,
     asset_folders: Sequence[str | os.PathLike[str]] = (),
     hull_vertices: int | None = None,
+    floor: float | None = None,
 ) -> Model:
     """Load a robot from MJCF or URDF.
 
@@ -78,6 +83,8 @@ def load(
             looked for. Others than these, the model's own and a few above it are never read.
         hull_vertices: most vertices that the convex hull of a mesh may have, at least 4; None
             keeps all. `Model.report()` tells how far each smaller hull is from the whole one.
+        floor: height [m] of a level plane that is added to the model, the geom "floor". It touches
+            every geom that touches anything; None adds none.
 
     Returns:
         The model.
@@ -97,6 +104,7 @@ def load(
         name=name,
         asset_folders=asset_folders,
         hull_vertices=hull_vertices,
+        floor=floor,
     )
     return Model(parsed, build_structure(parsed))
 
@@ -111,6 +119,7 @@ def parse(
     name: str | None = None,
     asset_folders: Sequence[str | os.PathLike[str]] = (),
     hull_vertices: int | None = None,
+    floor: float | None = None,
 ) -> Parsed:
     """Read, check and compile a model without building the engine's structure.
 
@@ -120,6 +129,7 @@ def parse(
     _check_choice("format", format, (None, "mjcf", "urdf"))
     if hull_vertices is not None:
         check_integer("load()", "hull_vertices", hull_vertices, minimum=FEWEST)
+    _check_floor(floor)
     more = _folders(asset_folders)
     text = _read(source)
     folders = Folders(text.folder, more)
@@ -143,6 +153,8 @@ def parse(
             options = urdf.UrdfOptions(free_root=free_root, motors=motors)
             spec, locator = urdf.read(root, folders, options, findings)
         readable = True
+        if floor is not None:
+            add_floor(spec, floor)
         parsed = finish(spec, locator, findings, hull_vertices)
     except ModelError as error:
         # what is not supported is the likelier cause of a failure behind it
@@ -162,6 +174,17 @@ def _check_choice(argument: str, value: object, allowed: tuple[object, ...]) -> 
     if value not in allowed:
         listed = ", ".join(repr(choice) for choice in allowed)
         raise ParameterError(f"load(): {argument} is {value!r}; it must be one of {listed}.")
+
+
+def _check_floor(floor: object) -> None:
+    """Raise ParameterError for a height that is no number."""
+    real = isinstance(floor, int | float | np.integer | np.floating)
+    if floor is None or (real and not isinstance(floor, bool) and abs(floor) <= MAX_NUMBER):
+        return
+    raise ParameterError(
+        f"load(): floor is {brief(floor)}; it must be None or a height in metres, at most "
+        f"{MAX_NUMBER:g} from zero."
+    )
 
 
 def _folders(given: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:

@@ -16,6 +16,11 @@ from featherback.model.xmltree import clip
 if TYPE_CHECKING:
     import mujoco
 
+FLOOR = "floor"
+"""Name of a floor that is added, where no other geom has it."""
+EVERY_BIT = 2**31 - 1
+"""Bits of contype and conaffinity that meet those of every geom."""
+
 # parts of an actuator's law -> those that this library has, by MuJoCo's names
 LAWS = {
     name: {row.name for row in types()}
@@ -37,6 +42,26 @@ def edit_spec(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> list
     if shortened or dead:
         dangling.fit_keyframes(spec, locator, findings)
     return dead
+
+
+def add_floor(spec: mujoco.MjSpec, height: float) -> None:
+    """Add a level plane that touches every geom that touches anything."""
+    import mujoco
+
+    floor = spec.worldbody.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        pos=[0.0, 0.0, float(height)],
+        quat=[1.0, 0.0, 0.0, 0.0],
+        size=[0.0, 0.0, 1.0],
+        # what a default class may give every geom
+        fromto=[np.nan] * 6,
+        meshname="",
+        hfieldname="",
+        contype=EVERY_BIT,
+        conaffinity=EVERY_BIT,
+    )
+    if all(geom.name != FLOOR for geom in spec.geoms):
+        floor.name = FLOOR
 
 
 def _remove_shapes(spec: mujoco.MjSpec, locator: Locator, findings: Findings) -> None:

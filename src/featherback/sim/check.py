@@ -15,7 +15,7 @@ from featherback.errors import ParameterError, WorldError
 from featherback.model.manifold import quaternions
 from featherback.sim.bridge import bridge_of
 from featherback.sim.contacts import find_contacts
-from featherback.sim.differences import Slopes, slopes, stencil
+from featherback.sim.differences import LADDER, Slopes, slopes, stencil
 from featherback.sim.inputs import NO_GRADIENT, refuse_without_gradient
 from featherback.sim.laws import refuse_other_parameter
 from featherback.sim.rollout import Rollout
@@ -29,6 +29,8 @@ Inputs = dict[str, Vector]
 STATES = ("q", "v", "act", "u")
 OFFSETS = stencil()
 LINES = 2
+# share of the steps of differences with which a line is looked at again
+FINE = 1e-4
 # entries of one input that are looked at to say which of them is off
 MAX_ENTRIES = 200
 MAX_CHANGE = 1e3
@@ -36,6 +38,9 @@ MAX_CHANGE = 1e3
 ROUNDING = 100 * float(np.finfo(np.float64).eps)
 # deviation of the draws from the base: states in their units, u in ranges of the controls
 SPREAD = {"q": 0.01, "v": 0.1, "act": 0.01, "u": 0.1}
+# shares of that deviation: a smaller one is taken where a draw's steps are not solved
+NEARNESS = (1.0, 0.1, 0.01, 0.001)
+UNSOLVED = int(Status.NONFINITE) | int(Status.UNCONVERGED)
 # parameters that keep their sign when they are drawn
 KEEPS_SIGN = frozenset(p.name for p in parameter_table() if p.least == 0.0 or p.rule == "nonzero")
 
@@ -156,7 +161,8 @@ def check_gradients(
 ) -> GradientReport:
     """Compare `Rollout.vjp` with differences on rollouts of one's own robot.
 
-    The first draw starts from the given state and controls, the others near them. The loss is a
+    The first draw starts from the given state and controls, the others near them, and nearer still
+    where their steps are not solved or not finite. The loss is a
     random linear function of all states; its slopes along random lines through q, v, act, u and
     each parameter are compared with Richardson differences. A line along which differences disagree
     crossed a contact mode (touching, sliding, a joint at its limit); it is counted apart. What is
@@ -248,21 +254,34 @@ def _base(sim: Simulator, given: dict[str, Any], steps: int) -> Inputs:
 
 
 def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
-    """Return a random state and random controls near the base."""
-    model, out = sim.model, dict(base)
-    q = base["q"] + SPREAD["q"] * rng.normal(size=model.nq)
-    tables = model.mujoco
-    for first, _ in quaternions(model):
-        q[first : first + 4] /= np.linalg.norm(q[first : first + 4])
-    out["q"] = q
-    out["v"] = base["v"] + SPREAD["v"] * rng.normal(size=model.nv)
-    out["act"] = base["act"] + SPREAD["act"] * rng.normal(size=model.na)
+    """Return a random state and random controls near the base, nearer where they have no steps.
+
+    A state in which bodies overlap more than at the base may have no steps that end: its deviation
+    is made smaller until it has.
+    """
+    model, tables = sim.model, sim.model.mujoco
     size = np.where(tables.actuator_ctrllimited, np.ptp(tables.actuator_ctrlrange, axis=1), 1.0)
-    out["u"] = base["u"] + SPREAD["u"] * size * rng.normal(size=base["u"].shape)
+    away = {"q": rng.normal(size=model.nq), "v": rng.normal(size=model.nv)}
+    away["act"] = rng.normal(size=model.na)
+    away["u"] = size * rng.normal(size=base["u"].shape)
+    out = dict(base)
     for name in base.keys() & KEEPS_SIGN:
         # equal values tie where a pair takes the larger one
         out[name] = base[name] * rng.uniform(0.97, 1.0, base[name].shape)
+    for share in NEARNESS:
+        out |= {name: base[name] + share * SPREAD[name] * away[name] for name in STATES}
+        for first, _ in quaternions(model):
+            out["q"][first : first + 4] /= np.linalg.norm(out["q"][first : first + 4])
+        if not int(_rollout(sim, out).status) & UNSOLVED:
+            break
     return out
+
+
+def _rollout(sim: Simulator, inputs: Inputs) -> Rollout:
+    """Return the rollout of some inputs."""
+    params: dict[str, ArrayLike] = {k: a for k, a in inputs.items() if k not in STATES}
+    point: dict[str, Any] = {name: inputs[name] for name in STATES}
+    return sim.rollout(**point, steps=inputs["u"].shape[-2], params=params)
 
 
 def _reason(draw: int, error: WorldError) -> Where:
@@ -281,7 +300,7 @@ class _Case:
     ) -> None:
         self.sim, self.inputs, self.bars = sim, inputs, bars
         self.steps = len(inputs["u"])
-        self.roll = self._rollout(inputs)
+        self.roll = _rollout(self.sim, inputs)
         self.gradient = self._vjp(self.steps)
         self.largest = max(
             float(np.abs(a * self.sizes(name)).max(initial=0)) for name, a in self.gradient.items()
@@ -292,11 +311,6 @@ class _Case:
         """Return by how much the entries of an input are moved."""
         return sizes(name, {**self.sim.params, **self.inputs})
 
-    def _rollout(self, inputs: Inputs) -> Rollout:
-        params: dict[str, ArrayLike] = {k: a for k, a in inputs.items() if k not in STATES}
-        point: dict[str, Any] = {name: inputs[name] for name in STATES}
-        return self.sim.rollout(**point, steps=self.steps, params=params)
-
     def _vjp(self, horizon: int) -> Inputs:
         """Return the gradient of the loss on states up to a horizon, flat."""
         bars = [np.array(bar) for bar in self.bars]
@@ -306,17 +320,17 @@ class _Case:
         named = {name: getattr(found, name) for name in STATES} | found.params
         return {name: np.asarray(a, np.float64).reshape(-1) for name, a in named.items()}
 
-    def beside(self, name: str, lines: Vector) -> tuple[Inputs, Rollout]:
+    def beside(self, name: str, lines: Vector, share: float = 1.0) -> tuple[Inputs, Rollout]:
         """Return the inputs and rollouts at all offsets along lines through one input."""
         x = self.inputs[name]
-        moved = x.reshape(-1) + OFFSETS[None, :, None] * lines[:, None, :]
+        moved = x.reshape(-1) + share * OFFSETS[None, :, None] * lines[:, None, :]
         worlds = moved.shape[0] * moved.shape[1]
         inputs = {
             key: np.broadcast_to(a, (worlds, *a.shape)) if key in STATES else a
             for key, a in self.inputs.items()
         }
         inputs[name] = moved.reshape(worlds, *x.shape)
-        return inputs, self._rollout(inputs)
+        return inputs, _rollout(self.sim, inputs)
 
     def losses(self, roll: Rollout) -> Vector:
         """Return the loss up to each horizon less the base's; NaN where the status differs."""
@@ -327,14 +341,17 @@ class _Case:
         loss[roll.status != self.roll.status] = np.nan
         return loss.cumsum(axis=1)
 
-    def errors(self, name: str, lines: Vector) -> tuple[Vector, Vector]:
-        """Return error and doubt of the slope along each line, relative to the largest entry."""
-        loss = self.losses(self.beside(name, lines)[1])[:, -1]
-        found = slopes(loss.reshape(len(lines), -1))
+    def errors(self, name: str, lines: Vector, share: float = 1.0) -> tuple[Vector, Vector]:
+        """Return error and doubt of the slope along each line, relative to the largest entry.
+
+        Steps of the differences are a share of the usual ones.
+        """
+        loss = self.losses(self.beside(name, lines, share)[1])[:, -1]
+        found = slopes(loss.reshape(len(lines), -1), share * LADDER)
         scale = self.scale(name, self.gradient[name], found)
         error = np.abs(lines @ self.gradient[name] - found.value) / scale
         # differences cannot follow a slope by which the smallest step moves the loss this far
-        lost = scale * -OFFSETS[-1] > MAX_CHANGE
+        lost = scale * share * -OFFSETS[-1] > MAX_CHANGE
         # sweeps that end early may be rough below any step, with slopes far from the gradient
         slope = scale if self.roll.ok else min(scale, float(np.abs(found.value).max()))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -357,12 +374,12 @@ class _Case:
         entries = np.abs(gradient * self.sizes(name))
         return max(float(entries.max()), found.largest(), self.floor)
 
-    def first_step(self, name: str, line: Vector, tolerance: float) -> int:
+    def first_step(self, name: str, line: Vector, tolerance: float, share: float) -> int:
         """Return the first step after which the loss has the error, by bisecting the horizon."""
-        losses = self.losses(self.beside(name, line[None])[1])
+        losses = self.losses(self.beside(name, line[None], share)[1])
 
         def wrong(horizon: int) -> bool:
-            found = slopes(losses[None, :, horizon])
+            found = slopes(losses[None, :, horizon], share * LADDER)
             gradient = self._vjp(horizon)[name]
             error = abs(float(line @ gradient - found.value[0])) - found.doubt[0]
             return bool(error > tolerance * self.scale(name, gradient, found))
@@ -374,13 +391,13 @@ class _Case:
         return bad - 1
 
     def worst_entry(
-        self, name: str, tolerance: float
+        self, name: str, tolerance: float, share: float
     ) -> tuple[tuple[int, ...], Vector, float] | None:
         """Return the entry of an input with the largest error, its line and its error."""
         size = self.sizes(name)
         largest = np.argsort(-np.abs(self.gradient[name] * size), kind="stable")[:MAX_ENTRIES]
         lines = np.diag(size)[largest]
-        error, doubt = self.errors(name, lines)
+        error, doubt = self.errors(name, lines, share)
         error = np.where(doubt <= tolerance / 3, error, 0.0)
         k = int(np.argmax(error))
         if error[k] == 0:
@@ -462,6 +479,12 @@ class _Tally:
             return
         error, doubt = case.errors(name, lines)
         known = doubt <= self.tolerance / 3
+        share = np.ones(len(lines))
+        if not known.all():
+            # a mode that is crossed at a distance is not within steps that are small enough
+            share[~known] = FINE
+            error[~known], doubt[~known] = case.errors(name, lines[~known], FINE)
+            known = doubt <= self.tolerance / 3
         for line in lines[~known]:
             step, what = case.mode_change(name, line)
             self.crossed.append(Where(draw, name, step=step, what=what))
@@ -473,15 +496,17 @@ class _Tally:
         self.errors[name] = max(self.errors.get(name, 0.0), largest)
         if self.worst is None or largest > self.worst.error:
             place = Where(draw, name, error=largest)
-            self.worst = self._locate(case, place, lines[k]) if largest > self.tolerance else place
+            self.worst = place
+            if largest > self.tolerance:
+                self.worst = self._locate(case, place, lines[k], float(share[k]))
 
-    def _locate(self, case: _Case, place: Where, line: Vector) -> Where:
+    def _locate(self, case: _Case, place: Where, line: Vector, share: float) -> Where:
         """Find the entry and the step of an error above the tolerance."""
-        entry = case.worst_entry(place.name, self.tolerance)
+        entry = case.worst_entry(place.name, self.tolerance, share)
         index = None
         if entry is not None and entry[2] > self.tolerance:
             index, line = entry[0], entry[1]
-        step = case.first_step(place.name, line, self.tolerance)
+        step = case.first_step(place.name, line, self.tolerance, share)
         return replace(place, index=index, step=step)
 
     def report(self, model: str, steps: int, draws: int) -> GradientReport:
