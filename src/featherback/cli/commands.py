@@ -33,6 +33,7 @@ def run(
         tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help="name of the experiment")
     ],
     quick: Annotated[bool, tyro.conf.arg(help="a run of seconds")] = False,
+    full: Annotated[bool, tyro.conf.arg(help="the longest run, of hours, where there is one")] = False,
     seed: Annotated[int | None, tyro.conf.arg(help="seed of its random numbers; 0")] = None,
     seeds: Annotated[int | None, tyro.conf.arg(help="run seeds 0 to N - 1; a summary")] = None,
     out: Annotated[Path | None, tyro.conf.arg(help="folder of its files; runs/NAME")] = None,
@@ -41,7 +42,7 @@ def run(
     """Run an experiment: plot, recorded motion, film, and a JSON result with its baseline."""
     from featherback.cli.run import run_experiment
 
-    run_experiment(name, quick=quick, seed=seed, seeds=seeds, out=out, resume=resume)
+    run_experiment(name, quick=quick, full=full, seed=seed, seeds=seeds, out=out, resume=resume)
 
 
 @app.command

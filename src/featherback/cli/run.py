@@ -16,7 +16,14 @@ from featherback.experiments import names, run, run_seeds
 
 
 def run_experiment(
-    name: str, *, quick: bool, seed: int | None, seeds: int | None, out: Path | None, resume: bool
+    name: str,
+    *,
+    quick: bool,
+    full: bool,
+    seed: int | None,
+    seeds: int | None,
+    out: Path | None,
+    resume: bool,
 ) -> None:
     """Run an experiment for one seed or several, and print figures, claims and files."""
     if seed is not None and seeds is not None:
@@ -26,9 +33,10 @@ def run_experiment(
     folder = Path("runs") / name if out is None else out
     try:
         if seeds is not None:
-            print_summary(run_seeds(name, seeds, quick=quick, out=folder, resume=resume), folder)
+            summary = run_seeds(name, seeds, quick=quick, full=full, out=folder, resume=resume)
+            print_summary(summary, folder)
         else:
-            content = run(name, seed=seed or 0, quick=quick, out=folder, resume=resume)
+            content = run(name, seed=seed or 0, quick=quick, full=full, out=folder, resume=resume)
             print_result(content, folder)
     except KeyboardInterrupt:
         print(

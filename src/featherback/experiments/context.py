@@ -28,10 +28,11 @@ class Context:
     Attributes:
         name: name of the experiment.
         seed: seed of all its random numbers.
-        quick: whether a run of seconds is wanted instead of the full one.
+        quick: whether a run of seconds is wanted instead of the default one.
         out: folder of its files.
         resume: whether to go on from the saved state.
         show: whether to show progress bars.
+        full: whether the longest run is wanted, of hours.
         traces: traces begun so far, by name.
         files: files written so far, by what they hold.
         notes: remarks for the reader of the result, one sentence each.
@@ -43,6 +44,7 @@ class Context:
     out: Path
     resume: bool = False
     show: bool = True
+    full: bool = False
     traces: dict[str, Trace] = field(default_factory=dict[str, Trace])
     files: dict[str, Path] = field(default_factory=dict[str, Path])
     notes: list[str] = field(default_factory=list[str])
@@ -88,8 +90,12 @@ class Context:
         for which, trace in self.traces.items():
             self._state.update(trace.arrays(f"trace.{which}"))
         self._saved = time.monotonic()
-        own = {"run": f"{self.name} seed={self.seed} quick={self.quick}"}
-        return save_arrays(self.path("-state.npz"), {**self._state, **own})
+        return save_arrays(self.path("-state.npz"), {**self._state, "run": self.label})
+
+    @property
+    def label(self) -> str:
+        """What a saved state must be of to be resumed."""
+        return f"{self.name} seed={self.seed} quick={self.quick}" + " full=True" * self.full
 
     @contextmanager
     def progress(
@@ -153,7 +159,7 @@ class Context:
                 "without --resume, or name the folder of the stopped run with --out."
             )
         state = load_arrays(path)
-        wanted = f"{self.name} seed={self.seed} quick={self.quick}"
+        wanted = self.label
         found = str(state.pop("run", np.array("another program")))
         if found != wanted:
             raise ParameterError(

@@ -12,12 +12,13 @@ import numpy as np
 
 import featherback as fb
 from featherback._checks import check_integer
+from featherback.errors import ParameterError
 from featherback.experiments.context import Context
 from featherback.experiments.plots import new_figure, plot_losses
 from featherback.experiments.registry import Named, find
 from featherback.experiments.result import Result, write_json
 
-PACKAGES = ("numpy", "mujoco", "scipy", "cma", "torch", "matplotlib")
+PACKAGES = ("numpy", "mujoco", "scipy", "cma", "torch", "gymnasium", "matplotlib")
 MAX_SEED = 2**31 - 1  # what every generator takes, with a few added to it
 
 
@@ -43,6 +44,7 @@ def run(
     *,
     seed: int = 0,
     quick: bool = False,
+    full: bool = False,
     out: Path | None = None,
     resume: bool = False,
     show: bool = True,
@@ -53,6 +55,7 @@ def run(
         name: name of the experiment.
         seed: seed of its random numbers, 0 to 2^31 - 1.
         quick: a run of seconds: fewer iterations of the baseline; its claims are not judged.
+        full: the longest run, of hours, where an experiment has one.
         out: folder of its files; runs/NAME when None.
         resume: go on from what a stopped run saved in that folder.
         show: show progress bars on standard error.
@@ -67,10 +70,11 @@ def run(
     """
     experiment = find(name)
     check_integer(f"run {name}", "seed", seed, minimum=0, maximum=MAX_SEED)
+    _check_length(experiment, quick, full)
     # a run whose plot cannot be drawn is not begun
     new_figure()
     folder = Path("runs") / name if out is None else out
-    context = Context(name, seed, quick, folder, resume=resume, show=show)
+    context = Context(name, seed, quick, folder, resume=resume, show=show, full=full)
     begun = machine()
     try:
         result = experiment.module.run(context)
@@ -88,6 +92,7 @@ def run_seeds(
     seeds: int,
     *,
     quick: bool = False,
+    full: bool = False,
     out: Path | None = None,
     resume: bool = False,
     show: bool = True,
@@ -107,11 +112,14 @@ def run_seeds(
     for seed in range(seeds):
         own = folder / f"seed{seed}"
         again = resume and (own / f"{name}-state.npz").exists()
-        contents.append(run(name, seed=seed, quick=quick, out=own, resume=again, show=show))
+        contents.append(
+            run(name, seed=seed, quick=quick, full=full, out=own, resume=again, show=show)
+        )
     summary = {
         "name": name,
         "seeds": list(range(seeds)),
         "quick": quick,
+        "full": full,
         "versions": versions(),
         "figures": {
             key: spread([c["figures"].get(key) for c in contents]) for key in contents[0]["figures"]
@@ -128,6 +136,19 @@ def run_seeds(
     }
     write_json(folder / f"{name}-seeds.json", summary)
     return summary
+
+
+def _check_length(experiment: Named, quick: bool, full: bool) -> None:
+    """Raise ParameterError for a length that a run cannot have."""
+    if full and quick:
+        raise ParameterError(
+            f"run {experiment.name}: --quick and --full are both given; pass one of them."
+        )
+    if full and not getattr(experiment.module, "HAS_FULL", False):
+        raise ParameterError(
+            f"run {experiment.name}: this experiment has no run that is longer than the default "
+            "one; leave --full out."
+        )
 
 
 def spread(values: list[float | None]) -> dict[str, Any]:
@@ -161,6 +182,7 @@ def _write(
         "summary": experiment.module.SUMMARY,
         "seed": context.seed,
         "quick": context.quick,
+        "full": context.full,
         "finished": result is not None,
         "versions": versions(),
         "machine": begun,
