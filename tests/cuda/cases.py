@@ -152,19 +152,35 @@ class OnDevice:
         return dict(self.array.__array_interface__)
 
 
-def check_device_arrays() -> None:
+class Speaks:
+    """An array of NumPy that speaks DLPack and nothing else."""
+
+    def __init__(self, array: Any, device: tuple[int, int] = (1, 0)) -> None:
+        """Hold the array."""
+        self.array, self.shape, self.device = array, array.shape, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return where it says it lies."""
+        return self.device
+
+    def __dlpack__(self, **given: Any) -> Any:
+        """Return a capsule of NumPy's."""
+        return self.array.__dlpack__()
+
+
+def check_device_arrays(on: Any = OnDevice) -> None:
     """Roll out and differentiate arrays of the device in place, with the bits of NumPy's."""
     model, q, v, u = laikago(20, 6)
     sim = fb.Simulator(model, device="cuda", **SMALL)
     x = np.full((20, 7, cuda_arrays.state_size(sim)), np.nan)
     x[:, 0] = np.concatenate([q, v], axis=1)
-    states, controls = OnDevice(x), OnDevice(u)
+    states, controls = on(x), on(u)
     assert not cuda_arrays.rollout(sim, states, controls).any()
     want = sim.rollout(q, v, u)
     assert np.array_equal(x[:, :, : model.nq], want.q)
     cot = np.zeros_like(x)
     cot[:, 3], x_bar, u_bar = 2.0, np.ones_like(x[:, 0]), np.full_like(u, np.nan)
-    cuda_arrays.vjp(sim, states, controls, OnDevice(x_bar), OnDevice(u_bar), OnDevice(cot))
+    cuda_arrays.vjp(sim, states, controls, on(x_bar), on(u_bar), on(cot))
     cot[:, -1] = 1.0
     gradient = want.vjp(cot[:, :, : model.nq], cot[:, :, model.nq :])
     assert np.array_equal(u_bar, gradient.u)

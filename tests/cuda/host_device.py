@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +37,23 @@ class HostDevice:
 
     name = "host"
     multiprocessors, threads = 2, 64
+    # its addresses are those of the processor
+    place, dlpack, stream = "cpu", (1, 0), 0
 
     def __init__(self, folder: Path) -> None:
         """Keep compiled kernels in a folder."""
         self._folder, self._held = folder, dict[int, Any]()
-        self.local = True
+        self.local, self.streams = True, list[int]()
         self.free, self.launches = 10**12, list[tuple[str, int, int]]()
 
     def activate(self) -> None:
         """Do nothing: there is one device."""
+
+    @contextmanager
+    def on_stream(self, handle: int) -> Iterator[None]:
+        """Write down the stream of a call."""
+        self.streams.append(handle)
+        yield
 
     def free_bytes(self) -> int:
         """Return what a test said."""

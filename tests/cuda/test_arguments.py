@@ -15,7 +15,8 @@ import pytest
 import featherback as fb
 from featherback.errors import FeatherbackError, ParameterError
 from featherback.sim import cuda, cuda_arrays, cuda_device
-from tests.cuda.cases import OnDevice, engine_of
+from tests.cuda.cases import OnDevice, Speaks, engine_of
+from tests.cuda.paper_device import PaperDevice
 from tools import cuda as build
 
 
@@ -92,68 +93,6 @@ def test_missing_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     )
 
 
-class PaperDevice:
-    """A device that computes nothing: memory is NumPy's, launches are written down."""
-
-    name, multiprocessors, threads = "paper", 4, 64
-
-    def __init__(self) -> None:
-        """Start with an empty list."""
-        self.launches: list[tuple[str, int, int, list[int]]] = []
-        self.free, self._held, self._next = 10**9, dict[int, Any](), 64
-
-    def activate(self) -> None:
-        """Do nothing."""
-
-    def free_bytes(self) -> int:
-        """Return what a test said."""
-        return self.free
-
-    def reserve_local(self, count: int) -> bool:
-        """Have all that is asked for."""
-        return True
-
-    def allocate(self, count: int) -> int:
-        """Return an address."""
-        self._next += 64
-        self._held[self._next] = np.zeros(count, np.uint8)
-        return self._next
-
-    def release(self, address: int) -> None:
-        """Forget an address."""
-        del self._held[address]
-
-    def send(self, address: int, array: Any) -> None:
-        """Copy an array."""
-        self._held[address][: array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
-
-    def fetch(self, array: Any, address: int) -> None:
-        """Copy an array back."""
-        array[...] = self._held[address][: array.nbytes].view(array.dtype).reshape(array.shape)
-
-    def kernel(self, where: str, job: str, real: str, name: str) -> str:
-        """Return a name."""
-        return f"{job} {name}"
-
-    def launch(self, kernel: str, threads: int, block: int, *words: int) -> None:
-        """Write down a launch, with the words that a job is given."""
-        given = words[1] if kernel.endswith(" job") else words[0]
-        memory = self._held[given]
-        told = memory[: memory.size // 8 * 8].view(np.int64)[:40].tolist()
-        self.launches.append((kernel, threads, block, told))
-
-    def figures(self, kernel: Any) -> dict[str, int]:
-        """Return the local memory of a kernel."""
-        return {"registers": 1, "local_bytes": 1024}
-
-    def start_clock(self) -> None:
-        """Do nothing."""
-
-    def stop_clock(self) -> float:
-        """Return no time."""
-        return 0.0
-
-
 def test_worlds_and_steps_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cover every world and every step once where memory is short."""
     device = PaperDevice()
@@ -220,6 +159,11 @@ def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
             OnDevice(np.zeros((3, 5, 4), np.float32)),
             u,
         ),
+        'x lies on "cuda:1" and the simulator computes on "cuda:0"; move it there.': (
+            Speaks(np.zeros((3, 5, 4)), (2, 1)),
+            u,
+        ),
+        "u is of type Speaks and does not lie on a GPU": (x, Speaks(np.zeros((3, 4, 1)))),
         "x is not contiguous; pass a contiguous copy.": (
             OnDevice(np.zeros((3, 5, 8))[..., ::2]),
             u,
@@ -230,6 +174,9 @@ def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
             cuda_arrays.rollout(sim, *given)
         assert words in str(error.value)
     assert not cuda_arrays.rollout(sim, x, u).any()
+    # an axis of one may have any stride
+    one = np.zeros((2, 5, 4))[:1], np.zeros((3, 4, 2))[:1, :, :1].copy()
+    assert not cuda_arrays.rollout(sim, *(Speaks(a, (2, 0)) for a in one)).any()
 
 
 def test_jax_runs_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:

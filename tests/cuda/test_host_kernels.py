@@ -1,31 +1,11 @@
 """The kernels' own code on the processor: words, strides, pieces and jobs, without a GPU."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from featherback.sim import cuda
 from tests.cuda import cases
 from tests.cuda.host_device import HostDevice
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which kernels are compiled once."""
-    return tmp_path_factory.mktemp("kernels")
-
-
-@pytest.fixture
-def device(folder: Path) -> Iterator[HostDevice]:
-    """Put the host in the place of the first GPU."""
-    before = cuda._devices.copy()
-    cuda._devices[0] = device = HostDevice(folder)
-    yield device
-    cuda._devices.clear()
-    cuda._devices.update(before)
 
 
 def test_laikago(device: HostDevice) -> None:
@@ -72,9 +52,10 @@ def test_single_world(device: HostDevice) -> None:
     cases.check_single_world()
 
 
-def test_device_arrays(device: HostDevice) -> None:
+@pytest.mark.parametrize("on", [cases.OnDevice, cases.Speaks])
+def test_device_arrays(device: HostDevice, on: type) -> None:
     """Roll out and differentiate arrays of the device in place, with the bits of NumPy's."""
-    cases.check_device_arrays()
+    cases.check_device_arrays(on)
 
 
 def test_jvp(device: HostDevice) -> None:

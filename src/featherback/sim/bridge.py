@@ -52,11 +52,17 @@ from featherback.sim.memory import (
 )
 from featherback.sim.options import Options
 from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
-from featherback.sim.replay import Bars, Replay, require_finite_states
+from featherback.sim.replay import (
+    Bars,
+    Replay,
+    require_finite_gradient,
+    require_finite_states,
+)
 from featherback.sim.state import Point, StateLayout, Trajectory, check_carried, check_controls
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
 
 if TYPE_CHECKING:
+    from featherback.sim.cuda import CudaEngine
     from featherback.sim.simulator import Simulator
 
 __all__ = [
@@ -88,6 +94,7 @@ __all__ = [
     "refuse_unknown",
     "refuse_without_gradient",
     "require_finite",
+    "require_finite_gradient",
     "require_finite_states",
     "same_worlds",
     "world_error",
@@ -161,6 +168,17 @@ class Bridge:
         from featherback.sim.cuda import open_engine
 
         return cast("Engine", open_engine(self.host, self.device, self.model, theta, self.options))
+
+    @property
+    def gpu(self) -> CudaEngine | None:
+        """The engine that takes arrays by their address on the GPU; None on the processor."""
+        engine: Any = self.engine
+        return None if engine is self.host else engine
+
+    @property
+    def place(self) -> str:
+        """The device on which a framework's arrays are taken as they are, "cpu" or "cuda:0"."""
+        return "cpu" if self.gpu is None else self.gpu.device.place
 
     @property
     def law(self) -> str:

@@ -138,11 +138,12 @@ class CudaEngine:
         figures = np.zeros(8, np.int64)
         at, given = self.memory("figures", figures.nbytes), self._words(words)
         device.launch(self._kernel("model", "open_model"), 1, 1, given, self._model, at)
-        device.fetch(figures, at)
-        self.world_bytes = int(figures[1])
         self._theta = self._keep("theta", theta)
         self._derived = self.memory(MODEL + "derived", self.derived_size * self._itemsize)
         self._derive(self._theta, self._derived, 1, False)
+        # waits for both, since calls may come on other streams
+        device.fetch(figures, at)
+        self.world_bytes = int(figures[1])
 
     # memory and kernels
 
@@ -265,6 +266,13 @@ class CudaEngine:
         """Return the words of the part that every task has, with the simulator's parameters."""
         return [self._theta, self._derived, 0, worlds]
 
+    def theta_words(self, theta: int, worlds: int, own: bool) -> list[int]:
+        """Return the same with parameters at an address: one row, or each world its `own`."""
+        rows = worlds if own else 1
+        derived = self.memory("derived given", rows * self.derived_size * self._itemsize)
+        self._derive(theta, derived, worlds, own)
+        return [theta, derived, int(own), worlds]
+
     def put(self, name: str, array: Array) -> int:
         """Copy an array to the GPU; return its address, which the next call may use again."""
         address = self.memory(name, array.nbytes)
@@ -276,11 +284,7 @@ class CudaEngine:
         if theta is None:
             return self.own_words(worlds)
         own = theta.ndim == 2
-        address = frame.read("theta given", theta, shared=not own)
-        rows = worlds if own else 1
-        derived = self.memory("derived given", rows * self.derived_size * self._itemsize)
-        self._derive(address, derived, worlds, own)
-        return [address, derived, int(own), worlds]
+        return self.theta_words(frame.read("theta given", theta, shared=not own), worlds, own)
 
     def _rows(
         self, frame: Frame, name: str, rows: Real | None, first: int, steps: int
