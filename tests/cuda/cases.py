@@ -10,6 +10,7 @@ import featherback as fb
 from featherback.sim import cuda_arrays
 from featherback.sim.bridge import bridge_of
 from featherback.sim.cuda import CudaEngine
+from featherback.sim.status import WorldStatus
 from tests.property.random_models import random_contact_scene, random_state
 
 SMALL = {"max_contacts": 8, "max_sweeps": 30}
@@ -198,3 +199,30 @@ def check_jvp(tolerance: float) -> None:
         given = dict(params=mass, dparams=dparams)
         a, b = (sim.jvp(q, v, u[:, 0], *along, **given) for sim in (gpu, cpu))
         assert max(difference(*pair) for pair in zip(a, b, strict=True)) <= tolerance
+
+
+def check_several(worlds: int, other: Any = "cuda:0,1") -> None:
+    """Give the bits of one GPU where several share the worlds."""
+    model, q, v, u = laikago(worlds, 4)
+    one, two = (fb.Simulator(model, device=device, **SMALL) for device in ("cuda", other))
+    told: list[int] = []
+    mass = model.structure.params["body_mass"]
+    own = {"body_mass": np.stack([mass * (1 + 0.01 * i) for i in range(worlds)])}
+    for params, controls in ((None, u), ({"body_mass": 1.1 * mass}, u[0]), (own, u)):
+        rolls = [sim.rollout(q, v, controls, params=params) for sim in (one, two)]
+        for name in ("q", "v", "status", "sweeps", "residual"):
+            assert np.array_equal(*(getattr(roll, name) for roll in rolls))
+        bars = np.ones_like(rolls[0].q), np.ones_like(rolls[0].v)
+        gradients = [roll.vjp(*bars) for roll in rolls]
+        for name in ("q", "v", "u"):
+            assert np.array_equal(*(getattr(g, name) for g in gradients))
+        for name in params or ():
+            assert np.array_equal(*(g.params[name] for g in gradients))
+        A, B = (sim.linearize(q, v, u[:, 0], params=params) for sim in (one, two))
+        assert all(np.array_equal(a, b) for a, b in zip(A, B, strict=True))
+        found = [sim.contacts(q, v, u[:, 0], params=params) for sim in (one, two)]
+        assert np.array_equal(found[0].force, found[1].force)
+        assert np.array_equal(*(sim.mass_matrix(q, params=params) for sim in (one, two)))
+    x = np.concatenate([q, v], axis=1)[:, None].repeat(5, axis=1)
+    bridge_of(two).rollout(x, u, None, WorldStatus.ok(worlds), steps=4, progress=told.append)
+    assert told[-1] == 4

@@ -83,7 +83,7 @@ CASES: list[Case] = [
         "device",
         repr(device),
     )
-    for device in ("gpu", "cuda:x", 0)
+    for device in ("gpu", "cuda:x", "cuda:0,0", 0)
 ]
 CASES += [
     raises(f"cuda_arrays, {name}", error, rolled(x, u), "cuda_arrays.rollout()", *names)
@@ -100,6 +100,20 @@ CASES += [
     for name, (q, v, names) in TENSORS.items()
 ]
 CASES += [
+    raises(
+        "cuda_arrays on several GPUs",
+        ParameterError,
+        on_paper(lambda sim: cuda_arrays.rollout(sim, X, U), "cuda:0,1"),
+        "cuda_arrays.rollout()",
+        "cuda:0,1",
+    ),
+    raises(
+        "torch.step on several GPUs",
+        ParameterError,
+        on_paper(lambda sim: fbt.step(sim, zeros(2), zeros(2)), "cuda:0,1"),
+        "featherback.torch.step()",
+        "cuda:0,1",
+    ),
     raises(
         "cuda_arrays on the processor",
         ParameterError,

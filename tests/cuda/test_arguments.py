@@ -20,22 +20,25 @@ from tests.cuda.paper_device import PaperDevice
 from tools import cuda as build
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cuda:-1", "CUDA", 0, None])
+@pytest.mark.parametrize(
+    "device", ["gpu", "cuda:", "cuda:x", "cuda:-1", "CUDA", 0, None, "cuda:0,0"]
+)
 def test_unknown_device(device: Any) -> None:
     """Refuse what is not a device."""
     with pytest.raises(ParameterError) as error:
         fb.Simulator(fb.models.pendulum(), device=device)
     assert str(error.value) == (
-        f'Simulator(): device is {device!r}; it must be "cpu", "cuda", or a GPU by its number such '
-        'as "cuda:1".'
+        f'Simulator(): device is {device!r}; it must be "cpu", "cuda", a GPU by its number such as '
+        '"cuda:1", or several such as "cuda:0,1".'
     )
 
 
 def test_the_processor_is_the_default() -> None:
     """Run on the processor unless told otherwise."""
     assert fb.Simulator(fb.models.pendulum()).device == "cpu"
-    assert cuda_device.read_device("", "cuda") == 0
-    assert cuda_device.read_device("", "cuda:3") == 3
+    assert cuda_device.read_device("", "cuda") == (0,)
+    assert cuda_device.read_device("", "cuda:3") == (3,)
+    assert cuda_device.read_device("", "cuda:2,0") == (2, 0)
 
 
 def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +202,7 @@ def test_commands_of_nvcc(tmp_path: Path) -> None:
     words = build.command("nvcc", "vjp", "float32", [100, 80], tmp_path / "x")
     assert "-DFB_REAL=float" in words and "-DFB_JOB_vjp" in words
     assert "arch=compute_80,code=sm_80" in words and "arch=compute_100,code=compute_100" in words
-    assert set(build.JOBS) == {"model", *cuda.DEVICE_JOBS}
+    assert set(build.JOBS) == {"model", *cuda.JOBS, *cuda.OTHER_JOBS}
 
 
 def test_the_page_is_made_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +218,7 @@ def test_host_jobs_are_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run on the processor what has no kernel, and nothing else."""
     monkeypatch.setattr(cuda, "_devices", {0: PaperDevice()})
     engine = engine_of(fb.Simulator(fb.models.cartpole(), device="cuda"))
-    for job in cuda.HOST_JOBS:
+    for job in cuda.OTHER_JOBS:
         assert getattr(engine, job).__self__ is engine.host
     with pytest.raises(AttributeError):
         _ = engine.fly  # type: ignore[attr-defined]

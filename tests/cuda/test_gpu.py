@@ -9,7 +9,7 @@ import featherback as fb
 from featherback.errors import FeatherbackError, ParameterError
 from featherback.sim import cuda, cuda_arrays
 from featherback.sim.cuda_device import CudaDevice, kernel_file
-from tests.cuda import cases
+from tests.cuda import cases, job_cases
 
 pytestmark = pytest.mark.gpu
 
@@ -76,6 +76,13 @@ def test_single_world(gpu: CudaDevice) -> None:
 def test_jvp(gpu: CudaDevice) -> None:
     """Give the directional derivatives of the processor."""
     cases.check_jvp(1e-9)
+
+
+@pytest.mark.parametrize("kind", job_cases.KINDS)
+@pytest.mark.parametrize("name", ["linearize", "contacts", "every_output", "second_order"])
+def test_other_jobs(gpu: CudaDevice, name: str, kind: str) -> None:
+    """Give what the processor gives, on the GPU where the kernels are built."""
+    getattr(job_cases, f"check_{name}")(kind, 1e-9)
 
 
 def test_pickled(gpu: CudaDevice) -> None:

@@ -86,6 +86,7 @@ def vjp(sim: Simulator, x: Any, u: Any, x_bar: Any, u_bar: Any = None, x_cot: An
 
 def _opened(where: str, sim: Simulator) -> tuple[Bridge, CudaEngine]:
     """Return the engine of a simulator on a GPU, made that of this thread."""
+    bridge_of(sim).require_one_device(where)
     engine = bridge_of(sim).gpu
     if engine is None:
         raise ParameterError(

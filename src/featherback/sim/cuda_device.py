@@ -20,22 +20,29 @@ KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 _LEAVE = "or leave device out to run on the processor"
 
 
-def read_device(where: str, device: Any) -> int | None:
-    """Return the number of a GPU from "cuda" or "cuda:1", None for "cpu"."""
+def read_device(where: str, device: Any) -> tuple[int, ...]:
+    """Return the numbers of GPUs from "cuda", "cuda:1" or "cuda:0,1", none for "cpu"."""
     if device == "cpu":
-        return None
-    kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
-    if kind != "cuda" or not (device == "cuda" or (number.isascii() and number.isdigit())):
+        return ()
+    kind, colon, text = device.partition(":") if isinstance(device, str) else ("", "", "")
+    numbers = text.split(",") if colon else ["0"]
+    whole = all(number.isascii() and number.isdigit() for number in numbers)
+    if kind != "cuda" or not whole or len({int(n) for n in numbers}) < len(numbers):
         raise ParameterError(
-            f'{where}: device is {device!r}; it must be "cpu", "cuda", or a GPU by its number such '
-            'as "cuda:1".'
+            f'{where}: device is {device!r}; it must be "cpu", "cuda", a GPU by its number such as '
+            '"cuda:1", or several such as "cuda:0,1".'
         )
-    return int(number or 0)
+    return tuple(int(number) for number in numbers)
+
+
+def _file_of(job: str, real: str) -> Path:
+    """Return where the kernels of a job for a number type are, if they are built."""
+    return KERNELS / f"{job}_{real}.fatbin"
 
 
 def kernel_file(where: str, job: str, real: str) -> Path:
     """Return the file of a job's kernels for a number type, or say that it is not built."""
-    file = KERNELS / f"{job}_{real}.fatbin"
+    file = _file_of(job, real)
     if not file.exists():
         raise FeatherbackError(
             f"{where}: the kernels for a GPU are not built, {file} is not there; run make cuda in "
@@ -155,6 +162,10 @@ class CudaDevice:
             return False
         error = self._driver.cuCtxSetLimit(limit, count)[0]
         return int(error) == 0
+
+    def has_kernel(self, job: str, real: str) -> bool:
+        """Return whether a job's kernel is built."""
+        return _file_of(job, real).exists()
 
     def kernel(self, where: str, job: str, real: str, name: str) -> Any:
         """Return a kernel of a job, loading its file once."""

@@ -23,6 +23,7 @@ def check_simulator(where: str, sim: Any) -> Bridge:
         raise ParameterError(
             f"{where}: sim is of type {type(sim).__name__}; pass a featherback.Simulator."
         )
+    bridge_of(sim).require_one_device(where)
     return bridge_of(sim)
 
 
