@@ -210,8 +210,29 @@ def test_the_page_is_made_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) 
     root = Path(__file__).resolve().parents[2]
     monkeypatch.syspath_prepend(str(root / "bench"))
     bench = importlib.import_module("gpu")
-    table = bench.text(json.loads((root / "bench" / "gpu.json").read_text()))
-    assert table in (root / "docs" / "gpu.md").read_text()
+    stored = json.loads((root / "bench" / "gpu.json").read_text())
+    page = (root / "docs" / "gpu.md").read_text()
+    assert bench.text(stored) in page
+    flowing = " ".join(page.split())
+    last = json.loads((root / "tests" / "cuda" / "last_run.json").read_text())
+    for sentence in (*bench.more_text(stored), bench.gpu_checks.last_run(last)):
+        assert sentence in flowing
+
+
+def test_what_a_gpu_is_measured_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load every scene of the measurements, and step it on the processor."""
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    bench = importlib.import_module("gpu")
+    kinds = {(scene.name, kind): scene for scene, _, _, kind in bench.plan()}
+    assert {"laikago", "arm with meshes", "64 boxes"} <= {name for name, _ in kinds}
+    for (name, kind), scene in kinds.items():
+        if kind == "default":
+            continue
+        sim = fb.Simulator(scene.model, max_contacts=scene.contacts, max_sweeps=bench.SWEEPS)
+        q, v = np.tile(scene.start, (2, 1)), np.zeros((2, scene.model.nv))
+        roll = sim.rollout(q, v, scene.controls(2, 40))
+        assert not roll.status.any(), (name, roll.describe_status())
 
 
 def test_host_jobs_are_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ class CudaEngine:
     Attributes:
         host: the engine on the processor, for jobs whose kernels are not built.
         seconds: of the kernels in the last call of each job, without copies.
+        total_seconds: of the kernels of each job, since the engine was made.
         world_bytes: of scratch of one world.
         job_bytes: the same for jobs that need more.
         block: threads of a block; chosen by the number of worlds where None.
@@ -86,6 +87,7 @@ class CudaEngine:
         self.theta_size, self.derived_size = host.theta_size, host.derived_size
         self.state_size = host.state_size
         self.seconds: dict[str, float] = {}
+        self.total_seconds: dict[str, float] = {}
         self.block: int | None = None
         self._piece: dict[str, int] = {}
         theta, vert = numbers
@@ -224,6 +226,7 @@ class CudaEngine:
             if tell is not None:
                 tell(done)
         self.seconds[job] += self._spent
+        self.total_seconds[job] = self.total_seconds.get(job, 0.0) + self._spent
 
     def own_words(self, worlds: int) -> list[int]:
         """Return the words of the part that every task has, with the simulator's parameters."""
