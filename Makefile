@@ -45,7 +45,6 @@ cuda: $(VENV)/.built  ## compile the kernels for a GPU, where nvcc is; ARCH="80 
 
 testgpu: $(VENV)/.test-tools  ## run the tests that need a GPU, and measure
 	@$(PIP) install -c constraints.txt -e '.[cuda]'
-	@$(PY) -m pytest -m gpu tests/cuda
 	@$(PY) bench/gpu.py
 
 check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, types, the rules between layers, and nvcc where it is

@@ -1,6 +1,13 @@
-"""Measure the jobs on a GPU: python bench/gpu.py --out bench/gpu.json, then --text for docs/gpu.md.
+"""Measure what runs on a GPU, all of it in one command of about eight minutes.
 
-Each row is one robot, number type and number of worlds: the seconds of the kernels by the GPU's own
+    python bench/gpu.py                     writes bench/gpu.json and tests/cuda/last_run.json
+    python bench/gpu.py --text              prints what docs/gpu.md says of them
+
+First the tests that need a GPU, then speed, worlds that are not finite, the first gradient of a
+fresh process, training, and agreement with the processor for the time that is left. Every part is
+written as soon as it is done, with what went wrong in its place.
+
+Each row is one scene, number type and number of worlds: the seconds of the kernels by the GPU's own
 clock, and those of the whole call with NumPy's arrays, copies included. States are those after 100
 steps of random controls on the processor, drawn once for 256 worlds and repeated; controls of the
 timed steps are random in every world. The best of three runs counts.
@@ -15,73 +22,57 @@ import json
 import platform
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import gpu_checks
 import numpy as np
+from gpu_scenes import Scene, arm, boxes, gymnasium_robots, laikago
 
 import featherback as fb
 from featherback.sim.bridge import bridge_of
 from featherback.sim.cuda import CudaEngine
 
 ROOT = Path(__file__).resolve().parents[1]
-SEED, BASE, WARM, STEPS, RUNS = 7, 256, 100, 20, 3
-# a world has room for the contacts that the robot makes on the ground
-ROOM = {"laikago": 8, "ant": 12, "humanoid": 16}
+BASE, WARM, STEPS, RUNS = 256, 100, 20, 3
 SWEEPS = 30
-WORLDS = (1024, 8192, 65536, 262144)
+WORLDS = (1, 64, 1024, 8192, 65536, 262144)
 TIMED = 65536
+# seconds of the whole command, and at most of the tests
+BUDGET, TESTS = 480.0, 200.0
+# what others reach on this GPU with a robot of this class, M steps/s; measured where they could be
+# installed, stored here with the date
+PEERS = {
+    "MuJoCo Warp 4.0": {"forward_M": 21.0, "date": "2026-11"},
+    "MJX 3.17": {"forward_M": 11.0, "gradient_M": 1.2, "date": "2026-11"},
+}
 
 
-def models() -> dict[str, fb.Model]:
-    """Return the robots: Laikago, and those of Gymnasium where it is installed."""
-    found = {"laikago": fb.models.laikago()}
-    try:
-        import gymnasium
-    except ImportError:
-        return found
-    folder = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-    for name in ("ant", "humanoid"):
-        found[name] = fb.load(str(folder / f"{name}.xml"), on_unsupported="drop")
-    return found
-
-
-def random_controls(model: fb.Model, worlds: int, steps: int) -> Any:
-    """Return controls: servo targets around the stand pose, or motors within a third of a unit."""
-    rng = np.random.default_rng(SEED)
-    noise = rng.uniform(-1.0, 1.0, (worlds, steps, model.nu))
-    if model.name == "laikago":
-        return model.keyframe("stand")[0][7:] + 0.2 * noise
-    return 0.3 * noise
-
-
-def warmed_up(model: fb.Model, options: Mapping[str, Any]) -> tuple[Any, Any]:
+def warmed_up(scene: Scene, options: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return BASE states after WARM steps of random controls on the processor."""
-    sim = fb.Simulator(model, threads=8, **options)
-    standing = model.name == "laikago"
-    q = model.keyframe("stand")[0] if standing else model.q0
-    start = np.tile(q, (BASE, 1)), np.zeros((BASE, model.nv))
-    roll = sim.rollout(*start, random_controls(model, BASE, WARM))
+    sim = fb.Simulator(scene.model, threads=8, **options)
+    start = np.tile(scene.start, (BASE, 1)), np.zeros((BASE, scene.model.nv))
+    roll = sim.rollout(*start, scene.controls(BASE, WARM))
     return roll.q[:, -1], roll.v[:, -1]
 
 
 def measure(
-    model: fb.Model, dtype: str, worlds: int, options: Mapping[str, Any], base: tuple[Any, Any]
+    scene: Scene, dtype: str, worlds: int, options: Mapping[str, Any], base: tuple[Any, Any]
 ) -> dict[str, Any]:
     """Return the figures of one row."""
-    sim = fb.Simulator(model, dtype=dtype, device="cuda", **options)
+    sim = fb.Simulator(scene.model, dtype=dtype, device="cuda", **options)
     engine: Any = bridge_of(sim).engine
     assert isinstance(engine, CudaEngine)
     repeat = np.arange(worlds) % BASE
     real = sim.dtype
     q, v = (np.ascontiguousarray(a[repeat], real) for a in base)
-    u = random_controls(model, min(worlds, 4096), STEPS).astype(real)
+    u = scene.controls(min(worlds, 4096), STEPS).astype(real)
     u = np.ascontiguousarray(u[np.arange(worlds) % len(u)])
     lost = ""
     rows: dict[str, list[float]] = {"forward": [], "backward": [], "call": [], "vjp_call": []}
-    for _ in range(RUNS + 1):
+    for _ in range(RUNS if worlds > TIMED else RUNS + 1):
         begin = time.perf_counter()
         roll = sim.rollout(q, v, u)
         middle = time.perf_counter()
@@ -94,7 +85,7 @@ def measure(
     best = {name: min(times[1:]) for name, times in rows.items()}
     kernels, calls = ("forward", "backward"), ("call", "vjp_call")
     return {
-        "robot": model.name,
+        "robot": scene.name,
         "dtype": dtype,
         "worlds": worlds,
         "steps": STEPS,
@@ -158,7 +149,7 @@ def environment() -> dict[str, Any]:
     """Return the GPU, its driver and the versions of what was run."""
     ask = "--query-gpu=name,driver_version,memory.total"
     smi = _said(["nvidia-smi", ask, "--format=csv,noheader"]).splitlines()
-    packages = ("featherback", "numpy", "cuda-core", "cuda-bindings")
+    packages = ("featherback", "numpy", "cuda-core", "cuda-bindings", "torch", "jax", "mujoco")
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "gpu": smi[0] if smi else "unknown",
@@ -185,17 +176,52 @@ def _version(package: str) -> str:
         return "not installed as a package"
 
 
-def rows(found: Mapping[str, fb.Model], worlds: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the figures of every robot; one that fails tells why."""
-    for name, model in found.items():
-        options = {"max_contacts": ROOM[name], "max_sweeps": SWEEPS}
-        base = warmed_up(model, options)
-        for dtype in ("float32", "float64"):
-            for count in worlds if name == "laikago" else (TIMED,):
-                try:
-                    yield measure(model, dtype, count, options, base)
-                except (fb.FeatherbackError, MemoryError) as error:
-                    yield {"robot": name, "dtype": dtype, "worlds": count, "error": str(error)}
+def plan() -> Iterator[tuple[Scene, str, int, str]]:
+    """Yield scene, number type, worlds and options of all rows, the goals first."""
+    robot, others = laikago(), gymnasium_robots()
+    for dtype in ("float32", "float64"):
+        yield robot, dtype, TIMED, "small"
+    for scene in others:
+        yield scene, "float32", TIMED, "small"
+    yield robot, "float32", TIMED, "default"
+    for worlds in WORLDS:
+        if worlds != TIMED:
+            yield robot, "float32", worlds, "small"
+    for scene in others:
+        yield scene, "float64", TIMED, "small"
+    yield robot, "float64", 8192, "small"
+    yield robot, "float64", TIMED, "default"
+    yield arm(), "float32", 8192, "small"
+    yield boxes(), "float32", 256, "small"
+
+
+def measured(left: Callable[[], float]) -> Iterator[dict[str, Any]]:
+    """Yield the figures of every row for which there is time; one that fails tells why."""
+    bases: dict[tuple[str, str], Any] = {}
+    for scene, dtype, worlds, kind in plan():
+        options: dict[str, Any] = {"max_contacts": scene.contacts, "max_sweeps": SWEEPS}
+        options = {} if kind == "default" else options
+        row = {"robot": scene.name, "dtype": dtype, "worlds": worlds, "options": kind}
+        if left() < 0:
+            yield {**row, "error": "no time was left"}
+            continue
+        try:
+            key = (scene.name, kind)
+            if key not in bases:
+                bases[key] = warmed_up(scene, options)
+            yield {**measure(scene, dtype, worlds, options, bases[key]), "options": kind}
+        except (fb.FeatherbackError, MemoryError, RuntimeError) as error:
+            yield {**row, "error": str(error)[:200]}
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows as the table shows them: by scene, options, number type and worlds."""
+    names = list(dict.fromkeys(row["robot"] for row in rows))
+    own = {"small": 0, "default": 1}
+    return sorted(
+        rows,
+        key=lambda r: (own[r["options"]], names.index(r["robot"]), r["dtype"], r["worlds"]),
+    )
 
 
 def text(result: Mapping[str, Any]) -> str:
@@ -227,20 +253,89 @@ def _pair(row: Mapping[str, Any], kind: str) -> str:
     return "-" if forward is None or both is None else f"{forward:.1f}, {both:.1f}"
 
 
+def more_text(result: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each of the other parts that were measured."""
+    lines: list[str] = []
+    nan, fresh = result.get("nan", {}), result.get("first_gradient", {})
+    if "good_s" in nan:
+        slower = 100 * (nan["bad_s"] / nan["good_s"] - 1)
+        lines.append(
+            "One percent of worlds that leave the finite numbers changes "
+            f"{'no bit' if nan['same_bits'] else 'bits'} of the others, and takes "
+            f"{slower:.1f} % more time."
+        )
+    if "process_s" in fresh:
+        lines.append(f"The first gradient of a fresh process takes {fresh['process_s']:.1f} s.")
+    train = result.get("training", {})
+    if "total_s" in train:
+        lines.append(
+            f"Training a policy of 256 x 256 through {train['steps']} steps of {train['worlds']} "
+            f"worlds: {train['total_s']:.2f} s an update, {train['physics_s']:.2f} s of it physics."
+        )
+    same = result.get("agreement", {})
+    if "models" in same:
+        lines.append(
+            f"{same['models']} random scenes, {same['steps']} steps in float64: {same['chaotic']} "
+            f"are chaotic, the others within {same['largest']:.0e} of the processor, gradients of "
+            f"{same['gradient_steps']} steps within {same['largest_gradient']:.0e}."
+        )
+    return lines
+
+
+def measure_all(out: Path, parts: list[str]) -> None:
+    """Measure all parts and write each when it is done."""
+    begin = time.monotonic()
+    result: dict[str, Any] = {"environment": environment(), "peers": PEERS, "rows": []}
+
+    def left(share: float = 1.0) -> float:
+        return share * BUDGET - (time.monotonic() - begin)
+
+    def store(name: str, found: Any) -> None:
+        result[name] = found
+        result["seconds"] = time.monotonic() - begin
+        out.write_text(json.dumps(result, indent=1) + "\n")
+        print(name, found if name != "rows" else found[-1:], flush=True)
+
+    if "tests" in parts:
+        store("tests", gpu_checks.run_tests(result["environment"], TESTS))
+    if "rows" in parts:
+        for row in measured(lambda: left(0.75)):
+            result["rows"] = in_order([*result["rows"], row])
+            print(row, flush=True)
+            store("rows", result["rows"])
+    robot = laikago()
+    small = {"max_contacts": robot.contacts, "max_sweeps": SWEEPS}
+    checks: dict[str, Callable[[], Any]] = {
+        "nan": lambda: gpu_checks.bad_worlds(warmed_up(robot, small)),
+        "first_gradient": gpu_checks.first_gradient,
+        "training": gpu_checks.training,
+        "agreement": lambda: gpu_checks.agreement(left),
+    }
+    for name, check in checks.items():
+        if name not in parts:
+            continue
+        try:
+            store(name, check())
+        except (fb.FeatherbackError, MemoryError, RuntimeError) as error:
+            store(name, {"error": str(error)[:200]})
+
+
+PARTS = ("tests", "rows", "nan", "first_gradient", "training", "agreement")
+
+
 def main() -> None:
-    """Measure, or print the table of what was measured."""
-    parser = argparse.ArgumentParser(description="measure the jobs on a GPU")
+    """Measure, or print what was measured."""
+    parser = argparse.ArgumentParser(description="measure what runs on a GPU")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "gpu.json")
-    parser.add_argument("--worlds", type=int, nargs="+", default=list(WORLDS))
-    parser.add_argument("--text", action="store_true", help="print the table of --out")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--text", action="store_true", help="print the page's part of --out")
     given = parser.parse_args()
     if not given.text:
-        result: dict[str, Any] = {"environment": environment(), "rows": []}
-        for row in rows(models(), tuple(given.worlds)):
-            print(row, flush=True)
-            result["rows"].append(row)
-            given.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(text(json.loads(given.out.read_text())))
+        measure_all(given.out, given.parts)
+    result = json.loads(given.out.read_text())
+    print(text(result), *more_text(result), sep="\n")
+    if gpu_checks.LAST_RUN.exists():
+        print(gpu_checks.last_run(json.loads(gpu_checks.LAST_RUN.read_text())))
 
 
 if __name__ == "__main__":

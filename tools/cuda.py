@@ -19,7 +19,19 @@ from pathlib import Path
 
 from tools.check.cuda import FLAGS, ROOT, find_nvcc
 
-JOBS = ("model", "rollout", "vjp")
+# without the first three there is no engine; of the others, those that are not built run on the
+# processor
+JOBS = (
+    "model",
+    "rollout",
+    "vjp",
+    "linearize",
+    "contacts",
+    "output",
+    "output_vjp",
+    "jvp",
+    "hvp",
+)
 REALS = {"float64": "double", "float32": "float"}
 SOURCE = ROOT / "engine" / "cuda" / "jobs.cu"
 FOLDER = ROOT / "src" / "featherback" / "kernels"

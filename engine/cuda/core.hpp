@@ -32,4 +32,8 @@
 #define FB_FN FB_CLOSED
 #include "core/step.hpp"
 #include "engine/jobs/backward.hpp"
+#include "engine/jobs/contacts.hpp"
+#include "engine/jobs/linearize.hpp"
+#include "engine/jobs/output.hpp"
 #include "engine/jobs/rollout.hpp"
+#include "engine/jobs/tangent.hpp"

@@ -1,6 +1,6 @@
-// One job of the engine on a GPU, one thread a world: FB_JOB_rollout or FB_JOB_vjp, for the machine
-// number FB_REAL. With FB_JOB_model it is what opens a model instead. Blocks have at most 256 threads,
-// and a multiprocessor holds two of them with 128 registers a thread.
+// One job of the engine on a GPU, one thread a world: FB_JOB_rollout, FB_JOB_vjp and so on, for the
+// machine number FB_REAL. With FB_JOB_model it is what opens a model instead. Blocks have at most 256
+// threads, and a multiprocessor holds two of them with 128 registers a thread.
 #define FB_ISA cuda
 #include "engine/cuda/core.hpp"
 #include "engine/cuda/words.hpp"
@@ -8,6 +8,12 @@
 namespace fb::cuda {
 
 using R = FB_REAL;
+
+// scratch of a world, and where in it lies what a Jacobian needs besides
+FB_FN size_t plain_bytes(const Layout& s) {
+  WorldBlock<R, R> plain;
+  return (plain.carve_all(s, nullptr) + 63) / 64 * 64;
+}
 
 #if defined(FB_JOB_model)
 
@@ -26,9 +32,12 @@ extern "C" __global__ void open_model(const int64_t* words, WorldsTask* out, int
   t.layout.soft = t.options.contact == kSoftContact;
   t.layout.nwarm = t.layout.soft && t.options.warmstart ? t.layout.nv : 0;
   *out = t;
-  WorldBlock<R, R> plain;
-  figures[0] = int64_t(sizeof(R));
-  figures[1] = int64_t(plain.carve_all(t.layout, nullptr));
+  WorldBlock<Dual<R>, Dual<R>> dual;
+  LinearWork<R> linear;
+  // scratch of a world: of most jobs, of linearize, of those on dual numbers
+  figures[0] = int64_t(plain_bytes(t.layout));
+  figures[1] = int64_t(linear_workspace(t.layout, plain_bytes(t.layout), nullptr, linear));
+  figures[2] = int64_t(dual.carve_all(t.layout, nullptr));
 }
 // what is derived from parameters: one row, or one for every world
 extern "C" __global__ void derive_params(const WorldsTask* model, const int64_t* words) {
@@ -57,17 +66,40 @@ extern "C" __global__ void set_rows(const int64_t* words) {
 
 #else
 
+// the job, and whether parameters are loaded by each world, with their tangents
 #if defined(FB_JOB_rollout)
 using Task = RolloutTask;
-__device__ __noinline__ void run_world(const Task& t, long world, char* workspace) {
-  run_rollout<R, R>(t, world, workspace);
-}
+#define FB_RUN run_rollout<R, R>
 #elif defined(FB_JOB_vjp)
 using Task = VjpTask;
-__device__ __noinline__ void run_world(const Task& t, long world, char* workspace) {
-  run_backward<R, R, VjpTask>(t, world, workspace);
+#define FB_RUN run_backward<R, R, VjpTask>
+#elif defined(FB_JOB_jvp)
+using Task = JvpTask;
+#define FB_RUN run_jvp<Dual<R>, Dual<R>>
+#define FB_LOADS
+#elif defined(FB_JOB_hvp)
+using Task = HvpTask;
+#define FB_RUN run_backward<Dual<R>, Dual<R>, HvpTask>
+#define FB_LOADS
+#elif defined(FB_JOB_linearize)
+using Task = LinearizeTask;
+__device__ inline void linearize(const Task& t, long world, char* workspace) {
+  run_linearize<R, R>(t, world, workspace, plain_bytes(t.layout));
 }
+#define FB_RUN linearize
+#elif defined(FB_JOB_contacts)
+using Task = ContactsTask;
+#define FB_RUN run_contacts<R, R>
+#elif defined(FB_JOB_output)
+using Task = OutputTask;
+#define FB_RUN run_output<R, R>
+#elif defined(FB_JOB_output_vjp)
+using Task = OutputVjpTask;
+#define FB_RUN run_output_vjp<R, R>
 #endif
+__device__ __noinline__ void run_world(const Task& t, long world, char* workspace) {
+  FB_RUN(t, world, workspace);
+}
 
 // the task that the threads of a block share
 __device__ const Task& shared_task(const WorldsTask* model, const int64_t* words) {
@@ -85,6 +117,9 @@ __device__ const Task& shared_task(const WorldsTask* model, const int64_t* words
 // numbers share parameters between the worlds of a task: where each world has its own, its task has
 // its row
 __device__ void run_own(const Task& shared, long world, char* workspace) {
+#if defined(FB_LOADS)
+  return run_world(shared, world, workspace);
+#endif
   if (!shared.theta_per_world) return run_world(shared, world, workspace);
   Task t = shared;
   t.theta = static_cast<const R*>(t.theta) + world * theta_size(t.layout);

@@ -10,6 +10,7 @@ import featherback as fb
 from featherback.sim import cuda_arrays
 from featherback.sim.bridge import bridge_of
 from featherback.sim.cuda import CudaEngine
+from featherback.sim.status import WorldStatus
 from tests.property.random_models import random_contact_scene, random_state
 
 SMALL = {"max_contacts": 8, "max_sweeps": 30}
@@ -152,19 +153,35 @@ class OnDevice:
         return dict(self.array.__array_interface__)
 
 
-def check_device_arrays() -> None:
+class Speaks:
+    """An array of NumPy that speaks DLPack and nothing else."""
+
+    def __init__(self, array: Any, device: tuple[int, int] = (1, 0)) -> None:
+        """Hold the array."""
+        self.array, self.shape, self.device = array, array.shape, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return where it says it lies."""
+        return self.device
+
+    def __dlpack__(self, **given: Any) -> Any:
+        """Return a capsule of NumPy's."""
+        return self.array.__dlpack__()
+
+
+def check_device_arrays(on: Any = OnDevice) -> None:
     """Roll out and differentiate arrays of the device in place, with the bits of NumPy's."""
     model, q, v, u = laikago(20, 6)
     sim = fb.Simulator(model, device="cuda", **SMALL)
     x = np.full((20, 7, cuda_arrays.state_size(sim)), np.nan)
     x[:, 0] = np.concatenate([q, v], axis=1)
-    states, controls = OnDevice(x), OnDevice(u)
+    states, controls = on(x), on(u)
     assert not cuda_arrays.rollout(sim, states, controls).any()
     want = sim.rollout(q, v, u)
     assert np.array_equal(x[:, :, : model.nq], want.q)
     cot = np.zeros_like(x)
     cot[:, 3], x_bar, u_bar = 2.0, np.ones_like(x[:, 0]), np.full_like(u, np.nan)
-    cuda_arrays.vjp(sim, states, controls, OnDevice(x_bar), OnDevice(u_bar), OnDevice(cot))
+    cuda_arrays.vjp(sim, states, controls, on(x_bar), on(u_bar), on(cot))
     cot[:, -1] = 1.0
     gradient = want.vjp(cot[:, :, : model.nq], cot[:, :, model.nq :])
     assert np.array_equal(u_bar, gradient.u)
@@ -182,3 +199,30 @@ def check_jvp(tolerance: float) -> None:
         given = dict(params=mass, dparams=dparams)
         a, b = (sim.jvp(q, v, u[:, 0], *along, **given) for sim in (gpu, cpu))
         assert max(difference(*pair) for pair in zip(a, b, strict=True)) <= tolerance
+
+
+def check_several(worlds: int, other: Any = "cuda:0,1") -> None:
+    """Give the bits of one GPU where several share the worlds."""
+    model, q, v, u = laikago(worlds, 4)
+    one, two = (fb.Simulator(model, device=device, **SMALL) for device in ("cuda", other))
+    told: list[int] = []
+    mass = model.structure.params["body_mass"]
+    own = {"body_mass": np.stack([mass * (1 + 0.01 * i) for i in range(worlds)])}
+    for params, controls in ((None, u), ({"body_mass": 1.1 * mass}, u[0]), (own, u)):
+        rolls = [sim.rollout(q, v, controls, params=params) for sim in (one, two)]
+        for name in ("q", "v", "status", "sweeps", "residual"):
+            assert np.array_equal(*(getattr(roll, name) for roll in rolls))
+        bars = np.ones_like(rolls[0].q), np.ones_like(rolls[0].v)
+        gradients = [roll.vjp(*bars) for roll in rolls]
+        for name in ("q", "v", "u"):
+            assert np.array_equal(*(getattr(g, name) for g in gradients))
+        for name in params or ():
+            assert np.array_equal(*(g.params[name] for g in gradients))
+        A, B = (sim.linearize(q, v, u[:, 0], params=params) for sim in (one, two))
+        assert all(np.array_equal(a, b) for a, b in zip(A, B, strict=True))
+        found = [sim.contacts(q, v, u[:, 0], params=params) for sim in (one, two)]
+        assert np.array_equal(found[0].force, found[1].force)
+        assert np.array_equal(*(sim.mass_matrix(q, params=params) for sim in (one, two)))
+    x = np.concatenate([q, v], axis=1)[:, None].repeat(5, axis=1)
+    bridge_of(two).rollout(x, u, None, WorldStatus.ok(worlds), steps=4, progress=told.append)
+    assert told[-1] == 4

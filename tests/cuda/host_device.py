@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from featherback.sim.cuda import OTHER_JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 REALS = {"float64": "double", "float32": "float"}
@@ -30,20 +35,32 @@ def build(folder: Path, job: str, real: str) -> Path:
     return file
 
 
+_one = threading.Lock()
+
+
 class HostDevice:
     """The interface of `featherback.sim.cuda_device.CudaDevice`, on the processor."""
 
     name = "host"
     multiprocessors, threads = 2, 64
+    # its addresses are those of the processor
+    place, dlpack, stream = "cpu", (1, 0), 0
 
     def __init__(self, folder: Path) -> None:
         """Keep compiled kernels in a folder."""
         self._folder, self._held = folder, dict[int, Any]()
-        self.local = True
+        self.local, self.streams = True, list[int]()
+        self.jobs: tuple[str, ...] = OTHER_JOBS
         self.free, self.launches = 10**12, list[tuple[str, int, int]]()
 
     def activate(self) -> None:
         """Do nothing: there is one device."""
+
+    @contextmanager
+    def on_stream(self, handle: int) -> Iterator[None]:
+        """Write down the stream of a call."""
+        self.streams.append(handle)
+        yield
 
     def free_bytes(self) -> int:
         """Return what a test said."""
@@ -74,6 +91,10 @@ class HostDevice:
         """Return what a test said; a stack of the host has some megabytes."""
         return self.local
 
+    def has_kernel(self, job: str, real: str) -> bool:
+        """Return whether a test lets a job have a kernel; all others are the processor's."""
+        return job in self.jobs
+
     def kernel(self, where: str, job: str, real: str, name: str) -> Any:
         """Return a kernel as a function of grid, block and words."""
         library = ctypes.CDLL(str(build(self._folder, job, real)))
@@ -83,7 +104,9 @@ class HostDevice:
         """Run a kernel."""
         name, function = kernel
         self.launches.append((name, threads, block))
-        function(*(ctypes.c_int64(n) for n in (-(-threads // block), block, *words)))
+        # the threads of a launch share what stands for CUDA's indices
+        with _one:
+            function(*(ctypes.c_int64(n) for n in (-(-threads // block), block, *words)))
 
     def figures(self, kernel: Any) -> dict[str, int]:
         """Return the local memory of a kernel."""

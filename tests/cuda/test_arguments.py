@@ -15,26 +15,30 @@ import pytest
 import featherback as fb
 from featherback.errors import FeatherbackError, ParameterError
 from featherback.sim import cuda, cuda_arrays, cuda_device
-from tests.cuda.cases import OnDevice, engine_of
+from tests.cuda.cases import OnDevice, Speaks, engine_of
+from tests.cuda.paper_device import PaperDevice
 from tools import cuda as build
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cuda:-1", "CUDA", 0, None])
+@pytest.mark.parametrize(
+    "device", ["gpu", "cuda:", "cuda:x", "cuda:-1", "CUDA", 0, None, "cuda:0,0"]
+)
 def test_unknown_device(device: Any) -> None:
     """Refuse what is not a device."""
     with pytest.raises(ParameterError) as error:
         fb.Simulator(fb.models.pendulum(), device=device)
     assert str(error.value) == (
-        f'Simulator(): device is {device!r}; it must be "cpu", "cuda", or a GPU by its number such '
-        'as "cuda:1".'
+        f'Simulator(): device is {device!r}; it must be "cpu", "cuda", a GPU by its number such as '
+        '"cuda:1", or several such as "cuda:0,1".'
     )
 
 
 def test_the_processor_is_the_default() -> None:
     """Run on the processor unless told otherwise."""
     assert fb.Simulator(fb.models.pendulum()).device == "cpu"
-    assert cuda_device.read_device("", "cuda") == 0
-    assert cuda_device.read_device("", "cuda:3") == 3
+    assert cuda_device.read_device("", "cuda") == (0,)
+    assert cuda_device.read_device("", "cuda:3") == (3,)
+    assert cuda_device.read_device("", "cuda:2,0") == (2, 0)
 
 
 def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,68 +94,6 @@ def test_missing_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         "not there; run make cuda in the sources, which needs NVIDIA's nvcc, or leave device out "
         "to run on the processor."
     )
-
-
-class PaperDevice:
-    """A device that computes nothing: memory is NumPy's, launches are written down."""
-
-    name, multiprocessors, threads = "paper", 4, 64
-
-    def __init__(self) -> None:
-        """Start with an empty list."""
-        self.launches: list[tuple[str, int, int, list[int]]] = []
-        self.free, self._held, self._next = 10**9, dict[int, Any](), 64
-
-    def activate(self) -> None:
-        """Do nothing."""
-
-    def free_bytes(self) -> int:
-        """Return what a test said."""
-        return self.free
-
-    def reserve_local(self, count: int) -> bool:
-        """Have all that is asked for."""
-        return True
-
-    def allocate(self, count: int) -> int:
-        """Return an address."""
-        self._next += 64
-        self._held[self._next] = np.zeros(count, np.uint8)
-        return self._next
-
-    def release(self, address: int) -> None:
-        """Forget an address."""
-        del self._held[address]
-
-    def send(self, address: int, array: Any) -> None:
-        """Copy an array."""
-        self._held[address][: array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
-
-    def fetch(self, array: Any, address: int) -> None:
-        """Copy an array back."""
-        array[...] = self._held[address][: array.nbytes].view(array.dtype).reshape(array.shape)
-
-    def kernel(self, where: str, job: str, real: str, name: str) -> str:
-        """Return a name."""
-        return f"{job} {name}"
-
-    def launch(self, kernel: str, threads: int, block: int, *words: int) -> None:
-        """Write down a launch, with the words that a job is given."""
-        given = words[1] if kernel.endswith(" job") else words[0]
-        memory = self._held[given]
-        told = memory[: memory.size // 8 * 8].view(np.int64)[:40].tolist()
-        self.launches.append((kernel, threads, block, told))
-
-    def figures(self, kernel: Any) -> dict[str, int]:
-        """Return the local memory of a kernel."""
-        return {"registers": 1, "local_bytes": 1024}
-
-    def start_clock(self) -> None:
-        """Do nothing."""
-
-    def stop_clock(self) -> float:
-        """Return no time."""
-        return 0.0
 
 
 def test_worlds_and_steps_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +162,11 @@ def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
             OnDevice(np.zeros((3, 5, 4), np.float32)),
             u,
         ),
+        'x lies on "cuda:1" and the simulator computes on "cuda:0"; move it there.': (
+            Speaks(np.zeros((3, 5, 4)), (2, 1)),
+            u,
+        ),
+        "u is of type Speaks and does not lie on a GPU": (x, Speaks(np.zeros((3, 4, 1)))),
         "x is not contiguous; pass a contiguous copy.": (
             OnDevice(np.zeros((3, 5, 8))[..., ::2]),
             u,
@@ -230,6 +177,9 @@ def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
             cuda_arrays.rollout(sim, *given)
         assert words in str(error.value)
     assert not cuda_arrays.rollout(sim, x, u).any()
+    # an axis of one may have any stride
+    one = np.zeros((2, 5, 4))[:1], np.zeros((3, 4, 2))[:1, :, :1].copy()
+    assert not cuda_arrays.rollout(sim, *(Speaks(a, (2, 0)) for a in one)).any()
 
 
 def test_jax_runs_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +202,7 @@ def test_commands_of_nvcc(tmp_path: Path) -> None:
     words = build.command("nvcc", "vjp", "float32", [100, 80], tmp_path / "x")
     assert "-DFB_REAL=float" in words and "-DFB_JOB_vjp" in words
     assert "arch=compute_80,code=sm_80" in words and "arch=compute_100,code=compute_100" in words
-    assert set(build.JOBS) == {"model", *cuda.DEVICE_JOBS}
+    assert set(build.JOBS) == {"model", *cuda.JOBS, *cuda.OTHER_JOBS}
 
 
 def test_the_page_is_made_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,15 +210,36 @@ def test_the_page_is_made_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) 
     root = Path(__file__).resolve().parents[2]
     monkeypatch.syspath_prepend(str(root / "bench"))
     bench = importlib.import_module("gpu")
-    table = bench.text(json.loads((root / "bench" / "gpu.json").read_text()))
-    assert table in (root / "docs" / "gpu.md").read_text()
+    stored = json.loads((root / "bench" / "gpu.json").read_text())
+    page = (root / "docs" / "gpu.md").read_text()
+    assert bench.text(stored) in page
+    flowing = " ".join(page.split())
+    last = json.loads((root / "tests" / "cuda" / "last_run.json").read_text())
+    for sentence in (*bench.more_text(stored), bench.gpu_checks.last_run(last)):
+        assert sentence in flowing
+
+
+def test_what_a_gpu_is_measured_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load every scene of the measurements, and step it on the processor."""
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    bench = importlib.import_module("gpu")
+    kinds = {(scene.name, kind): scene for scene, _, _, kind in bench.plan()}
+    assert {"laikago", "arm with meshes", "64 boxes"} <= {name for name, _ in kinds}
+    for (name, kind), scene in kinds.items():
+        if kind == "default":
+            continue
+        sim = fb.Simulator(scene.model, max_contacts=scene.contacts, max_sweeps=bench.SWEEPS)
+        q, v = np.tile(scene.start, (2, 1)), np.zeros((2, scene.model.nv))
+        roll = sim.rollout(q, v, scene.controls(2, 40))
+        assert not roll.status.any(), (name, roll.describe_status())
 
 
 def test_host_jobs_are_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run on the processor what has no kernel, and nothing else."""
     monkeypatch.setattr(cuda, "_devices", {0: PaperDevice()})
     engine = engine_of(fb.Simulator(fb.models.cartpole(), device="cuda"))
-    for job in cuda.HOST_JOBS:
+    for job in cuda.OTHER_JOBS:
         assert getattr(engine, job).__self__ is engine.host
     with pytest.raises(AttributeError):
         _ = engine.fly  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import featherback as fb
 from featherback.errors import FeatherbackError, ParameterError
 from featherback.sim import cuda, cuda_arrays
 from featherback.sim.cuda_device import CudaDevice, kernel_file
-from tests.cuda import cases
+from tests.cuda import cases, job_cases
 
 pytestmark = pytest.mark.gpu
 
@@ -78,6 +78,13 @@ def test_jvp(gpu: CudaDevice) -> None:
     cases.check_jvp(1e-9)
 
 
+@pytest.mark.parametrize("kind", job_cases.KINDS)
+@pytest.mark.parametrize("name", ["linearize", "contacts", "every_output", "second_order"])
+def test_other_jobs(gpu: CudaDevice, name: str, kind: str) -> None:
+    """Give what the processor gives, on the GPU where the kernels are built."""
+    getattr(job_cases, f"check_{name}")(kind, 1e-9)
+
+
 def test_pickled(gpu: CudaDevice) -> None:
     """Come out of a pickle on the same GPU."""
     sim = fb.Simulator(fb.models.pendulum(), device="cuda")
@@ -112,3 +119,56 @@ def test_tensors_of_torch(gpu: CudaDevice) -> None:
         cuda_arrays.rollout(sim, x.cpu(), controls)
     with pytest.raises(ParameterError, match="not contiguous"):
         cuda_arrays.rollout(sim, x.transpose(0, 1).contiguous().transpose(0, 1), controls)
+
+
+TORCH = ("rollout", "one_world", "closed_loop", "transformed", "outputs", "layer")
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_functions_of_torch(gpu: CudaDevice, name: str) -> None:
+    """Give what the processor gives for tensors that stay on the GPU."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA here")
+    from tests.cuda import torch_cases
+
+    getattr(torch_cases, f"check_{name}")(1e-9)
+
+
+def test_refusals_of_torch(gpu: CudaDevice) -> None:
+    """Say what is wrong with tensors as the processor does."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA here")
+    from tests.cuda import torch_cases
+
+    torch_cases.check_refusals()
+    sim = fb.Simulator(fb.models.pendulum(), device="cuda")
+    import featherback.torch as fbt
+
+    one = torch.zeros(1, dtype=torch.float64)
+    with pytest.raises(fb.ShapeError, match='v is on device "cpu"'):
+        fbt.step(sim, one.cuda(), one)
+
+
+def test_streams_of_torch(gpu: CudaDevice) -> None:
+    """Wait for what was started on the tensors' own stream, and be waited for there."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA here")
+    import featherback.torch as fbt
+
+    model, q, v, u = cases.laikago(64, 4)
+    sim = fb.Simulator(model, device="cuda", **cases.SMALL)
+    want = sim.rollout(q, v, u)
+    given = [torch.tensor(a, device="cuda") for a in (q, v, u)]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        # a long matter on this stream, at the end of which the inputs are what they should be
+        late = [torch.full_like(x, 7.0) for x in given]
+        torch.cuda._sleep(200_000_000)
+        for x, y in zip(late, given, strict=True):
+            x.copy_(y)
+        found = fbt.rollout(sim, *late).q.clone()
+        torch.cuda.current_stream().synchronize()
+    assert np.array_equal(found.cpu().numpy(), want.q)

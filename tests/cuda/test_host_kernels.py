@@ -1,31 +1,18 @@
 """The kernels' own code on the processor: words, strides, pieces and jobs, without a GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import featherback as fb
 from featherback.sim import cuda
-from tests.cuda import cases
+from tests.cuda import cases, job_cases
 from tests.cuda.host_device import HostDevice
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which kernels are compiled once."""
-    return tmp_path_factory.mktemp("kernels")
-
-
-@pytest.fixture
-def device(folder: Path) -> Iterator[HostDevice]:
-    """Put the host in the place of the first GPU."""
-    before = cuda._devices.copy()
-    cuda._devices[0] = device = HostDevice(folder)
-    yield device
-    cuda._devices.clear()
-    cuda._devices.update(before)
+CHECKS = (job_cases.check_linearize, job_cases.check_contacts, job_cases.check_every_output)
 
 
 def test_laikago(device: HostDevice) -> None:
@@ -72,11 +59,52 @@ def test_single_world(device: HostDevice) -> None:
     cases.check_single_world()
 
 
-def test_device_arrays(device: HostDevice) -> None:
+@pytest.mark.parametrize("on", [cases.OnDevice, cases.Speaks])
+def test_device_arrays(device: HostDevice, on: type) -> None:
     """Roll out and differentiate arrays of the device in place, with the bits of NumPy's."""
-    cases.check_device_arrays()
+    cases.check_device_arrays(on)
 
 
-def test_jvp(device: HostDevice) -> None:
-    """Give the directional derivatives of the processor."""
-    cases.check_jvp(1e-9)
+@pytest.mark.parametrize("kind", job_cases.KINDS)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_other_jobs(device: HostDevice, kind: str, check: Callable[[str, float], None]) -> None:
+    """Give the Jacobians, contacts and outputs of the processor, by the kernels."""
+    check(kind, 1e-9)
+    assert any(name == "job" for name, _, _ in device.launches)
+
+
+@pytest.mark.parametrize("kind", job_cases.KINDS)
+def test_dual_numbers(device: HostDevice, kind: str) -> None:
+    """Give the directional derivatives of the processor, and those of its gradients."""
+    job_cases.check_second_order(kind, 1e-9)
+
+
+def test_jobs_without_a_kernel(device: HostDevice) -> None:
+    """Run on the processor what has no kernel, with its bits."""
+    device.jobs = ()
+    cases.check_jvp(0.0)
+    assert not any(name == "job" for name, _, _ in device.launches)
+
+
+@pytest.mark.parametrize("worlds", [1, 5])
+def test_several_devices(device: HostDevice, folder: Path, worlds: int) -> None:
+    """Give the bits of one device where two share the worlds."""
+    other = cuda._devices[1] = HostDevice(folder)
+    cases.check_several(worlds)
+    threads = [count for name, count, _ in other.launches if name == "job"]
+    assert set(threads) == ({2} if worlds > 1 else set())
+
+
+def test_a_device_that_fails(device: HostDevice, folder: Path) -> None:
+    """Raise what went wrong on any of several devices, once all are done."""
+    other = cuda._devices[1] = HostDevice(folder)
+    model, q, v, u = cases.laikago(5, 4)
+    sim = fb.Simulator(model, device="cuda:0,1", **cases.SMALL)
+
+    def fail(*words: int) -> None:
+        raise fb.FeatherbackError("the GPU failed")
+
+    other.launch = fail  # type: ignore[method-assign]
+    with pytest.raises(fb.FeatherbackError, match="the GPU failed"):
+        sim.rollout(q, v, u)
+    assert any(name == "job" for name, _, _ in device.launches)

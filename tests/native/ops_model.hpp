@@ -331,7 +331,9 @@ struct RowDump {
   std::vector<int> cone, island;
 };
 inline RowDump dump_rows(const Box& box, const Numbers& x) {
-  const auto m = box->model<double>();
+  auto m = box->model<double>();
+  // A of however many rows
+  m.s.dense_only = true;
   Scratch<double> k(m.s);
   core::free_motion(m, x.data(), x.data() + core::state_size(m.s), k.w);
   k.w.sets_aside = false;

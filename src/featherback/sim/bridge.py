@@ -30,6 +30,7 @@ from featherback.model import Model
 from featherback.model.manifold import quaternions
 from featherback.model.structure import Structure
 from featherback.sim.checkpoints import Schedule
+from featherback.sim.cuda_device import read_device
 from featherback.sim.inputs import (
     INERTIAS,
     NO_GRADIENT,
@@ -52,11 +53,17 @@ from featherback.sim.memory import (
 )
 from featherback.sim.options import Options
 from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
-from featherback.sim.replay import Bars, Replay, require_finite_states
+from featherback.sim.replay import (
+    Bars,
+    Replay,
+    require_finite_gradient,
+    require_finite_states,
+)
 from featherback.sim.state import Point, StateLayout, Trajectory, check_carried, check_controls
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
 
 if TYPE_CHECKING:
+    from featherback.sim.cuda import CudaEngine
     from featherback.sim.simulator import Simulator
 
 __all__ = [
@@ -88,6 +95,7 @@ __all__ = [
     "refuse_unknown",
     "refuse_without_gradient",
     "require_finite",
+    "require_finite_gradient",
     "require_finite_states",
     "same_worlds",
     "world_error",
@@ -122,7 +130,7 @@ class Bridge:
         shapes: shapes of the parameters that act under the contact law, by name.
         handle: name of the simulator, never used again in this process.
         real: name of the number type.
-        device: "cpu", or the GPU that runs the jobs, such as "cuda:0".
+        device: "cpu", or the GPUs that run the jobs, such as "cuda:0" or "cuda:0,1".
         step_one: (q, v, act, u, warm, return_status) -> q1, v1, act1 where the model has
             activations, warm1 where warm is given, and the status if asked for; None where they
             are not NumPy's float64 or float32 arrays of one world (act, u and warm may be None, for
@@ -157,10 +165,33 @@ class Bridge:
         _bridges[self.handle] = self
 
     def _on_gpu(self, theta: Real) -> Engine:
-        """Return the engine on the GPU, which answers the calls of the one on the processor."""
-        from featherback.sim.cuda import open_engine
+        """Return the engine on GPUs, which answers the calls of the one on the processor."""
+        from featherback.sim.cuda import open_engines
+        from featherback.sim.cuda_several import SeveralEngines
 
-        return cast("Engine", open_engine(self.host, self.device, self.model, theta, self.options))
+        ordinals = read_device("Simulator()", self.device)
+        engines = open_engines(self.host, ordinals, self.model, theta, self.options)
+        return cast("Engine", engines[0] if len(engines) == 1 else SeveralEngines(engines))
+
+    @property
+    def gpu(self) -> CudaEngine | None:
+        """The engine that takes arrays by their address, where there is one GPU; else None."""
+        engine: Any = self.engine
+        return None if engine is self.host or "," in self.device else engine
+
+    def require_one_device(self, where: str) -> None:
+        """Refuse what cannot be split among several GPUs."""
+        if "," in self.device:
+            raise ParameterError(
+                f'{where}: the simulator runs on several GPUs, "{self.device}", and splits '
+                "NumPy's arrays among them; for arrays that lie on a GPU build one simulator for "
+                'each, such as device="cuda:0".'
+            )
+
+    @property
+    def place(self) -> str:
+        """The device on which a framework's arrays are taken as they are, "cpu" or "cuda:0"."""
+        return "cpu" if self.gpu is None else self.gpu.device.place
 
     @property
     def law(self) -> str:

@@ -1,8 +1,8 @@
 """The engine's jobs on a GPU, behind the calls of the extension's `Engine`.
 
 Arrays are NumPy's: each call copies what it reads to the GPU and what it wrote back. Where the
-arrays of a call exceed the memory of the GPU, worlds are run in pieces. Jobs that have no kernel
-(`HOST_JOBS`) run on the processor, with the same results.
+arrays of a call exceed the memory of the GPU, worlds are run in pieces. Of `OTHER_JOBS`, those
+whose kernels are not built run on the processor, with the same results.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from featherback._core import Engine, Options, option_table
 from featherback._typing import Ints, Real
 from featherback.model import Model
+from featherback.sim import cuda_jobs
 from featherback.sim.cuda_device import CudaDevice
+from featherback.sim.cuda_frame import Array, Frame, backwards, between
 
-Array = np.ndarray[Any, Any]
-
-DEVICE_JOBS = ("rollout", "vjp")
-"""Jobs that run on the GPU; `step` is a rollout."""
-HOST_JOBS = ("jvp", "hvp", "linearize", "contacts", "output", "output_vjp")
-"""Jobs that run on the processor."""
+JOBS = ("rollout", "vjp")
+"""Jobs without whose kernels there is no engine; `step` is a rollout."""
+OTHER_JOBS = ("jvp", "hvp", "linearize", "contacts", "output", "output_vjp")
+"""Jobs that run on the processor where their kernels are not built."""
 
 MOST_LOCAL = 510 * 1024
 """Bytes that fit the local memory of a thread."""
@@ -40,71 +40,33 @@ _devices: dict[int, CudaDevice] = {}
 _SHORT, _LONG = 0.025, 0.1
 
 
-def open_engine(
-    host: Engine, device: str, model: Model, theta: Real, options: Options
-) -> CudaEngine:
-    """Return the engine of a model on a GPU such as "cuda:0"."""
+def open_engines(
+    host: Engine, ordinals: tuple[int, ...], model: Model, theta: Real, options: Options
+) -> list[CudaEngine]:
+    """Return the engines of a model on GPUs by their numbers."""
     where = "Simulator()"
-    ordinal = int(device.partition(":")[2])
-    if ordinal not in _devices:
-        _devices[ordinal] = CudaDevice(where, ordinal)
+    for ordinal in ordinals:
+        if ordinal not in _devices:
+            _devices[ordinal] = CudaDevice(where, ordinal)
     limits = {"max_contacts": options.max_contacts, "max_sweeps": options.max_sweeps}
     packed = model.structure.packed(**limits)
     numbers = (theta, model.structure.vert.astype(theta.dtype))
-    return CudaEngine(where, host, _devices[ordinal], packed, numbers, options)
-
-
-class Frame:
-    """The arrays of one call on the GPU, for the worlds of one piece."""
-
-    def __init__(self, engine: CudaEngine, part: slice) -> None:
-        """Hold nothing yet."""
-        self._engine, self._part = engine, part
-        self._back: list[tuple[int, Array]] = []
-
-    def _own(self, array: Array, shared: bool) -> Array:
-        """Return this piece's worlds, contiguous."""
-        return np.ascontiguousarray(array if shared else array[self._part])
-
-    def read(self, name: str, array: Array | None, shared: bool = False) -> int:
-        """Copy an array to the GPU and return its address, 0 for None."""
-        if array is None:
-            return 0
-        return self._engine.put(name, self._own(array, shared))
-
-    def write(self, name: str, array: Array | None) -> int:
-        """Return the address of an array that the job writes and `finish` copies back."""
-        if array is None:
-            return 0
-        address = self._engine.memory(name, array[self._part].nbytes)
-        self._back.append((address, array))
-        return address
-
-    def change(self, name: str, array: Array | None) -> int:
-        """Return the address of an array that the job reads and writes."""
-        if array is not None:
-            self.read(name, array)
-        return self.write(name, array)
-
-    def finish(self) -> None:
-        """Copy back what was written."""
-        for address, array in self._back:
-            target = array[self._part]
-            if target.flags.c_contiguous:
-                self._engine.device.fetch(target, address)
-            else:
-                copy = np.empty(target.shape, target.dtype)
-                self._engine.device.fetch(copy, address)
-                target[...] = copy
+    engines: list[CudaEngine] = []
+    for ordinal in ordinals:
+        _devices[ordinal].activate()
+        engines.append(CudaEngine(where, host, _devices[ordinal], packed, numbers, options))
+    return engines
 
 
 class CudaEngine:
     """A model on a GPU; calls are those of the extension's `Engine`.
 
     Attributes:
-        host: the engine on the processor, for `HOST_JOBS`.
+        host: the engine on the processor, for jobs whose kernels are not built.
         seconds: of the kernels in the last call of each job, without copies.
+        total_seconds: of the kernels of each job, since the engine was made.
         world_bytes: of scratch of one world.
+        job_bytes: the same for jobs that need more.
         block: threads of a block; chosen by the number of worlds where None.
         local: whether scratch may lie in local memory.
     """
@@ -125,10 +87,11 @@ class CudaEngine:
         self.theta_size, self.derived_size = host.theta_size, host.derived_size
         self.state_size = host.state_size
         self.seconds: dict[str, float] = {}
+        self.total_seconds: dict[str, float] = {}
         self.block: int | None = None
         self._piece: dict[str, int] = {}
         theta, vert = numbers
-        self.real, self._itemsize = theta.dtype.name, theta.dtype.itemsize
+        self.real, self.itemsize = theta.dtype.name, theta.dtype.itemsize
         self._memory: dict[str, tuple[int, int]] = {}
         self._kernels: dict[str, Any] = {}
         values = _option_numbers(options)
@@ -138,11 +101,13 @@ class CudaEngine:
         figures = np.zeros(8, np.int64)
         at, given = self.memory("figures", figures.nbytes), self._words(words)
         device.launch(self._kernel("model", "open_model"), 1, 1, given, self._model, at)
-        device.fetch(figures, at)
-        self.world_bytes = int(figures[1])
         self._theta = self._keep("theta", theta)
-        self._derived = self.memory(MODEL + "derived", self.derived_size * self._itemsize)
+        self._derived = self.memory(MODEL + "derived", self.derived_size * self.itemsize)
         self._derive(self._theta, self._derived, 1, False)
+        # waits for both, since calls may come on other streams
+        device.fetch(figures, at)
+        self.world_bytes, linear, dual = (int(n) for n in figures[:3])
+        self.job_bytes = {"linearize": linear, "jvp": dual, "hvp": dual}
 
     # memory and kernels
 
@@ -188,7 +153,8 @@ class CudaEngine:
 
     def _launch(self, job: str, words: list[int], worlds: int) -> None:
         """Start a job: in local memory where a world's scratch fits there."""
-        device, need, given = self.device, self.world_bytes, self._words(words)
+        device, given = self.device, self._words(words)
+        need = self.job_bytes.get(job, self.world_bytes)
         block = self.block or _block_size(worlds, device.multiprocessors)
         kernel = self._kernel(job, "job")
         slots, scratch = worlds, 0
@@ -218,7 +184,7 @@ class CudaEngine:
 
     # pieces of worlds, and of steps
 
-    def _parts(self, worlds: int, bytes_per_world: int) -> Iterator[slice]:
+    def parts(self, worlds: int, bytes_per_world: int) -> Iterator[slice]:
         """Cut the worlds so that the arrays of each piece fit the memory that is free."""
         held = sum(count for name, (_, count) in self._memory.items() if not name.startswith(MODEL))
         room = int(0.9 * (self.device.free_bytes() + held)) - 2**28
@@ -260,10 +226,18 @@ class CudaEngine:
             if tell is not None:
                 tell(done)
         self.seconds[job] += self._spent
+        self.total_seconds[job] = self.total_seconds.get(job, 0.0) + self._spent
 
     def own_words(self, worlds: int) -> list[int]:
         """Return the words of the part that every task has, with the simulator's parameters."""
         return [self._theta, self._derived, 0, worlds]
+
+    def theta_words(self, theta: int, worlds: int, own: bool) -> list[int]:
+        """Return the same with parameters at an address: one row, or each world its `own`."""
+        rows = worlds if own else 1
+        derived = self.memory("derived given", rows * self.derived_size * self.itemsize)
+        self._derive(theta, derived, worlds, own)
+        return [theta, derived, int(own), worlds]
 
     def put(self, name: str, array: Array) -> int:
         """Copy an array to the GPU; return its address, which the next call may use again."""
@@ -271,26 +245,12 @@ class CudaEngine:
         self.device.send(address, array)
         return address
 
-    def _worlds_words(self, frame: Frame, theta: Real | None, worlds: int) -> list[int]:
+    def common_words(self, frame: Frame, theta: Real | None, worlds: int) -> list[int]:
         """Return the words of the part that every task has."""
         if theta is None:
             return self.own_words(worlds)
         own = theta.ndim == 2
-        address = frame.read("theta given", theta, shared=not own)
-        rows = worlds if own else 1
-        derived = self.memory("derived given", rows * self.derived_size * self._itemsize)
-        self._derive(address, derived, worlds, own)
-        return [address, derived, int(own), worlds]
-
-    def _rows(
-        self, frame: Frame, name: str, rows: Real | None, first: int, steps: int
-    ) -> list[int]:
-        """Return the words of rows from `first` on, (rows, n) for all worlds or each its own."""
-        if rows is None:
-            return [0, 0, 0]
-        own, n = rows.ndim == 3, rows.shape[-1]
-        cut = rows[..., first : first + steps, :]
-        return [frame.read(name, cut, shared=not own), steps * n if own else 0, n]
+        return self.theta_words(frame.read("theta given", theta, shared=not own), worlds, own)
 
     # jobs
 
@@ -315,12 +275,12 @@ class CudaEngine:
         worlds, rows, nx = x.shape
         row = nx if rows > 1 else 0
         numbers = rows * nx + steps * (u.shape[-1] if u is not None and u.ndim == 3 else 0)
-        for part in self._parts(worlds, (numbers + nx + 8) * self._itemsize):
+        for part in self.parts(worlds, (numbers + nx + 8) * self.itemsize):
             frame, count = Frame(self, part), part.stop - part.start
-            common = self._worlds_words(frame, theta, count)
+            common = self.common_words(frame, theta, count)
             at = frame.write("x", x)
             self._set_first_rows(frame, x, part, at)
-            controls = self._rows(frame, "u", u, u_first, steps)
+            controls = frame.rows("u", u, u_first, steps)
             notes = {"residual": residual, "sweeps": sweeps, "factorisations": factorisations}
             out = [frame.change("status", status), frame.change("status_step", status_step)]
             out += [frame.change(name, array) for name, array in notes.items()]
@@ -330,7 +290,7 @@ class CudaEngine:
                 if progress is not None:
                     progress((part.start * steps + (part.stop - part.start) * done) // worlds)
 
-            self.run("rollout", count, steps, partial(_between, head, out), tell)
+            self.run("rollout", count, steps, partial(between, head, out), tell)
             frame.finish()
 
     def vjp(
@@ -358,12 +318,12 @@ class CudaEngine:
         steps, nu = max(rows - 1, 1), u_bar.shape[-1]
         own = [x, x_cot, theta_bar, trace, theta if theta is not None and theta.ndim == 2 else None]
         each = sum(a[:1].nbytes for a in own if a is not None)
-        each += (2 * steps * nu + nx + self.derived_size + 8) * self._itemsize
-        for part in self._parts(worlds, each):
+        each += (2 * steps * nu + nx + self.derived_size + 8) * self.itemsize
+        for part in self.parts(worlds, each):
             frame, count = Frame(self, part), part.stop - part.start
-            common = self._worlds_words(frame, theta, count)
+            common = self.common_words(frame, theta, count)
             states = [frame.read("x", x), rows * nx, nx if rows > 1 else 0]
-            controls = self._rows(frame, "u", u, u_first, steps)
+            controls = frame.rows("u", u, u_first, steps)
             given = [frame.read("x_cot", x_cot), 0 if x_cot is None else x_cot.shape[1]]
             u_out = u_bar[:, u_first : u_first + steps]
             bars = [frame.change("x_bar", x_bar), nx, frame.write("u_bar", u_out), steps * nu]
@@ -374,14 +334,16 @@ class CudaEngine:
             out += [frame.change("ties", ties), frame.change("trace", trace)]
 
             head, tail = [*common, *states, *controls, steps], [*given, *bars, *out]
-            self.run("vjp", count, steps, partial(_backwards, head, tail, steps))
+            self.run("vjp", count, steps, partial(backwards, head, tail, steps))
             frame.finish()
 
     def __getattr__(self, name: str) -> Any:
-        """Return a job that runs on the processor."""
-        if name in HOST_JOBS:
+        """Return one of the other jobs, on the processor where its kernel is not built."""
+        if name not in OTHER_JOBS:
+            raise AttributeError(f"'CudaEngine' object has no attribute {name!r}")
+        if not self.device.has_kernel(name, self.real):
             return getattr(self.host, name)
-        raise AttributeError(f"'CudaEngine' object has no attribute {name!r}")
+        return partial(getattr(cuda_jobs, name), self)
 
     def step_one(self, *given: Any) -> None:
         """Leave a single world to the calls for batches."""
@@ -403,16 +365,6 @@ class CudaEngine:
                 self.device.release(address)
             except Exception:
                 return
-
-
-def _between(head: list[int], tail: list[int], first: int, last: int) -> list[int]:
-    """Return words with the steps of a piece between others."""
-    return [*head, first, last, *tail]
-
-
-def _backwards(head: list[int], tail: list[int], steps: int, first: int, last: int) -> list[int]:
-    """Return the same for a job that runs from the last step to the first."""
-    return [*head, steps - last, steps - first, *tail]
 
 
 def _option_numbers(options: Options) -> Real:

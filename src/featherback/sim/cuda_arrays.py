@@ -1,7 +1,9 @@
 """Rollouts and gradients on arrays that already lie on the GPU; nothing is copied.
 
-An array is anything with NVIDIA's `__cuda_array_interface__`: tensors of torch, arrays of CuPy.
-What was started before on the default stream is waited for, and a call returns when it is done.
+An array is anything that speaks DLPack or NVIDIA's `__cuda_array_interface__`: tensors of torch,
+arrays of CuPy or JAX. What is written must be writable. What was started before on the default
+stream is waited for, or by what an array that speaks DLPack says, and a call returns when it is
+done.
 States are flat rows x = (q, v, act), those of `state_size`.
 """
 
@@ -13,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback.errors import ParameterError, ShapeError
+from featherback.sim import dlpack
 from featherback.sim.bridge import Bridge, bridge_of
 from featherback.sim.cuda import CudaEngine
+from featherback.sim.cuda_path import DeviceBars, DevicePath, run_rollout, run_vjp
 from featherback.sim.simulator import Simulator
 from featherback.sim.status import WorldStatus
 
@@ -37,16 +41,10 @@ def rollout(sim: Simulator, x: Any, u: Any = None) -> NDArray[np.uint32]:
     """
     where = "cuda_arrays.rollout()"
     bridge, engine = _opened(where, sim)
-    worlds, steps = _extent(where, bridge, x)
-    nx, found = bridge.layout.nx, WorldStatus.ok(worlds)
-    states = _address(where, bridge, "x", x, (worlds, steps + 1, nx))
-    path = [states, (steps + 1) * nx, nx, *_controls(where, bridge, "u", u, worlds, steps)]
+    path = _path(where, bridge, x, u)
+    found = WorldStatus.ok(path.worlds)
     status = engine.put("status", found.status), engine.put("status_step", found.step)
-
-    def words(first: int, last: int) -> list[int]:
-        return [*engine.own_words(worlds), *path, states, first, last, *status, 0, 0, 0]
-
-    engine.run("rollout", worlds, steps, words)
+    run_rollout(engine, path, status)
     engine.device.fetch(found.status, status[0])
     return found.status
 
@@ -69,21 +67,18 @@ def vjp(sim: Simulator, x: Any, u: Any, x_bar: Any, u_bar: Any = None, x_cot: An
     """
     where = "cuda_arrays.vjp()"
     bridge, engine = _opened(where, sim)
-    worlds, steps = _extent(where, bridge, x)
-    nx, nu, found = bridge.layout.nx, bridge.layout.nu, WorldStatus.ok(worlds)
-    states = _address(where, bridge, "x", x, (worlds, steps + 1, nx))
-    path = [states, (steps + 1) * nx, nx, *_controls(where, bridge, "u", u, worlds, steps), steps]
+    path = _path(where, bridge, x, u)
+    found = WorldStatus.ok(path.worlds)
+    worlds, nx, nu = path.worlds, bridge.layout.nx, bridge.layout.nu
     rows = 0 if x_cot is None else int(x_cot.shape[1])
-    given = 0 if x_cot is None else _address(where, bridge, "x_cot", x_cot, (worlds, rows, nx))
-    bars = [given, rows, _address(where, bridge, "x_bar", x_bar, (worlds, nx)), nx]
-    bars += [_controls(where, bridge, "u_bar", u_bar, worlds, steps)[0], steps * nu, 0, 0, 0]
+    bars = DeviceBars(
+        x=_address(where, bridge, "x_bar", x_bar, (worlds, nx)),
+        u=_controls(where, bridge, "u_bar", u_bar, worlds, path.steps)[0],
+        x_cot=0 if x_cot is None else _address(where, bridge, "x_cot", x_cot, (worlds, rows, nx)),
+        rows=rows,
+    )
     status = engine.put("status", found.status), engine.put("status_step", found.step)
-
-    def words(first: int, last: int) -> list[int]:
-        head = [*engine.own_words(worlds), *path]
-        return [*head, steps - last, steps - first, *bars, *status, 0, 0, 0]
-
-    engine.run("vjp", worlds, steps, words)
+    run_vjp(engine, path, bars, (nx, nu), status)
     engine.device.fetch(found.status, status[0])
     engine.device.fetch(found.step, status[1])
     found.require_ok(where)
@@ -91,13 +86,13 @@ def vjp(sim: Simulator, x: Any, u: Any, x_bar: Any, u_bar: Any = None, x_cot: An
 
 def _opened(where: str, sim: Simulator) -> tuple[Bridge, CudaEngine]:
     """Return the engine of a simulator on a GPU, made that of this thread."""
-    engine: Any = bridge_of(sim).engine
-    if not isinstance(engine, CudaEngine):
+    bridge_of(sim).require_one_device(where)
+    engine = bridge_of(sim).gpu
+    if engine is None:
         raise ParameterError(
             f'{where}: the simulator runs on "{sim.device}"; build it with device="cuda".'
         )
     engine.device.activate()
-    engine.seconds.clear()
     return bridge_of(sim), engine
 
 
@@ -112,6 +107,15 @@ def _extent(where: str, bridge: Bridge, x: Any) -> tuple[int, int]:
     return int(shape[0]), int(shape[1]) - 1
 
 
+def _path(where: str, bridge: Bridge, x: Any, u: Any) -> DevicePath:
+    """Return where states and controls lie."""
+    worlds, steps = _extent(where, bridge, x)
+    nx = bridge.layout.nx
+    states = _address(where, bridge, "x", x, (worlds, steps + 1, nx))
+    controls = _controls(where, bridge, "u", u, worlds, steps)
+    return DevicePath(worlds, steps, (states, (steps + 1) * nx, nx), controls)
+
+
 def _controls(
     where: str, bridge: Bridge, name: str, u: Any, worlds: int, steps: int
 ) -> tuple[int, int, int]:
@@ -124,21 +128,26 @@ def _controls(
 
 def _address(where: str, bridge: Bridge, name: str, array: Any, shape: tuple[int, ...]) -> int:
     """Return where an array lies on the GPU, or refuse it."""
-    told = getattr(array, "__cuda_array_interface__", None)
-    if told is None:
+    assert bridge.gpu is not None
+    device = bridge.gpu.device
+    told = dlpack.read(array, device.stream)
+    if told is None or (told.device is not None and told.device[0] != device.dlpack[0]):
         raise ParameterError(
-            f"{where}: {name} is of type {type(array).__name__} and does not lie on a GPU; pass a "
-            "CUDA tensor, or use Simulator.rollout with NumPy's arrays."
+            f"{where}: {name} is of type {type(array).__name__} and does not lie on a GPU; pass an "
+            "array that does, or use Simulator.rollout with NumPy's arrays."
         )
-    if tuple(told["shape"]) != shape:
-        raise ShapeError(f"{where}: {name} has shape {tuple(told['shape'])}; expected {shape}.")
+    if told.device not in (None, device.dlpack):
+        raise ParameterError(
+            f'{where}: {name} lies on "cuda:{told.device[1]}" and the simulator computes on '
+            f'"{bridge.device}"; move it there.'
+        )
+    if told.shape != shape:
+        raise ShapeError(f"{where}: {name} has shape {told.shape}; expected {shape}.")
     real = bridge.layout.dtype
-    if told["typestr"] != real.str:
+    if told.dtype != real.name:
         raise ParameterError(
-            f"{where}: {name} has the type {np.dtype(told['typestr']).name}; the simulator's is "
-            f"{real.name}."
+            f"{where}: {name} has the type {told.dtype}; the simulator's is {real.name}."
         )
-    dense = tuple(int(n) for n in np.cumprod((1, *shape[:0:-1]))[::-1] * real.itemsize)
-    if told.get("strides") not in (None, dense):
+    if not dlpack.is_dense(told):
         raise ParameterError(f"{where}: {name} is not contiguous; pass a contiguous copy.")
-    return int(told["data"][0])
+    return told.address

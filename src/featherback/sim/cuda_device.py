@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +20,29 @@ KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 _LEAVE = "or leave device out to run on the processor"
 
 
-def read_device(where: str, device: Any) -> int | None:
-    """Return the number of a GPU from "cuda" or "cuda:1", None for "cpu"."""
+def read_device(where: str, device: Any) -> tuple[int, ...]:
+    """Return the numbers of GPUs from "cuda", "cuda:1" or "cuda:0,1", none for "cpu"."""
     if device == "cpu":
-        return None
-    kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
-    if kind != "cuda" or not (device == "cuda" or (number.isascii() and number.isdigit())):
+        return ()
+    kind, colon, text = device.partition(":") if isinstance(device, str) else ("", "", "")
+    numbers = text.split(",") if colon else ["0"]
+    whole = all(number.isascii() and number.isdigit() for number in numbers)
+    if kind != "cuda" or not whole or len({int(n) for n in numbers}) < len(numbers):
         raise ParameterError(
-            f'{where}: device is {device!r}; it must be "cpu", "cuda", or a GPU by its number such '
-            'as "cuda:1".'
+            f'{where}: device is {device!r}; it must be "cpu", "cuda", a GPU by its number such as '
+            '"cuda:1", or several such as "cuda:0,1".'
         )
-    return int(number or 0)
+    return tuple(int(number) for number in numbers)
+
+
+def _file_of(job: str, real: str) -> Path:
+    """Return where the kernels of a job for a number type are, if they are built."""
+    return KERNELS / f"{job}_{real}.fatbin"
 
 
 def kernel_file(where: str, job: str, real: str) -> Path:
     """Return the file of a job's kernels for a number type, or say that it is not built."""
-    file = KERNELS / f"{job}_{real}.fatbin"
+    file = _file_of(job, real)
     if not file.exists():
         raise FeatherbackError(
             f"{where}: the kernels for a GPU are not built, {file} is not there; run make cuda in "
@@ -42,12 +52,14 @@ def kernel_file(where: str, job: str, real: str) -> Path:
 
 
 class CudaDevice:
-    """One GPU of this process, in its primary context, on the default stream.
+    """One GPU of this process, in its primary context.
 
     Attributes:
         name: of the GPU.
         multiprocessors: of it.
         threads: that a multiprocessor holds at once.
+        place: name of the device that its addresses belong to, as torch writes it.
+        dlpack: the same as DLPack writes it: its kind of device and its number.
     """
 
     def __init__(self, where: str, ordinal: int) -> None:
@@ -67,7 +79,8 @@ class CudaDevice:
                 f'{where}: device is "cuda:{ordinal}" and there are {found} GPUs here; the first '
                 f'is "cuda:0", {_LEAVE}.'
             )
-        self.ordinal = ordinal
+        self.ordinal, self.place, self.dlpack = ordinal, f"cuda:{ordinal}", (2, ordinal)
+        self._local = threading.local()
         self._device = self._core.Device(ordinal)
         self._device.set_current()
         self.name = str(self._device.name)
@@ -75,7 +88,6 @@ class CudaDevice:
         self.multiprocessors = int(properties.multiprocessor_count)
         self.threads = int(properties.max_threads_per_multiprocessor)
         self._files: dict[Path, Any] = {}
-        self._events = [self._get(self._driver.cuEventCreate(0)) for _ in range(2)]
 
     def _get(self, answer: tuple[Any, ...]) -> Any:
         """Return what a call of the driver gave, or raise its error."""
@@ -95,6 +107,20 @@ class CudaDevice:
         """Make this the GPU of the calling thread."""
         self._device.set_current()
 
+    @property
+    def stream(self) -> int:
+        """Handle of the stream on which this thread copies and launches; 0: the default one."""
+        return getattr(self._local, "stream", 0)
+
+    @contextmanager
+    def on_stream(self, handle: int) -> Iterator[None]:
+        """Copy and launch on another stream within the block."""
+        before, self._local.stream = self.stream, handle
+        try:
+            yield
+        finally:
+            self._local.stream = before
+
     def free_bytes(self) -> int:
         """Return the bytes of memory that are free."""
         error, free, _ = self._driver.cuMemGetInfo()
@@ -110,14 +136,17 @@ class CudaDevice:
         self._get(self._driver.cuMemFree(address))
 
     def send(self, address: int, array: np.ndarray[Any, Any]) -> None:
-        """Copy a contiguous array to the GPU."""
+        """Copy a contiguous array to the GPU, before what is launched next."""
         if array.nbytes:
-            self._get(self._driver.cuMemcpyHtoD(address, array.ctypes.data, array.nbytes))
+            own = (address, array.ctypes.data, array.nbytes, self.stream)
+            self._get(self._driver.cuMemcpyHtoDAsync(*own))
 
     def fetch(self, array: np.ndarray[Any, Any], address: int) -> None:
         """Copy from the GPU into a contiguous array; waits for what was launched before."""
         if array.nbytes:
-            self._get(self._driver.cuMemcpyDtoH(array.ctypes.data, address, array.nbytes))
+            own = (array.ctypes.data, address, array.nbytes, self.stream)
+            self._get(self._driver.cuMemcpyDtoHAsync(*own))
+            self._get(self._driver.cuStreamSynchronize(self.stream))
 
     def reserve_local(self, count: int) -> bool:
         """Let every thread have `count` bytes of local memory; False where that is too much.
@@ -134,6 +163,10 @@ class CudaDevice:
         error = self._driver.cuCtxSetLimit(limit, count)[0]
         return int(error) == 0
 
+    def has_kernel(self, job: str, real: str) -> bool:
+        """Return whether a job's kernel is built."""
+        return _file_of(job, real).exists()
+
     def kernel(self, where: str, job: str, real: str, name: str) -> Any:
         """Return a kernel of a job, loading its file once."""
         file = kernel_file(where, job, real)
@@ -144,16 +177,23 @@ class CudaDevice:
     def launch(self, kernel: Any, threads: int, block: int, *words: int) -> None:
         """Start a kernel with at least this many threads."""
         config = self._core.LaunchConfig(grid=-(-threads // block), block=block)
-        self._core.launch(self._device.default_stream, config, kernel, *words)
+        handle = self.stream
+        stream = (
+            self._core.Stream.from_handle(handle) if handle else self._core.LEGACY_DEFAULT_STREAM
+        )
+        self._core.launch(stream, config, kernel, *words)
 
     def start_clock(self) -> None:
         """Begin to measure what is launched from here on."""
-        self._get(self._driver.cuEventRecord(self._events[0], 0))
+        if not hasattr(self._local, "events"):
+            # of this thread, since others may launch at the same time
+            self._local.events = [self._get(self._driver.cuEventCreate(0)) for _ in range(2)]
+        self._get(self._driver.cuEventRecord(self._local.events[0], self.stream))
 
     def stop_clock(self) -> float:
         """Wait for what was launched; return the seconds since `start_clock`."""
-        first, last = self._events
-        self._get(self._driver.cuEventRecord(last, 0))
+        first, last = self._local.events
+        self._get(self._driver.cuEventRecord(last, self.stream))
         self._get(self._driver.cuEventSynchronize(last))
         return 1e-3 * float(self._get(self._driver.cuEventElapsedTime(first, last)))
 

@@ -50,8 +50,9 @@ class Simulator:
         dtype: "float64" or "float32", or such a dtype of NumPy, torch or JAX.
         threads: worker threads for batches, at most 256.
         params: parameters that replace the model's, by name.
-        device: "cpu", "cuda" or "cuda:1": where steps and their derivatives are computed; a GPU
-            needs the extra `cuda` and the kernels of `make cuda`, see docs/gpu.md.
+        device: "cpu", "cuda", "cuda:1", or "cuda:0,1" for several GPUs that share the worlds: where
+            steps and their derivatives are computed; a GPU needs the extra `cuda` and the kernels
+            of `make cuda`, see docs/gpu.md.
         options: numerical options, each a keyword of its own; None stands for the default.
     """
 
@@ -70,14 +71,14 @@ class Simulator:
         where = "Simulator()"
         check_model(where, model)
         real = read_dtype(where, dtype)
-        gpu = read_device(where, device)
+        gpus = read_device(where, device)
         chosen = read_options(where, model, real.name, options)
         threads = check_integer(where, "threads", threads, maximum=MAX_THREADS)
         changed = named_arrays(where, params)
         if dt is not None:
             changed["dt"] = np.array([check_positive(where, "dt", dt)])
         theta = pack_theta(where, model, model.structure.params, changed, None, chosen.contact)
-        place = "cpu" if gpu is None else f"cuda:{gpu}"
+        place = f"cuda:{','.join(map(str, gpus))}" if gpus else "cpu"
         self._attach(Bridge(model, chosen, real, threads, theta, place))
 
     def _attach(self, bridge: Bridge) -> None:

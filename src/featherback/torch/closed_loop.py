@@ -12,7 +12,7 @@ from torch import Tensor
 from featherback._checks import is_integer
 from featherback.errors import ParameterError, ShapeError
 from featherback.sim import Simulator
-from featherback.sim.bridge import refuse_too_large
+from featherback.sim.bridge import Bridge, refuse_too_large
 from featherback.sim.options import check_choice
 from featherback.torch import ops
 from featherback.torch.inputs import (
@@ -109,7 +109,7 @@ def closed_loop(
     names, *packs = pack_params(WHERE, params, sim, count)
 
     def checked(state: Sequence[Tensor], t: int) -> Tensor:
-        return _check_control(policy(*state, t), layout.nu, bridge.real, count)
+        return _check_control(policy(*state, t), bridge, count)
 
     length = 0 if memory == "states" else segment or math.isqrt(steps - 1) + 1
     given = None if memory == "graph" else _list_weights(policy, weights)
@@ -151,9 +151,10 @@ def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
     check_choice(WHERE, "memory", memory, MEMORY)
 
 
-def _check_control(u: Any, nu: int, dtype: str, worlds: int | None) -> Tensor:
+def _check_control(u: Any, bridge: Bridge, worlds: int | None) -> Tensor:
     """Refuse an answer of a policy that is not a control."""
-    u = check_tensor(WHERE, "policy(q, v, t)", u, dtype)
+    u = check_tensor(WHERE, "policy(q, v, t)", u, bridge)
+    nu = bridge.layout.nu
     shape = (nu,) if worlds is None else (worlds, nu)
     if tuple(u.shape) != shape:
         raise ShapeError(f"{WHERE}: policy(q, v, t) has shape {tuple(u.shape)}; expected {shape}.")

@@ -23,12 +23,14 @@ def check_simulator(where: str, sim: Any) -> Bridge:
         raise ParameterError(
             f"{where}: sim is of type {type(sim).__name__}; pass a featherback.Simulator."
         )
+    bridge_of(sim).require_one_device(where)
     return bridge_of(sim)
 
 
-def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
-    """Refuse what is not a dense tensor on the CPU with the simulator's number type."""
-    strided = isinstance(x, Tensor) and x.is_cpu and x.layout is torch.strided
+def check_tensor(where: str, name: str, x: Any, bridge: Bridge) -> Tensor:
+    """Refuse what is not a dense tensor on the simulator's device with its number type."""
+    dtype = bridge.real
+    strided = isinstance(x, Tensor) and x.layout is torch.strided and _lies_on(x, bridge.place)
     if strided and x.dtype is DTYPES[dtype]:
         return x
     if not isinstance(x, Tensor):
@@ -36,15 +38,9 @@ def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
             f"{where}: {name} is of type {type(x).__name__}; expected a torch.Tensor, such as "
             f"torch.as_tensor({name}, dtype=torch.{dtype})."
         )
-    if x.device.type != "cpu":
-        what = (
-            "it has no numbers; pass a tensor with numbers"
-            if x.device.type == "meta"
-            else f"pass {name}.cpu() and move the results back with .to({name}.device)"
-        )
+    if not _lies_on(x, bridge.place):
         raise ShapeError(
-            f'{where}: {name} is on device "{x.device}"; the simulator computes on the CPU, so '
-            f"{what}."
+            f'{where}: {name} is on device "{x.device}"; {_elsewhere(name, x, bridge)}.'
         )
     if x.dtype != DTYPES[dtype]:
         other = str(x.dtype).removeprefix("torch.")
@@ -56,6 +52,22 @@ def check_tensor(where: str, name: str, x: Any, dtype: str) -> Tensor:
     raise ShapeError(
         f"{where}: {name} has layout {x.layout}; expected a dense tensor: pass {name}.to_dense()."
     )
+
+
+def _lies_on(x: Tensor, place: str) -> bool:
+    """Return whether a tensor lies on a device, "cpu" or such as "cuda:0"."""
+    return x.is_cpu if place == "cpu" else str(x.device) == place
+
+
+def _elsewhere(name: str, x: Tensor, bridge: Bridge) -> str:
+    """Return why a tensor on another device is refused, and what to pass."""
+    here = "the CPU" if bridge.place == "cpu" else f'"{bridge.place}"'
+    what = f'pass {name}.to("{bridge.place}"), as all tensors of the call'
+    if x.device.type == "meta":
+        what = "it has no numbers; pass a tensor with numbers"
+    elif bridge.place == "cpu":
+        what = f"pass {name}.cpu() and move the results back with .to({name}.device)"
+    return f"the simulator computes on {here}, so {what}"
 
 
 def pack_params(
@@ -76,7 +88,7 @@ def pack_params(
         sim_bridge.refuse_unknown(where, str(name), list(bridge.shapes))
         if moves:
             sim_bridge.refuse_without_gradient(where, {name: value})
-        x = check_tensor(where, f'params["{name}"]', value, bridge.real)
+        x = check_tensor(where, f'params["{name}"]', value, bridge)
         shape = bridge.shapes[name]
         if tuple(x.shape) == shape or (x.ndim == 0 and shape == (1,)):
             shared[name] = x.reshape(-1)
@@ -120,7 +132,7 @@ def check_state(
     if bridge.layout.nwarm or warm is not None:
         parts["warm"] = q.new_zeros(bridge.layout.nwarm) if warm is None else warm
     for name, x in parts.items():
-        check_tensor(where, name, x, bridge.real)
+        check_tensor(where, name, x, bridge)
     if warm is not None:
         check_carried(where, bridge.layout, tuple(warm.shape[-1:]))
     return parts, {name: check_rows(where, name, x, bridge.layout) for name, x in parts.items()}

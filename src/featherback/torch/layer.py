@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featherback.errors import ParameterError
 from featherback.sim import Simulator
-from featherback.sim.bridge import bridge_of, refuse_unknown, refuse_without_gradient
+from featherback.sim.bridge import refuse_unknown, refuse_without_gradient
 from featherback.torch.closed_loop import ClosedLoop, Policy, closed_loop
 from featherback.torch.inputs import DTYPES, check_simulator, check_tensor
 from featherback.torch.rollout import Params, Trajectory, rollout, step
@@ -38,7 +38,7 @@ class SimulatorLayer(torch.nn.Module):
     def __init__(self, sim: Simulator, params: Iterable[str] | Params = ()) -> None:
         """Register the parameters; see the class."""
         super().__init__()
-        dtype = check_simulator(WHERE, sim).real
+        bridge = check_simulator(WHERE, sim)
         if isinstance(params, str):
             raise ParameterError(
                 f'{WHERE}: params is the text "{params}"; pass a list of names, such as '
@@ -51,7 +51,7 @@ class SimulatorLayer(torch.nn.Module):
             )
         names = [str(name) for name in params]
         for name in names:
-            refuse_unknown(WHERE, name, list(bridge_of(sim).shapes))
+            refuse_unknown(WHERE, name, list(bridge.shapes))
         refuse_without_gradient(WHERE, dict.fromkeys(names))
         given = params if isinstance(params, Mapping) else {}
         self.sim = sim
@@ -59,8 +59,9 @@ class SimulatorLayer(torch.nn.Module):
         for name in names:
             value = given.get(name)
             if value is None:
-                value = torch.tensor(sim.params[name], dtype=DTYPES[dtype])
-            check_tensor(WHERE, f'params["{name}"]', value, dtype)
+                real = DTYPES[bridge.real]
+                value = torch.tensor(sim.params[name], dtype=real, device=bridge.place)
+            check_tensor(WHERE, f'params["{name}"]', value, bridge)
             self.register_parameter(name, torch.nn.Parameter(value.detach().clone()))
 
     @property

@@ -22,24 +22,27 @@ def define(
     head: str,
     tensors: str,
     results: str,
-    kernel: Callable[..., Any],
+    kernel: tuple[Callable[..., Any], bool],
     fake: Callable[..., Any],
 ) -> Any:
-    """Return a new operator with its kernel on the CPU, its empty results and its rule for vmap.
+    """Return a new operator with its kernel, its empty results and its rule for vmap.
 
     Args:
         name: of the operator.
         head: types and names of what comes before the tensors.
         tensors: names of the tensors; one that may be missing ends with a question mark.
         results: names of the results.
-        kernel: what it computes.
+        kernel: what it computes, and whether it takes tensors on a GPU as they are; otherwise these
+            go through the processor.
         fake: what it returns, without numbers.
     """
     types = [f"Tensor{'?' if n.endswith('?') else ''} {n.rstrip('?')}" for n in tensors.split()]
     several = results.split()
     returned = "Tensor" if len(several) == 1 else f"({', '.join(['Tensor'] * len(several))})"
     library.define(f"{name}({head}, {', '.join(types)}) -> {returned}")
-    library.impl(name, kernel, "CPU")
+    compute, direct = kernel
+    library.impl(name, compute, "CPU")
+    library.impl(name, compute if direct else through_processor(compute), "CUDA")
     torch.library.register_fake(f"featherback::{name}", fake, lib=library)
     operator: Any = getattr(torch.ops.featherback, name).default
     names = tensors.replace("?", "").split()
@@ -57,6 +60,19 @@ def define(
 
     torch.library.register_vmap(f"featherback::{name}", vmap, lib=library)
     return operator
+
+
+def through_processor(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that copies its tensors to the processor, and its results back."""
+
+    def run(handle: str, names: str, mode: Any, *given: Any) -> Any:
+        device = next(x.device for x in given if x is not None)
+        found = kernel(handle, names, mode, *(None if x is None else x.cpu() for x in given))
+        if isinstance(found, Tensor):
+            return found.to(device)
+        return tuple(x.to(device) for x in found)
+
+    return run
 
 
 def all_own(names: str) -> str:

@@ -22,6 +22,11 @@ from featherback._typing import Real
 from featherback.errors import ParameterError
 from featherback.sim import bridge as sim_bridge
 from featherback.sim.bridge import Bars, Bridge, Replay, Trajectory
+from featherback.torch.on_device import (
+    DeviceTask,
+    refuse_nonfinite_inputs,
+    require_finite_states,
+)
 from featherback.torch.operators import define
 
 # a rollout, a single step, and a step of a closed loop, whose state may have gone wrong before
@@ -30,8 +35,9 @@ WHERE = tuple(f"featherback.torch.{name}()" for name in ("rollout", "step", "clo
 
 
 def as_array(x: Tensor) -> Real:
-    """Return a tensor's numbers, contiguous; shared with it where it is."""
-    return np.ascontiguousarray((x.detach() if x.requires_grad else x).numpy())
+    """Return a tensor's numbers, contiguous; shared with it where it is, and on the processor."""
+    x = x.detach() if x.requires_grad else x
+    return np.ascontiguousarray((x if x.is_cpu else x.cpu()).numpy())
 
 
 def as_tensor(x: NDArray[Any]) -> Tensor:
@@ -158,6 +164,9 @@ class Task:
 def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> tuple[Tensor, ...]:
     """Roll out; return q, v, act and flags, or, where only q is given, flat states in its place."""
     *state, u, shared, own = tensors
+    device = on_device(sim, names, kind)
+    if device is not None:
+        return _rollout_on_device(device, kind, state, (u, shared, own))
     x = np.concatenate([as_array(part) for part in state if part is not None], -1)
     task = Task((sim, names, kind), x, u, (shared, own), 1)
     sim_bridge.refuse_too_large(task.where, "states", (task.steps + 1) * task.x.nbytes, advice="")
@@ -172,6 +181,43 @@ def _rollout(sim: str, names: str, kind: int, *tensors: Any) -> tuple[Tensor, ..
     second = first + (0 if v is None else v.shape[-1])
     parts = (rows[..., :first], rows[..., first:second], rows[..., second:])
     return *(task.out(part) for part in parts), task.out(flags)
+
+
+def on_device(sim: str, names: str, kind: int) -> Any:
+    """Return the head of a task on the GPU, None where the simulator runs on the processor."""
+    bridge = sim_bridge.bridge_of_handle(sim)
+    return (
+        None if bridge.gpu is None else (bridge, WHERE[kind], split_names(names), kind != ROLLOUT)
+    )
+
+
+def _rollout_on_device(
+    head: Any, kind: int, state: Sequence[Tensor | None], rest: tuple[Any, ...]
+) -> tuple[Tensor, ...]:
+    """Roll out tensors that lie on the simulator's GPU."""
+    u, *packs = rest
+    x = torch.cat([part.detach() for part in state if part is not None], -1)
+    task = DeviceTask(head, x, u, packs, 1)
+    states, flags = task.states(task.x, task.u)
+    carried = task.bridge.layout.warm(task.x)
+    if kind != LOOP and bool(flags[:, 0].any() | ~torch.isfinite(carried).all()):
+        refuse_nonfinite_inputs(task.where, task.bridge, task.x, task.u)
+    rows = states[:, 1] if task.one else states
+    sizes = [0 if part is None else part.shape[-1] for part in state]
+    parts = rows.split_with_sizes([*sizes[:2], rows.shape[-1] - sum(sizes[:2])], -1)
+    return *(task.out(part) for part in parts), task.out(flags)
+
+
+def _rollout_vjp_on_device(head: Any, kept: Sequence[Any], bar: Tensor) -> tuple[Tensor, ...]:
+    """Pull derivatives with respect to states back to the inputs, on the simulator's GPU."""
+    x, u, flags, *packs = kept
+    task = DeviceTask(head, x, u, packs, 1 if head[3] else 2)
+    states = task.x[:, None] if task.one else task.x
+    require_finite_states(task.where, task.bridge, states, flags.reshape(-1, 2))
+    x_bar = task.rows(bar)
+    if not bool(torch.isfinite(x_bar).all()):
+        _refuse_nonfinite_bars(task.where, task.bridge, as_array(x_bar))
+    return task.bars(task.vjp(task.x, task.u, x_bar))
 
 
 def _refuse_nonfinite_inputs(task: Task) -> None:
@@ -198,16 +244,24 @@ def _started(head: Any, x: Tensor, u: Tensor, flags: Tensor, *packs: Any) -> tup
 def _rollout_vjp(sim: str, names: str, kind: int, *tensors: Any) -> Any:
     """Pull derivatives with respect to states back to the inputs."""
     *kept, bar = tensors
+    device = on_device(sim, names, kind)
+    if device is not None:
+        return _rollout_vjp_on_device(device, kept, bar)
     task, replay = _started((sim, names, kind), *kept)
     x_bar = task.rows(bar)
-    parts = () if np.isfinite(x_bar).all() else task.bridge.layout.parts(x_bar)
+    _refuse_nonfinite_bars(task.where, task.bridge, x_bar)
+    return task.bars(replay.vjp(task.where, lambda first, x: x_bar))
+
+
+def _refuse_nonfinite_bars(where: str, bridge: Bridge, x_bar: Real) -> None:
+    """Refuse a NaN or infinity in the derivative of a loss."""
+    parts = () if np.isfinite(x_bar).all() else bridge.layout.parts(x_bar)
     for name, part in zip(("q", "v", "act"), parts, strict=False):
         if not np.isfinite(part).all():
             raise ParameterError(
-                f"{task.where}: the derivative of the loss with respect to the states {name} holds "
+                f"{where}: the derivative of the loss with respect to the states {name} holds "
                 "a NaN or infinity; look for one in what was computed from them."
             )
-    return task.bars(replay.vjp(task.where, lambda first, x: x_bar))
 
 
 def _rollout_jvp(sim: str, names: str, kind: int, *tensors: Any) -> Tensor:
@@ -264,7 +318,7 @@ _BARS = "x u shared own"
 def _forward(name: str) -> Any:
     """Return the operator of a rollout."""
     given = "q v? act? u shared? own?"
-    return define(name, _HEAD, given, "qs vs acts flags", _rollout, _rollout_fake)
+    return define(name, _HEAD, given, "qs vs acts flags", (_rollout, True), _rollout_fake)
 
 
 # configurations, velocities, activations, and flags int32[(worlds,) 2]
@@ -272,12 +326,19 @@ rollout = _forward("rollout")
 # the same, with a gradient of its own, for the compiler, which does without nodes of ours
 rollout_traced = _forward("rollout_traced")
 # derivatives with respect to x, u, shared and own
-rollout_vjp = define("rollout_vjp", _HEAD, f"{_KEPT} x_bar", _BARS, _rollout_vjp, _rollout_vjp_fake)
+rollout_vjp = define(
+    "rollout_vjp", _HEAD, f"{_KEPT} x_bar", _BARS, (_rollout_vjp, True), _rollout_vjp_fake
+)
 # derivatives of these along a direction in the inputs and in x_bar
 rollout_hvp = define(
-    "rollout_hvp", _HEAD, f"{_KEPT} x_bar {_DOTS} dx_bar", _BARS, _rollout_hvp, _rollout_vjp_fake
+    "rollout_hvp",
+    _HEAD,
+    f"{_KEPT} x_bar {_DOTS} dx_bar",
+    _BARS,
+    (_rollout_hvp, False),
+    _rollout_vjp_fake,
 )
 # derivatives of the states along a direction
 rollout_jvp = define(
-    "rollout_jvp", _HEAD, f"{_KEPT} {_DOTS}", "states", _rollout_jvp, _rollout_jvp_fake
+    "rollout_jvp", _HEAD, f"{_KEPT} {_DOTS}", "states", (_rollout_jvp, False), _rollout_jvp_fake
 )

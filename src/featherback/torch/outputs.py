@@ -94,11 +94,11 @@ def _evaluate(job: str, sim: Simulator, inputs: dict[str, Tensor], params: Any) 
     """Check tensors, bring them to one world axis at most, and evaluate."""
     where = f"featherback.torch.{job}()"
     bridge = check_simulator(where, sim)
-    q = check_tensor(where, "q", inputs["q"], bridge.real)
+    q = check_tensor(where, "q", inputs["q"], bridge)
     lead = tuple(q.shape[:-1]) if q.ndim > 2 else None
     flat: dict[str, Tensor] = {}
     for name, x in inputs.items():
-        check_tensor(where, name, x, bridge.real)
+        check_tensor(where, name, x, bridge)
         same = lead is not None and tuple(x.shape[:-1]) == lead
         flat[name] = x.flatten(0, -2) if same else x
     worlds = same_worlds(
@@ -199,13 +199,18 @@ class _FeatherbackOutput(Function):
 
 def _define(name: str) -> Any:
     """Return the operator of outputs."""
-    return define(name, _HEAD, _INPUTS, "y", _kernel, _fake)
+    return define(name, _HEAD, _INPUTS, "y", (_kernel, False), _fake)
 
 
 _HEAD, _INPUTS = "str sim, str names, str job", "q v? third? shared? own?"
 _output, _output_traced = _define("output"), _define("output_traced")
 _output_vjp = define(
-    "output_vjp", _HEAD, f"{_INPUTS} y_bar", "q v third shared own", _kernel_vjp, _fake_vjp
+    "output_vjp",
+    _HEAD,
+    f"{_INPUTS} y_bar",
+    "q v third shared own",
+    (_kernel_vjp, False),
+    _fake_vjp,
 )
 torch.library.register_autograd(
     "featherback::output_traced", _pull, setup_context=_keep, lib=library

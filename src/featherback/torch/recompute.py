@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,12 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from featherback._typing import Ints, Real
 from featherback.errors import FeatherbackError, ParameterError
 from featherback.sim import Simulator
-from featherback.sim import bridge as sim_bridge
-from featherback.sim.bridge import Bars, StateLayout, bridge_of
+from featherback.sim.bridge import StateLayout, bridge_of
 from featherback.torch import ops
 from featherback.torch.functions import roll
+from featherback.torch.on_device import DeviceTask, require_finite_states
 from featherback.torch.ops import Task
 
 WHERE = ops.WHERE[ops.LOOP]
@@ -102,8 +102,15 @@ class _FeatherbackClosedLoop(Function):
         loop, steps, segment, x, shared, own, *weights = inputs
         bridge = bridge_of(loop.sim)
         u = x.new_zeros((*x.shape[:-1], bridge.layout.nu))
-        task = Task((bridge.handle, loop.names, ops.LOOP), ops.as_array(x), u, (shared, own), 1)
-        xs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment, weights)
+        device = ops.on_device(bridge.handle, loop.names, ops.LOOP)
+        if device is None:
+            head = (bridge.handle, loop.names, ops.LOOP)
+            task = Task(head, ops.as_array(x), u, (shared, own), 1)
+            xs, us, flags, ctx.random = _forward(task, loop.policy, steps, segment, weights)
+        else:
+            task = DeviceTask(device, x, u, (shared, own), 1)
+            found = _forward_on_device(task, loop.policy, steps, segment, weights)
+            xs, us, flags, ctx.random = found
         ctx.loop, ctx.segment = loop, segment
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(flags)
@@ -118,7 +125,7 @@ class _FeatherbackClosedLoop(Function):
                 'memory="graph" for them.'
             )
         xs, us, flags, shared, own, *weights = ctx.saved_tensors
-        _refuse_nonfinite(ctx.loop, xs, flags.reshape(-1, 2).numpy())
+        _refuse_nonfinite(ctx.loop, xs, flags)
         bars = [
             torch.zeros_like(y) if bar is None else bar
             for y, bar in zip((xs, us), grad_outputs[:2], strict=True)
@@ -129,13 +136,26 @@ class _FeatherbackClosedLoop(Function):
         return None, None, None, x_bar, *back.pack_bars, *back.weight_bars
 
 
-def _refuse_nonfinite(loop: Loop, states: Tensor, marks: Ints) -> None:
+def _refuse_nonfinite(loop: Loop, states: Tensor, flags: Tensor) -> None:
     """Refuse a gradient through a state that is not finite."""
-    layout = bridge_of(loop.sim).layout
-    x = states.numpy().reshape(len(marks), -1, states.shape[-1])
-    path = sim_bridge.Trajectory(layout, x, None, sim_bridge.Schedule.all(x.shape[1] - 1))
-    found = sim_bridge.WorldStatus(marks[:, 0].astype(np.uint32), marks[:, 1])
-    sim_bridge.require_finite_states(WHERE, path, found)
+    marks = flags.reshape(-1, 2)
+    x = states.reshape(len(marks), -1, states.shape[-1])
+    require_finite_states(WHERE, bridge_of(loop.sim), x, marks)
+
+
+def _random_state(x: Tensor) -> tuple[Tensor, ...]:
+    """Return the state of the random numbers, and that of the device where tensors lie on one."""
+    return (torch.get_rng_state(), *((torch.cuda.get_rng_state(x.device),) if x.is_cuda else ()))
+
+
+@contextmanager
+def _with_random(state: tuple[Tensor, ...], x: Tensor) -> Iterator[None]:
+    """Draw the random numbers of a state within the block."""
+    with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+        torch.set_rng_state(state[0])
+        for own in state[1:]:
+            torch.cuda.set_rng_state(own, x.device)
+        yield
 
 
 def _forward(
@@ -148,11 +168,11 @@ def _forward(
     us = np.empty((worlds, steps, layout.nu), layout.dtype)
     flags = np.zeros((worlds, 2), np.int32)
     flags[:, 1] = -1
-    random: list[Tensor] = []
+    random: list[tuple[Tensor, ...]] = []
     x = xs[:, 0] = task.x
     for t in range(steps):
         if segment and t % segment == 0:
-            random.append(torch.get_rng_state())
+            random.append((torch.get_rng_state(),))
         # the first answer is recorded, to see what the policy depends on
         with torch.set_grad_enabled(t == 0):
             u = policy(layout.parts(task.out(x.copy())), t)
@@ -166,6 +186,33 @@ def _forward(
             flags[:, 1] = np.where((flags[:, 1] < 0) & (found.status != 0), t, flags[:, 1])
             flags[:, 0] |= found.status.astype(np.int32)
     return *(task.out(a) for a in (xs, us, flags)), random
+
+
+def _forward_on_device(
+    task: DeviceTask, policy: StatePolicy, steps: int, segment: int, weights: list[Tensor]
+) -> tuple[Any, ...]:
+    """Do the same with tensors on the simulator's GPU."""
+    layout, worlds = task.bridge.layout, len(task.x)
+    xs = task.x.new_empty((worlds, steps + 1, layout.nx))
+    us = task.x.new_empty((worlds, steps, layout.nu))
+    status = torch.zeros(worlds, dtype=torch.int32, device=task.x.device)
+    step = torch.full_like(status, -1)
+    random: list[tuple[Tensor, ...]] = []
+    x = xs[:, 0] = task.x
+    for t in range(steps):
+        if segment and t % segment == 0:
+            random.append(_random_state(task.x))
+        # the first answer is recorded, to see what the policy depends on
+        with torch.set_grad_enabled(t == 0):
+            u = policy(layout.parts(task.out(x).clone()), t)
+        if t == 0:
+            _refuse_other_weights(u, weights)
+        us[:, t] = u.detach()
+        rows, flags = task.states(x, us[:, t : t + 1].contiguous())
+        x = xs[:, t + 1] = rows[:, 1]
+        step = torch.where((step < 0) & (flags[:, 0] != 0), t, step)
+        status |= flags[:, 0]
+    return *(task.out(a) for a in (xs, us, torch.stack((status, step), -1))), random
 
 
 class _Backward:
@@ -200,8 +247,7 @@ class _Backward:
     ) -> Tensor | None:
         """Record segment i with the random numbers it had, and pull derivatives through it."""
         first, (u, u_bar) = i * self.segment, controls
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.set_rng_state(self.random[i])
+        with _with_random(self.random[i], start), torch.enable_grad():
             x = start.detach().clone().requires_grad_()
             packs = [
                 None if p is None else p.detach().requires_grad_(self.wanted) for p in self.given
@@ -229,7 +275,11 @@ class _Backward:
     def by_steps(self, xs: Tensor, us: Tensor, x_bar: Tensor, u_bar: Tensor) -> Tensor:
         """Go through one step and one answer of the policy after the other, the last first."""
         head = (bridge_of(self.loop.sim).handle, self.loop.names, ops.LOOP)
-        task = Task(head, ops.as_array(xs[..., 0, :]), us[..., 0, :], self.given, 1)
+        first, device = (xs[..., 0, :], us[..., 0, :]), ops.on_device(*head)
+        if device is None:
+            task = Task(head, ops.as_array(first[0]), first[1], self.given, 1)
+        else:
+            task = DeviceTask(device, *first, self.given, 1)
         bar = x_bar[..., -1, :]
         for t in reversed(range(us.shape[-2])):
             point = xs[..., t, :], us[..., t, :]
@@ -237,11 +287,11 @@ class _Backward:
         return bar
 
     def _step(
-        self, task: Task, t: int, point: tuple[Tensor, Tensor], bars: tuple[Tensor, Tensor]
+        self, task: Any, t: int, point: tuple[Tensor, Tensor], bars: tuple[Tensor, Tensor]
     ) -> Tensor:
         """Pull derivatives back through one step and through the policy."""
-        found = self._pull(task, t, point, task.rows(bars[0]))
-        x_bar = task.out(found.x)
+        pull = self._pull if isinstance(task, Task) else self._pull_on_device
+        x_bar, u_bar = pull(task, t, point, bars[0])
         with torch.enable_grad():
             x = point[0].detach().clone().requires_grad_()
             u = self.loop.policy(task.bridge.layout.parts(x), t)
@@ -249,15 +299,18 @@ class _Backward:
         if not u.requires_grad:
             return x_bar
         asked = [x, *(w for w in self.weights if w.requires_grad)]
-        answer = task.out(found.u[:, 0]) + bars[1]
-        more: Iterator[Any] = iter(torch.autograd.grad(u, asked, answer, allow_unused=True))
+        more: Iterator[Any] = iter(
+            torch.autograd.grad(u, asked, u_bar + bars[1], allow_unused=True)
+        )
         x_more = next(more)
         self._add_weights(more)
         return x_bar if x_more is None else x_bar + x_more
 
-    def _pull(self, task: Task, t: int, point: tuple[Tensor, Tensor], x_bar: Real) -> Bars:
+    def _pull(
+        self, task: Task, t: int, point: tuple[Tensor, Tensor], bar: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Pull derivatives back through one step."""
-        x = task.rows(point[0])[:, 0]
+        x, x_bar = task.rows(point[0])[:, 0], task.rows(bar)
         u = task.rows(point[1]) if task.u is not None else None
         shapes = {k: a.shape for k, a in task.cut(self.given).items()} if self.wanted else {}
         # messages count the steps from the start of the loop
@@ -267,7 +320,19 @@ class _Backward:
             if self.given[own] is not None:
                 more = task.join(found.params, own)
                 self.pack_bars[own] = _added(self.pack_bars[own], more)
-        return found
+        return task.out(found.x), task.out(found.u[:, 0])
+
+    def _pull_on_device(
+        self, task: DeviceTask, t: int, point: tuple[Tensor, Tensor], bar: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Do the same with tensors on the simulator's GPU."""
+        x, u = task.rows(point[0])[:, 0].contiguous(), task.rows(point[1]).contiguous()
+        found = task.vjp(x, u, task.rows(bar), t, self.wanted)
+        for own in (False, True) if self.wanted else ():
+            if self.given[own] is not None:
+                more = task.join(found.params, own)
+                self.pack_bars[own] = _added(self.pack_bars[own], more)
+        return task.out(found.x), task.out(found.u[:, 0])
 
 
 def _added(total: Tensor | None, more: Tensor | None) -> Tensor | None:

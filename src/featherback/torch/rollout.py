@@ -61,7 +61,7 @@ class Trajectory(NamedTuple):
 
     def raise_if_bad(self) -> None:
         """Raise WorldError if any world has a status bit set."""
-        flags = self.flags.reshape(-1, 2).numpy()
+        flags = self.flags.cpu().reshape(-1, 2).numpy()
         if flags[:, 0].any():
             raise world_error(WHERE[ROLLOUT], flags[:, 0].astype(np.uint32), flags[:, 1])
 
@@ -101,7 +101,7 @@ def step(
     where = WHERE[STEP]
     bridge = check_simulator(where, sim)
     parts, worlds = check_state(where, bridge, q, v, act, warm)
-    u = q.new_zeros(bridge.layout.nu) if u is None else check_tensor(where, "u", u, bridge.real)
+    u = q.new_zeros(bridge.layout.nu) if u is None else check_tensor(where, "u", u, bridge)
     worlds["u"] = check_rows(where, "u", u, bridge.layout)
     count = same_worlds(where, worlds)
     names, *packs = pack_params(where, params, sim, count)
@@ -151,7 +151,7 @@ def rollout(
     bridge = check_simulator(where, sim)
     layout = bridge.layout
     parts, worlds = check_state(where, bridge, q, v, act, warm)
-    shape = None if u is None else tuple(check_tensor(where, "u", u, bridge.real).shape)
+    shape = None if u is None else tuple(check_tensor(where, "u", u, bridge).shape)
     held = check_controls(where, layout, shape, steps, q.element_size(), advice="")
     if held is not None:
         u = (q.new_zeros(layout.nu) if u is None else u).expand(held, layout.nu)
