@@ -169,7 +169,7 @@ FB_INLINE void sincos_kernel(T r, T& s, T& c) {
 }
 
 // sin and cos to about an ulp for |a| < 1e5: reduction by pi/2 in three parts, then the kernel; no
-// branch, no libm
+// branch, no libm.  NaN where an angle is so large that its neighbours lie turns apart
 template <class T>
 FB_INLINE void sincos(T a, T& s, T& c) {
   using R = Real<T>;
@@ -184,6 +184,8 @@ FB_INLINE void sincos(T a, T& s, T& c) {
     r = sub_mul(r, k, T(R(4.837512969970703125e-4f)));
     r = sub_mul(r, k, T(R(7.54978942e-8f)));
   }
+  const R most = kIsDouble<T> ? R(2251799813685248.0) : R(4194304.0);
+  r = select(abs(a) < T(most), r, T(R(__builtin_nan(""))));
   T ks, kc;
   sincos_kernel(r, ks, kc);
   // quadrant in {-2 .. 2}
