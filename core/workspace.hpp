@@ -151,6 +151,8 @@ struct Work {
   RowGeometry<T>* geometry;
   RowData<T>* data;  // of each group, for the adjoint
   T* g;              // half-solved rows, per row two segments of the longest tree
+  T* by_dof;         // those of one world's island dof by dof, scratch of its assembly
+  size_t max_by_dof;
   int ngroup, nrim, max_group, max_row, max_tree;  // nrim: groups that are rims
   // contacts that the free motion leaves open, without rows until the solve closes them; lanes that had
   // some of theirs closed
@@ -292,6 +294,8 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   const size_t part = recovery_capacity(s) + 1;
   carve_recovery(c, rows, part < dense ? part : dense, w.recovery);
   w.A = c.take<T>(dense * dense);
+  w.max_by_dof = kPanel<T> > 1 ? dense * dense : 0;
+  w.by_dof = c.take<T>(w.max_by_dof);
   bar.A = c.take<T>(dense * dense);
   RowSolver<T>::carve(c, rows, dense, s.max_sweeps, w.solution);
   w.problem.island_row = w.island_row;

@@ -212,9 +212,131 @@ FB_INLINE void delassus_tree(const Layout& s, const Work<T>& w, const RowGroup& 
   delassus_paths<1, 1>(s, w, at, n, gx, gy, acc);
 }
 
+// visit(d, side) for the dofs that move a group, rootward
+template <class F>
+FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
+  int a = k.start[0], b = k.start[1];
+  while (a >= 0 && b >= 0) {
+    const int side = a >= b ? 0 : 1, d = side ? b : a;
+    visit(d, side);
+    if (a == d) a = s.dof_parent[d];
+    if (b == d) b = s.dof_parent[d];
+  }
+  for (; a >= 0; a = s.dof_parent[a]) visit(a, 0);
+  for (; b >= 0; b = s.dof_parent[b]) visit(b, 1);
+}
+// visit(d, side) the dofs that move a group: rootward, one tree after the other
+template <class F>
+FB_INLINE void for_tree_dofs(const Layout& s, const RowGroup& k, F&& visit) {
+  if (k.tree[0] == k.tree[1]) return for_group_dofs(s, k, visit);
+  for (int side = 0; side < 2; ++side)
+    for (int d = k.start[side]; d >= 0; d = s.dof_parent[d]) visit(d, side);
+}
+// the half-solved rows of a group by side, each from dof zero on
+template <int N, class T>
+struct GroupRows {
+  const T* g[2][N];
+};
+template <int N, class T>
+FB_INLINE GroupRows<N, T> group_rows(const Layout& s, const Work<T>& w, const RowGroup& k) {
+  GroupRows<N, T> x;
+#pragma GCC unroll 3
+  for (int side = 0; side < 2; ++side)
+#pragma GCC unroll 3
+    for (int i = 0; i < N; ++i)
+      x.g[side][i] = k.start[side] < 0 ? nullptr : row_segment(s, w, k, k.row + i, side);
+  return x;
+}
+// half-solved rows dof by dof, from dof `low` on; sum: three rows of products
+template <class T>
+struct RowTable {
+  T *at, *sum;
+  int low, stride;
+};
+// a piece of a chain of dofs: where their rows of a table begin, and N rows over D there
+inline constexpr int kChain = 24;
+template <int N, class T>
+struct ChainPiece {
+  int count = 0, at[kChain];
+  T over[N][kChain];
+
+  // the sums += over' times the table, panel by panel of the columns before `end`
+  FB_INLINE void add(const RowTable<T>& x, int end) {
+    for (int j = 0; j < end; j += kPanel<T>) {
+      Panel<T> acc[N];
+#pragma GCC unroll 3
+      for (int i = 0; i < N; ++i) acc[i] = panel_at(x.sum + i * x.stride + j);
+      for (int c = 0; c < count; ++c) {
+        const Panel<T> y = panel_at(x.at + at[c] + j);
+#pragma GCC unroll 3
+        for (int i = 0; i < N; ++i) acc[i] = mul_add(Panel<T>(over[i][c]), y, acc[i]);
+      }
+#pragma GCC unroll 3
+      for (int i = 0; i < N; ++i) put_panel(acc[i], x.sum + i * x.stride + j);
+    }
+    count = 0;
+  }
+};
+// those of a group, from column `row` on, and their products with the columns up to their own
+template <int N, class T>
+FB_INLINE void add_to_table(const Layout& s, const Work<T>& w, const RowGroup& k, int row,
+                            const RowTable<T>& x) {
+  const GroupRows<N, T> rows = group_rows<N>(s, w, k);
+  ChainPiece<N, T> piece;
+  for (int j = 0; j < N * x.stride; j += kPanel<T>) put_panel(Panel<T>(Real<T>(0)), x.sum + j);
+  for_tree_dofs(s, k, [&](int d, int side) {
+    const T inv = w.dof[d].Dinv;
+    const int c = piece.count++;
+    piece.at[c] = (d - x.low) * x.stride;
+#pragma GCC unroll 3
+    for (int i = 0; i < N; ++i) {
+      const T g = x.at[piece.at[c] + row + i] = rows.g[side][i][d];
+      piece.over[i][c] = g * inv;
+    }
+    if (c + 1 == kChain) piece.add(x, row + N);
+  });
+  piece.add(x, row + N);
+}
+// one world's island by panels of its rows: half-solved rows stand dof by dof, with zeros where a dof does not
+// move a row.  Every number takes the same products in the same order as below, and has the same bits.  False
+// where there is no room
+template <class T>
+FB_FN bool assemble_panels(const Layout& s, Work<T>& w, int from, int to, const Island& is) {
+  const int n = is.n, stride = whole_panels<T>(n);
+  int low = s.nv, high = 0;
+  for (int p = from; p < to; ++p) {
+    const RowGroup& k = w.group[w.sorted[p]];
+    for (int side = 0; side < 2; ++side) {
+      if (k.start[side] < 0) continue;
+      low = s.tree_dof[k.tree[side]] < low ? s.tree_dof[k.tree[side]] : low;
+      high = k.start[side] >= high ? k.start[side] + 1 : high;
+    }
+  }
+  const int dofs = high - low;
+  if (n < 9 || dofs > 2 * n || size_t(dofs + 3) * stride > w.max_by_dof) return false;
+  const RowTable<T> table{w.by_dof, w.by_dof + dofs * stride, low, stride};
+  T* A = w.A + is.at;
+  for (int i = 0; i < dofs * stride; i += kPanel<T>) put_panel(Panel<T>(Real<T>(0)), table.at + i);
+  for (int p = from; p < to; ++p) {
+    const RowGroup& x = w.group[w.sorted[p]];
+    const int row = x.row - is.first;
+    if (x.rows == 3)
+      add_to_table<3>(s, w, x, row, table);
+    else
+      add_to_table<1>(s, w, x, row, table);
+    for (int i = 0; i < x.rows; ++i) {
+      for (int j = 0; j <= row + i; ++j)
+        A[(row + i) * n + j] = A[j * n + row + i] = table.sum[i * stride + j];
+      A[(row + i) * (n + 1)] += w.R[x.row + i];
+    }
+  }
+  return true;
+}
 // (R.2)  A = J Mh^-1 J' + R of one island, dense: the rows of groups [from, to) in sorted order
 template <class T>
 FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, const Island& is) {
+  if constexpr (kPanel<T> > 1)
+    if (assemble_panels(s, w, from, to, is)) return;
   const int first = is.first, n = is.n;
   T* A = w.A + is.at;
   for (int p = from; p < to; ++p) {
@@ -236,35 +358,6 @@ FB_FN void assemble_island(const Layout& s, Work<T>& w, int from, int to, const 
     }
     for (int i = 0; i < x.rows; ++i) A[(x.row - first + i) * (n + 1)] += w.R[x.row + i];
   }
-}
-
-// visit(d, side) for the dofs that move a group, rootward
-template <class F>
-FB_INLINE void for_group_dofs(const Layout& s, const RowGroup& k, F&& visit) {
-  int a = k.start[0], b = k.start[1];
-  while (a >= 0 && b >= 0) {
-    const int side = a >= b ? 0 : 1, d = side ? b : a;
-    visit(d, side);
-    if (a == d) a = s.dof_parent[d];
-    if (b == d) b = s.dof_parent[d];
-  }
-  for (; a >= 0; a = s.dof_parent[a]) visit(a, 0);
-  for (; b >= 0; b = s.dof_parent[b]) visit(b, 1);
-}
-// the half-solved rows of a group by side, each from dof zero on
-template <int N, class T>
-struct GroupRows {
-  const T* g[2][N];
-};
-template <int N, class T>
-FB_INLINE GroupRows<N, T> group_rows(const Layout& s, const Work<T>& w, const RowGroup& k) {
-  GroupRows<N, T> x;
-#pragma GCC unroll 3
-  for (int side = 0; side < 2; ++side)
-#pragma GCC unroll 3
-    for (int i = 0; i < N; ++i)
-      x.g[side][i] = k.start[side] < 0 ? nullptr : row_segment(s, w, k, k.row + i, side);
-  return x;
 }
 
 // x += L^-1 J' lam of a group of N rows

@@ -105,18 +105,20 @@ FB_FN bool begin_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, W
                        WorldOutcome& out) {
   if (begin == WorldBegin::path) return false;
   const auto convex = [&] {
-    const ConvexScratch<S> rows{
-        x.now.lam,     x.now.w,     x.now.a,
-        x.now.eta,     x.now.h,     x.now.lower,
-        x.now.upper,   x.now.z_lower,
-        {x.next.lam, x.next.w, x.next.a, x.next.eta, x.next.h, x.bend.lam, x.bend.w, x.bend.a,
-         x.bend.eta, x.bend.h, x.bend.lower}};
+    const ConvexScratch<S> rows{x.now.lam,
+                                x.now.w,
+                                x.now.a,
+                                x.now.eta,
+                                x.now.h,
+                                x.now.lower,
+                                x.now.upper,
+                                x.now.z_lower,
+                                {x.next.lam, x.next.w, x.next.a, x.next.eta, x.next.h, x.bend.lam,
+                                 x.bend.w, x.bend.a, x.bend.eta, x.bend.h, x.bend.lower}};
     return ConvexNewton<S>{p, s, rows}.solve(out);
   };
   if (begin == WorldBegin::convex) return convex();
-  const auto newton = [&] {
-    return newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out);
-  };
+  const auto newton = [&] { return newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out); };
   if (begin == WorldBegin::sweeps) {
     if (first_sweeps(p, s, out)) return true;
     if (!is_overfull(p, s)) return newton() || convex();
