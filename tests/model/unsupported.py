@@ -231,7 +231,7 @@ UNSUPPORTED = [
             '<site name="s"/>',
             world='<site name="w"/>',
             after='<tendon><spatial name="t" armature="1">'
-            '<site site="s"/><geom geom="g"/><site site="w"/></spatial></tendon>',
+            '<site site="s"/><site site="w"/></spatial></tendon>',
         ),
         '<string>:8: <spatial name="t">',
         "armature",
