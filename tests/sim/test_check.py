@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import featherback as fb
+from featherback.sim import Status, check
 from featherback.sim.check import check_gradients
 from featherback.sim.rollout import Rollout
 
@@ -77,6 +79,32 @@ def test_crossings_are_counted_apart() -> None:
     assert all(place.what == 'contact of "floor" and "ball"' for place in report.crossed)
     assert report.worst is None
     assert not report.ok
+
+
+def test_modes_at_a_distance_are_not_crossed() -> None:
+    """Compare a ball 1e-7 m from touching with differences that do not reach the floor."""
+    model = fb.models.ball(radius=0.1)
+    sim = fb.Simulator(model)
+    q = np.array(model.q0)
+    q[2] = 0.1 + 9.81 * sim.dt**2 + 1e-7
+    report = check_gradients(sim, q=q, v=np.zeros(6), steps=1, draws=1)
+    print(f"seed 0\n{report}")
+    assert report.ok
+    assert report.crossed == ()
+    assert report.lines == 4
+
+
+def test_draws_come_nearer_where_steps_are_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the deviation of a draw smaller until its steps are solved."""
+    sim = fb.Simulator(fb.models.cartpole())
+    base = {"q": np.zeros(2), "v": np.zeros(2), "act": np.zeros(0), "u": np.zeros((3, 1))}
+    first = check._near(sim, base, np.random.default_rng(0))
+    lost = iter([Status.NONFINITE, Status.UNCONVERGED, Status(0)])
+    monkeypatch.setattr(check, "_rollout", lambda *_: SimpleNamespace(status=int(next(lost))))
+    near = check._near(sim, base, np.random.default_rng(0))
+    print("seed 0")
+    for name in ("q", "v", "u"):
+        assert np.allclose(near[name], 0.01 * first[name], rtol=1e-12)
 
 
 def test_missing_gradients_are_counted_apart() -> None:
