@@ -85,13 +85,16 @@ class Learner:
         self.policy.normalizer.update(observation)
         clipped, error, kl = (float(x) for x in torch.stack(losses).mean(0))
         if settings.divergence:
-            if kl > 1.5 * settings.divergence: self.adapt = max(self.adapt / 1.2, 0.02)
-            elif kl < settings.divergence / 1.5: self.adapt = min(self.adapt * 1.2, 5.0)
+            if kl > 1.5 * settings.divergence:
+                self.adapt = max(self.adapt / 1.2, 0.02)
+            elif kl < settings.divergence / 1.5:
+                self.adapt = min(self.adapt * 1.2, 5.0)
         return {
             **self.runner.episodes.row(),
             "policy_loss": clipped,
             "value_loss": error,
-            "kl": kl, "adapt": self.adapt,
+            "kl": kl,
+            "adapt": self.adapt,
             "std": float(self.policy.log_std.detach().exp().mean()),
         }
 
