@@ -111,12 +111,8 @@ class PPO(Settings):
     """samples in one update"""
     learning_rate: float = 1e-3
     """step of Adam"""
-    decay: bool = False
+    decay: bool = True
     """whether the learning rate falls linearly to zero over the run"""
-    divergence: float = 0.0
-    """what an iteration should change the policy by: the learning rate follows it; 0: it does not"""
-    activation: Literal["elu", "relu", "silu", "tanh"] = "tanh"
-    """between the layers"""
     gamma: float = 0.99
     """discount of the return"""
     trace_decay: float = 0.95

@@ -23,7 +23,7 @@ HAS_FULL = True
 STEPS = {
     "PPO, hard": (600_000, 10_240, 6_000_000),
     "SHAC, hard and compliant": (600_000, 10_240, 6_000_000),
-    "PPO, mujoco": (1_500_000, 10_240, 6_000_000),
+    "PPO, mujoco": (1_200_000, 10_240, 6_000_000),
 }
 COMPLIANCE = 1e-3  # of a contact [m/N]
 EPISODES = 16
@@ -55,7 +55,7 @@ def settings_of(context: Context, row: str) -> Settings:
     }
     if learner == "PPO":
         every = 1 if context.quick else 40
-        return PPO(**common, evaluate_every=every, decay=True)
+        return PPO(**common, evaluate_every=every)
     geoms = len(envs.make("Ant", 1, contact="hard").sim.params["contact_compliance"])
     # the compliances of the two shapes of a contact add up
     soft = f"params={{'contact_compliance': {[0.5 * COMPLIANCE] * geoms}}}"

@@ -88,7 +88,7 @@ def learners(context: Context, scene: str, links: int) -> dict[str, Settings]:
     return {
         "bptt": BPTT(**swing, log_std=-3.0),
         "shac": SHAC(**swing, worlds=32, horizon=25, hidden=(64, 64), learning_rate=1e-3),
-        "ppo": PPO(**swing, hidden=(64, 64), decay=True),
+        "ppo": PPO(**swing, hidden=(64, 64)),
         "sac": SAC(**off),
         "stored": Enhanced(**off, samples=0, policy_gradient="stored"),
         "mbpo": MBPO(**off),

@@ -51,7 +51,7 @@ def settings_of(row: str, task: str, seed: int, steps: int) -> Settings:
     learner, _, contacts = row.partition(", ")
     common: dict[str, Any] = {"env": task, "contact": "hard", "seed": seed, "steps": steps}
     if learner == "ppo":
-        return PPO(**common, decay=True)
+        return PPO(**common)
     if learner == "sac":
         return SAC(**common, rollout=25, warmup=min(1000, steps // 4))
     soft = (compliance(task),) if contacts == "compliant" else ()
