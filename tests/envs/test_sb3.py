@@ -13,13 +13,14 @@ import featherback.envs.sb3 as envs_sb3
 from featherback.errors import FeatherbackError
 
 
-def test_stable_baselines_accepts_the_environment() -> None:
+@pytest.mark.parametrize("name", envs.TASKS)
+def test_stable_baselines_accepts_the_environment(name: str) -> None:
     """Pass its check of an environment."""
     from stable_baselines3.common.env_checker import check_env
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        check_env(gymnasium.make("featherback/Hopper-v0").unwrapped, skip_render_check=True)
+        check_env(gymnasium.make(f"featherback/{name}-v0").unwrapped, skip_render_check=True)
 
 
 def test_steps_are_those_of_the_vector_environment() -> None:

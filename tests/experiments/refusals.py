@@ -108,6 +108,23 @@ RESUME = [
     raises("resume: another loss", ParameterError, _other_loss, "iteration 1", "2.5", "2.0"),
 ]
 
+LENGTHS = [
+    raises(
+        "run: quick and full",
+        ParameterError,
+        lambda folder: run("ant-samples", quick=True, full=True, out=folder, show=False),
+        "run ant-samples",
+        "--full",
+    ),
+    raises(
+        "run: no longer run",
+        ParameterError,
+        lambda folder: run("throw", full=True, out=folder, show=False),
+        "run throw",
+        "--full",
+    ),
+]
+
 MISSING = [
     raises(
         "run: no matplotlib",
@@ -123,7 +140,14 @@ MISSING = [
             f"run {name}",
             "torch",
         )
-        for name in ("arm-reach", "quadruped-gait", "ant-transfer", "pendulum-policy")
+        for name in (
+            "arm-reach",
+            "quadruped-gait",
+            "ant-samples",
+            "ant-transfer",
+            "pendulum-policy",
+            "shac-locomotion",
+        )
     ),
     raises(
         "run: no gymnasium",
@@ -198,4 +222,4 @@ def _no_ant(folder: Path) -> None:
         ant_identify.ant_file()
 
 
-CASES = [*RESUME, *MISSING, *FILES, *SEARCH]
+CASES = [*RESUME, *LENGTHS, *MISSING, *FILES, *SEARCH]

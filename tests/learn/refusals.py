@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from featherback.errors import FeatherbackError, OptimizationError, ParameterError, ShapeError
+from featherback.errors import (
+    FeatherbackError,
+    ModelError,
+    OptimizationError,
+    ParameterError,
+    ShapeError,
+)
 from featherback.learn import BPTT, PPO, SAC, Settings, evaluate_file, load_policy, train
 from tests.golden.sentences import module_as, raises
 
 pytest.importorskip("torch")
 pytest.importorskip("gymnasium")
 
-from tests.learn.worlds import Endless, Line, NextStep
+import featherback.envs as envs
+from tests.learn.worlds import Broken, Endless, Line, NextStep
 
 TINY = PPO(env="Line", worlds=2, rollout=4, batch=8, epochs=1, steps=8, hidden=(4,))
 
@@ -64,6 +71,14 @@ def _other_env(folder: Path) -> None:
     evaluate_file(folder / "policy.pt", env="Hopper")
 
 
+def _bad_model(folder: Path) -> None:
+    """Train in an environment whose model cannot be loaded; nothing is written."""
+    try:
+        train(PPO(), out=folder / "run", env=lambda worlds: envs.make(Broken(), worlds))
+    finally:
+        assert not (folder / "run").exists()
+
+
 def _without(module: str) -> None:
     """Train where a package is not installed."""
     with module_as(module):
@@ -101,6 +116,14 @@ ENVIRONMENTS = [
         lambda: train(PPO(env="gym:CartPole-v1")),
         "actions",
     ),
+    raises(
+        "env: masses of other links",
+        ParameterError,
+        lambda: train(PPO(env="NLinkPendulum", options=("links=3", "masses=(1.0, 2.0)"))),
+        "NLinkPendulum",
+        "2 numbers",
+    ),
+    raises("env: a bad model", ModelError, _bad_model, "broken"),
     raises(
         "env: no gradients",
         ParameterError,

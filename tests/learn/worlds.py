@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+
+from featherback import Model, load
+from featherback.envs import State, Task
 
 LIMIT = 20  # steps of an episode
 DT = 0.2
@@ -147,3 +151,21 @@ class Endless(Line):
         """Make the worlds."""
         super().__init__(worlds)
         self.single_action_space = Box(-np.inf, np.inf, (1,), np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(Task):
+    """A task whose model has no mass."""
+
+    def model(self) -> Model:
+        """Return nothing, since the file is refused."""
+        body = '<body name="broken"><freejoint/></body>'
+        return load(f"<mujoco><worldbody>{body}</worldbody></mujoco>", name="broken")
+
+    def observe(self, state: State) -> Any:
+        """Return velocities."""
+        return state.v
+
+    def rewards(self, before: State, after: State) -> dict[str, Any]:
+        """Return nothing of worth."""
+        return {"reward": 0.0 * after.v[:, 0]}

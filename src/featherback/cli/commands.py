@@ -33,7 +33,9 @@ def run(
         tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help="name of the experiment")
     ],
     quick: Annotated[bool, tyro.conf.arg(help="a run of seconds")] = False,
-    full: Annotated[bool, tyro.conf.arg(help="the longest run, of hours, where there is one")] = False,
+    full: Annotated[
+        bool, tyro.conf.arg(help="the longest run, of hours, where there is one")
+    ] = False,
     seed: Annotated[int | None, tyro.conf.arg(help="seed of its random numbers; 0")] = None,
     seeds: Annotated[int | None, tyro.conf.arg(help="run seeds 0 to N - 1; a summary")] = None,
     out: Annotated[Path | None, tyro.conf.arg(help="folder of its files; runs/NAME")] = None,

@@ -2,12 +2,14 @@
 
 Sample enhancement: every step of the environment gives further samples nearby, whose successors
 follow from the Jacobian of the step to first order; reward, observation and the end of the episode
-are those of the task in these successors. Policy enhancement: the policy follows the gradient of
+are those of the task in these successors. Beside it, for comparison, the same actions can be
+simulated, which costs more and has no error. Policy enhancement: the policy follows the gradient of
 the reward and of the value of the successor through the simulator, in place of the critics' own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,11 @@ from featherback.learn.sac import Batch, Learner
 from featherback.learn.session import Session, Trained
 from featherback.learn.settings import Enhanced
 from featherback.model import Model
+from featherback.sim import Status
 
 LIBRARY = (np, NUMPY)
+# controls[worlds, nu] -> q and v after a step under them, or None where there is none
+Ahead = Callable[[Real], "tuple[Real, Real] | None"]
 
 
 def moved(model: Model, q: Real, change: Real) -> Real:
@@ -59,8 +64,8 @@ def turned(quat: Real, angle: Real) -> Real:
     return out / np.linalg.norm(out, axis=-1, keepdims=True)
 
 
-class FirstOrder:
-    """Samples near those of the environment, to first order."""
+class Nearby:
+    """Samples near those of the environment, to first order or simulated."""
 
     def __init__(self, settings: Enhanced, learner: Learner) -> None:
         """Take the environment of the learner."""
@@ -71,6 +76,7 @@ class FirstOrder:
         widths = {"observation": runner.observations, "action": runner.actions, "reward": 0}
         widths |= {"after": runner.observations, "terminated": 0}
         self.memory = Replay(settings.model_capacity, widths)
+        self.first = settings.nearby == "first-order"
         self.left_out = 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -87,19 +93,45 @@ class FirstOrder:
         own = self.learner.policy.scale(columns["action"]).numpy()
         state = self.worlds.state()
         state.action = own
-        try:
-            q, v, slope = self.jacobian(state)
-        except WorldError:
-            # a step without a gradient has no samples nearby
-            self.left_out += len(own)
-            return columns
+        after = self.first_order(state) if self.first else self.exactly(state)
         for _ in range(self.settings.samples):
             shape = columns["action"].shape
             drawn = 2.0 * torch.rand(shape, generator=self.learner.session.generator) - 1.0
             near = (columns["action"] + self.settings.radius * drawn).clamp(-1.0, 1.0)
-            rows = self.sample(state, (q, v, slope), self.learner.policy.scale(near).numpy())
+            rows = self.sample(state, after, self.learner.policy.scale(near).numpy())
+            if rows is None:
+                # a step that is not finite, or without a gradient, has no samples nearby
+                self.left_out += len(own)
+                continue
             self.memory.add(observation=columns["observation"], action=near, **rows)
         return columns
+
+    def first_order(self, state: State) -> Ahead:
+        """Return a function from controls to the states after the step, by its Jacobian."""
+        try:
+            q, v, slope = self.jacobian(state)
+        except WorldError:
+            return lambda u: None
+        nv = v.shape[1]
+        held = self.task.control(state, state.action)
+
+        def ahead(u: Real) -> tuple[Real, Real]:
+            change = np.einsum("wij,wj->wi", slope, u - held)
+            return moved(self.sim.model, q, change[:, :nv]), v + change[:, nv:]
+
+        return ahead
+
+    def exactly(self, state: State) -> Ahead:
+        """Return a function from controls to the states after the step, by simulating it."""
+
+        def ahead(u: Real) -> tuple[Real, Real] | None:
+            held = np.repeat(np.asarray(u, self.sim.dtype)[:, None], self.task.frame_skip, axis=1)
+            roll = self.sim.rollout(state.q, state.v, held)
+            if np.any(roll.status & np.uint32(Status.NONFINITE)):
+                return None
+            return roll.q[:, -1], roll.v[:, -1]
+
+        return ahead
 
     def jacobian(self, state: State) -> tuple[Real, Real, Real]:
         """Return the states after the step, and their Jacobian in the control that it holds."""
@@ -115,21 +147,22 @@ class FirstOrder:
             slope = a[:, k] @ slope + b[:, k]
         return roll.q[:, -1], roll.v[:, -1], slope
 
-    def sample(self, state: State, ahead: tuple[Real, Real, Real], action: Real) -> dict[str, Any]:
-        """Return reward, successor and end for other actions."""
-        task, (q, v, slope) = self.task, ahead
+    def sample(self, state: State, ahead: Ahead, action: Real) -> dict[str, Any] | None:
+        """Return reward, successor and end for other actions; None where there is none."""
+        task = self.task
         u = task.control(state, action)
-        change = np.einsum("wij,wj->wi", slope, u - task.control(state, state.action))
-        nv = v.shape[1]
+        found = ahead(u)
+        if found is None:
+            return None
         after = State(self.sim, LIBRARY, state.params)
-        after.q, after.v = moved(self.sim.model, q, change[:, :nv]), v + change[:, nv:]
+        after.q, after.v = found
         after.act, after.u, after.action = state.act, u, action
         after.time = state.time + task.step_time(self.sim)
         ended = task.terminated(after)
-        ended = np.zeros(len(q), bool) if ended is None else np.asarray(ended)
-        found = {"reward": total(task.rewards(state, after)), "after": task.observe(after)}
-        found["terminated"] = ended
-        return {name: torch.from_numpy(np.asarray(x, np.float32)) for name, x in found.items()}
+        ended = np.zeros(len(u), bool) if ended is None else np.asarray(ended)
+        rows = {"reward": total(task.rewards(state, after)), "after": task.observe(after)}
+        rows["terminated"] = ended
+        return {name: torch.from_numpy(np.asarray(x, np.float32)) for name, x in rows.items()}
 
     def draw(self, batch: int, real: Replay) -> Batch:
         """Return a batch of both kinds of samples."""
@@ -211,7 +244,7 @@ def train(settings: Enhanced, session: Session) -> Trained:
     if through:
         simulator = ThroughSimulator(settings, learner)
         learner.observe, learner.worth = simulator.columns, simulator.worth
-    near = FirstOrder(settings, learner) if settings.samples else None
+    near = Nearby(settings, learner) if settings.samples else None
     if near is not None:
         learner.observe = near.before_step
         learner.draw_batch = lambda: near.draw(settings.batch, learner.replay)

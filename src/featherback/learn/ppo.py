@@ -38,22 +38,17 @@ class Learner:
         self.settings, self.session = settings, session
         runner = Runner(session.vector_env(settings.worlds), session.seed(0), session.where)
         shape = PolicyShape(
-            runner.observations,
-            runner.actions,
-            settings.hidden,
-            activation=settings.activation,
-            log_std=settings.log_std,
+            runner.observations, runner.actions, settings.hidden, log_std=settings.log_std
         )
         sizes = (runner.observations, *settings.hidden, 1)
         self.runner = runner
         self.policy, self.value = seeded(
             lambda: (
                 PolicyNetwork(shape, runner.low, runner.high),
-                layers(sizes, settings.activation, gain=1.0),
+                layers(sizes, "tanh", gain=1.0),
             ),
             settings.seed,
         )
-        self.adapt = 1.0
         self.scale = ReturnScale(settings.worlds, settings.gamma)
         parameters = [*self.policy.parameters(), *self.value.parameters()]
         self.parameters: list[nn.Parameter] = parameters
@@ -68,8 +63,9 @@ class Learner:
     def iterate(self) -> dict[str, float]:
         """Collect samples, improve the policy, and return a row of the log."""
         settings = self.settings
-        left = 1.0 - self.session.steps / settings.steps if settings.decay else 1.0
-        self.adam.param_groups[0]["lr"] = settings.learning_rate * max(left, 0.0) * self.adapt
+        if settings.decay:
+            left = 1.0 - self.session.steps / settings.steps
+            self.adam.param_groups[0]["lr"] = settings.learning_rate * max(left, 0.0)
         samples = self.collect()
         observation = samples.observation.flatten(0, 1)
         action = samples.action.flatten(0, 1)
@@ -84,14 +80,11 @@ class Learner:
                 losses.append(self.update(*batch))
         self.policy.normalizer.update(observation)
         clipped, error, kl = (float(x) for x in torch.stack(losses).mean(0))
-        if settings.divergence:
-            if kl > 1.5 * settings.divergence: self.adapt = max(self.adapt / 1.2, 0.02)
-            elif kl < settings.divergence / 1.5: self.adapt = min(self.adapt * 1.2, 5.0)
         return {
             **self.runner.episodes.row(),
             "policy_loss": clipped,
             "value_loss": error,
-            "kl": kl, "adapt": self.adapt,
+            "kl": kl,
             "std": float(self.policy.log_std.detach().exp().mean()),
         }
 

@@ -111,12 +111,8 @@ class PPO(Settings):
     """samples in one update"""
     learning_rate: float = 1e-3
     """step of Adam"""
-    decay: bool = False
+    decay: bool = True
     """whether the learning rate falls linearly to zero over the run"""
-    divergence: float = 0.0
-    """what an iteration should change the policy by: the learning rate follows it; 0: it does not"""
-    activation: Literal["elu", "relu", "silu", "tanh"] = "tanh"
-    """between the layers"""
     gamma: float = 0.99
     """discount of the return"""
     trace_decay: float = 0.95
@@ -260,10 +256,12 @@ class Enhanced(MBPO):
     base: Literal["sac", "mbpo"] = "sac"
     """what is enhanced"""
     samples: int = 9
-    """first-order samples for each sample of the environment; 0: none"""
+    """further samples near each sample of the environment; 0: none"""
+    nearby: Literal["first-order", "exact"] = "first-order"
+    """whether these follow from the Jacobian of the step, or are simulated"""
     radius: float = 0.1
     """largest change of an action in them; 1 is half an action's range"""
     sample_share: float = 0.9
-    """share of a batch, or of what the dynamics are fitted to, that is first-order"""
+    """share of a batch, or of what the dynamics are fitted to, that these have"""
     policy_gradient: Literal["none", "stored", "resimulated"] = "none"
     """where the simulator's gradient is taken: nowhere, at the stored action, at the policy's"""

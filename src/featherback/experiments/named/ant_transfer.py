@@ -10,7 +10,8 @@ import numpy as np
 from featherback._optional import import_optional
 from featherback._typing import Array
 from featherback.experiments.context import Context
-from featherback.experiments.result import Claim, Result, Trace
+from featherback.experiments.learning import curve, train_row
+from featherback.experiments.result import Claim, Result
 
 if TYPE_CHECKING:
     from featherback.learn import Settings, Trained
@@ -22,7 +23,7 @@ HAS_FULL = True
 STEPS = {
     "PPO, hard": (600_000, 10_240, 6_000_000),
     "SHAC, hard and compliant": (600_000, 10_240, 6_000_000),
-    "PPO, mujoco": (1_500_000, 10_240, 6_000_000),
+    "PPO, mujoco": (1_200_000, 10_240, 6_000_000),
 }
 COMPLIANCE = 1e-3  # of a contact [m/N]
 EPISODES = 16
@@ -54,36 +55,12 @@ def settings_of(context: Context, row: str) -> Settings:
     }
     if learner == "PPO":
         every = 1 if context.quick else 40
-        return PPO(**common, evaluate_every=every, decay=True)
+        return PPO(**common, evaluate_every=every)
     geoms = len(envs.make("Ant", 1, contact="hard").sim.params["contact_compliance"])
     # the compliances of the two shapes of a contact add up
     soft = f"params={{'contact_compliance': {[0.5 * COMPLIANCE] * geoms}}}"
     every = 1 if context.quick else 40
     return SHAC(**common, worlds=256, options=("speed=end", soft), evaluate_every=every)
-
-
-def train_ant(context: Context, row: str) -> Trained:
-    """Train a policy; a stopped run goes on from its checkpoint."""
-    from featherback.learn import train
-
-    folder = context.path(f"-{row.replace(', ', '-').replace(' ', '-').lower()}")
-    again = context.resume and (folder / "checkpoint.pt").exists()
-    trained = train(settings_of(context, row), out=folder, resume=again, show=context.show)
-    context.files[f"policy, {row}"] = trained.policy.save(folder.with_name(f"{folder.name}.pt"))
-    return trained
-
-
-def curve(trained: Trained, method: str) -> Trace:
-    """Return evaluations as a trace: the return with its sign changed, against processor time."""
-    rows = [row for row in trained.log if np.isfinite(row["evaluation"])]
-    seconds = np.diff([0.0, *(row["cpu_seconds"] for row in rows)])
-    steps = np.diff([0.0, *(row["steps"] for row in rows)])
-    return Trace(
-        method,
-        [-row["evaluation"] for row in rows],
-        [float(x) for x in seconds],
-        [int(x) for x in steps],
-    )
 
 
 def returns(policy: Any, env: Any) -> Array:
@@ -132,10 +109,9 @@ def run(context: Context) -> Result:
     figures: dict[str, float | None] = {}
     soonest: dict[str, float | None] = {}
     for row, which in zip(STEPS, ("baseline", "shac", "ours"), strict=True):
-        trained = train_ant(context, row)
+        trained = train_row(context, row, settings_of(context, row))
         trace = curve(trained, row)
         context.traces[which] = trace
-        context.save()
         figures |= {f"{row}: {name}": x for name, x in measure(context, trained).items()}
         soonest[row] = trace.seconds_until(-GOAL)
         figures[f"{row}: steps"] = trained.steps

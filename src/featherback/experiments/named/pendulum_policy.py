@@ -38,8 +38,8 @@ NOTES = (
     "masses of 1 kg and then 2.16 kg, one step of 1/60 s, the time in the observation, and a "
     "reward that telescopes to the last step.",
     "stored is the policy enhancement as published: the simulator's gradient at the stored action. "
-    "It, sac and mbpo make one update for each sample and have 1000 samples for each link; the "
-    "original has 10 000 and five updates, as --full has.",
+    "It, sac and mbpo make one update for each sample and have 500 samples and 500 more for each "
+    "link; the original has 10 000 for each link and five updates, as --full has.",
     "shooting searches actions from the start without noise; feedback is a linear-quadratic "
     f"regulator along its path. Of {GUESSES} seeds of first guesses the worst counts.",
 )
@@ -69,10 +69,10 @@ def learners(context: Context, scene: str, links: int) -> dict[str, Settings]:
     options = tuple(f"{name}={x}" for name, x in scene_options(scene, links).items())
     common: dict[str, Any] = {"env": "NLinkPendulum", "options": options, "seed": context.seed}
     small = context.quick
-    many = 9600 if small else 960_000 if context.full else 240_000
+    many = 9600 if small else 960_000 if context.full else 128_000
     off: dict[str, Any] = {
         **common,
-        "steps": 600 if small else (10_000 if context.full else 1000) * links,
+        "steps": 600 if small else 10_000 * links if context.full else 500 + 500 * links,
         "repeat": 5 if context.full else 1,
         "rollout": 20 if small else 50,
         "worlds": 10,
@@ -88,7 +88,7 @@ def learners(context: Context, scene: str, links: int) -> dict[str, Settings]:
     return {
         "bptt": BPTT(**swing, log_std=-3.0),
         "shac": SHAC(**swing, worlds=32, horizon=25, hidden=(64, 64), learning_rate=1e-3),
-        "ppo": PPO(**swing, hidden=(64, 64), decay=True),
+        "ppo": PPO(**swing, hidden=(64, 64)),
         "sac": SAC(**off),
         "stored": Enhanced(**off, samples=0, policy_gradient="stored"),
         "mbpo": MBPO(**off),

@@ -82,7 +82,9 @@ class Adam:
         return -self.first / (1.0 - MOMENT**self.count) / (spread + 1e-8)
 
 
-def shoot(task: NLinkPendulum, seed: int, *, iterations: int = ITERATIONS, last: int = LAST) -> Path:
+def shoot(
+    task: NLinkPendulum, seed: int, *, iterations: int = ITERATIONS, last: int = LAST
+) -> Path:
     """Search for actions from the start without noise; `last`: steps at the end that count."""
     sim = task.simulator()
     rng = np.random.default_rng(seed)
