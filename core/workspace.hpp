@@ -276,10 +276,27 @@ FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
     *x = c.take<double>(m);
 }
 
+// side of a square that holds the islands of a dense problem: one world has an island for each tree at
+// most, and none of more than kDenseRows rows
+template <class T>
+FB_FN size_t dense_side(const Layout& s, size_t rows) {
+  if (s.dense_only) return rows;
+  size_t side(kDenseCapacity);
+  if (kLanes<T> == 1)
+    while (side > kDenseRows &&
+           (side - 1) * (side - 1) >= size_t(s.ntree) * kDenseRows * kDenseRows)
+      --side;
+  return rows < side ? rows : side;
+}
+
 // the problem of the rows, its solution and its cotangents
 template <class T>
 FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   const size_t rows = w.max_row > 0 ? w.max_row : 1;
+  if (s.soft) {
+    w.solution.lam = c.take<T>(rows);
+    return;
+  }
   RowProblemBar<T>& bar = w.row_bar;
   for (T** x : {&w.b,        &w.lo,          &w.hi,       &w.mu,        &w.R,     &w.lam_bar,
                 &w.R_bar,    &w.neg_z,       &bar.z,      &bar.mu,      &bar.lo,  &bar.hi,
@@ -290,9 +307,9 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   w.tree_island = c.take<int>(s.ntree + 1);
   w.island_row = c.take<int>(s.ntree + 2);
   w.g = c.take<T>(2 * rows * w.max_tree);
-  const size_t capacity(kDenseCapacity), dense = s.dense_only || rows < capacity ? rows : capacity;
-  const size_t part = recovery_capacity(s) + 1;
-  carve_recovery(c, rows, part < dense ? part : dense, w.recovery);
+  const size_t dense = dense_side<T>(s, rows), part = recovery_capacity(s) + 1;
+  const size_t most = s.dense_only || rows < kDenseCapacity ? rows : kDenseCapacity;
+  carve_recovery(c, rows, part < most ? part : most, w.recovery);
   w.A = c.take<T>(dense * dense);
   w.max_by_dof = kPanel<T> > 1 ? dense * dense : 0;
   w.by_dof = c.take<T>(w.max_by_dof);
@@ -305,6 +322,17 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   w.problem.lo = w.lo;
   w.problem.hi = w.hi;
   w.problem.mu = w.mu;
+}
+
+// worlds by themselves, and with tangents where T has some
+template <class T>
+FB_FN void carve_worlds(const Layout& s, Carver& c, Work<T>& w) {
+  carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.world);
+  carve_path(c, w.max_row, w.path);
+  if constexpr (kTangent<T>)
+    carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.one);
+  else
+    w.one = w.world;
 }
 
 // states and cotangents of a step that is cut
@@ -325,8 +353,10 @@ FB_FN void carve_hits(const Layout& s, Carver& c, Work<T>& w) {
   for (T** x : {&k.change_bar, &k.mean, &k.mean_bar}) *x = c.take<T>(s.nv);
   k.u_bar = c.take<T>(s.nu);
   k.scratch = c.take<T>(4 * s.nv);
-  k.theta = c.take<T>(theta_size(s));
-  k.derived = c.take<T>(derived_size(s));
+  // one lane reads those of the model
+  constexpr bool kLifts = kLanes<T> > 1 || kTangent<T>;
+  k.theta = c.take<T>(kLifts ? theta_size(s) : 0);
+  k.derived = c.take<T>(kLifts ? derived_size(s) : 0);
   k.param_bar = c.take<T>(theta_size(s) + derived_size(s));
 }
 
@@ -374,15 +404,13 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.aside = c.take<RowGroup>(s.soft ? 0 : s.max_contacts);
   w.aside_geometry = c.take<RowGeometry<T>>(s.soft ? 0 : s.max_contacts);
   carve_rows(s, c, w);
-  carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.world);
-  carve_path(c, w.max_row, w.path);
-  if constexpr (kTangent<T>)
-    carve_world(s, c, w.max_row, w.max_group, w.max_tree, w.one);
-  else
-    w.one = w.world;
-  carve_hits(s, c, w);
-  carve_soft(s, c, w.soft);
-  if constexpr (!kIsDouble<T>) carve_soft(s, c, w.soft_one);
+  if (s.soft) {
+    carve_soft(s, c, w.soft);
+    if constexpr (!kIsDouble<T>) carve_soft(s, c, w.soft_one);
+  } else {
+    carve_worlds(s, c, w);
+    carve_hits(s, c, w);
+  }
   if (s.ntendon > 0) carve_tendons(s, c, w.tendon);
   w.nrim = w.naside = 0;
   w.sets_aside = true;

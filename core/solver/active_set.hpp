@@ -167,7 +167,9 @@ struct ActiveSetSolver {
     s.order = c.template take<int>(rows);
     s.A_scaled = c.template take<T>(dense * dense);
     s.lu = c.template take<T>(dense * dense);
-    u.history = c.template take<T>(rows * max_sweeps);
+    u.block = sweep_block(max_sweeps);
+    u.history = c.template take<T>(rows * u.block);
+    u.begin = c.template take<T>(2 * rows * ((max_sweeps + u.block - 1) / u.block));
   }
 };
 

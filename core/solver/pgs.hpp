@@ -10,7 +10,9 @@ namespace fb::FB_ISA {
 template <class T>
 struct ReversedSweeps {
   T *lam, *descent;     // of the sweeps run again
-  T* history;           // impulses before each sweep, max_sweeps * nrow
+  int block;            // sweeps whose states are kept at once
+  T* history;           // impulses before each sweep of a block, block * nrow
+  T* begin;             // impulses and descents where each block begins
   T* now;               // impulses within a sweep
   T *lam_bar, *D_bar;   // cotangents of the impulses and of the fixed point's diagonal
   T *z, *mu, *lo, *hi;  // cotangents of the problem, in all lanes

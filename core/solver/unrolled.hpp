@@ -145,30 +145,62 @@ FB_FN void prepare_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolution<
   }
 }
 
-// the executed sweeps again, from zero, with every state in history; the solution itself is not
-// touched.  Returns how many there were: lanes that took fewer start later, so that all end together
+// sweeps whose states are kept at once: the fewest numbers where each block begins with two rows
+FB_FN int sweep_block(int max_sweeps) {
+  int n = 1;
+  while (n * n < 2 * max_sweeps) ++n;
+  return n;
+}
+// lanes that took fewer sweeps start later, so that all end together
 template <class T>
 FB_INLINE Mask<T> has_started(const ActiveSetSolution<T>& s, int sweep, int count) {
   return s.sweeps + T(sweep) >= T(count);
 }
+// the executed sweeps again, from zero; the solution itself is not touched
 template <class T>
-FB_FN int sweep_again(const RowProblem<T>& p, const ActiveSetSolution<T>& s) {
-  ActiveSetSolution<T> again = s;
-  again.lam = s.reversed.lam;
-  again.descent = s.reversed.descent;
-  for (int r = 0; r < p.nrow; ++r) again.lam[r] = T(0);
-  refresh_descent(p, again, Mask<T>(true));
-  int count = 0;
-  while (count < p.options.max_sweeps && any(s.unrolled & (s.sweeps > T(count)))) ++count;
-  for (int k = 0; k < count; ++k) {
-    for (int r = 0; r < p.nrow; ++r) s.reversed.history[size_t(k) * p.nrow + r] = again.lam[r];
-    sweep_rows(p, again, has_started(s, k, count));
-  }
-  return count;
-}
+struct SweepsAgain {
+  const RowProblem<T>& p;
+  ActiveSetSolution<T> state;
+  int count, block;  // sweeps in all, and in a block
 
-// (U.6)  the whole solve in the lanes of `unrolled`: run the sweeps again from zero, keeping every
-// state, then back.  Sets the cotangents there; other lanes get zero bars of A and keep the others
+  FB_FN SweepsAgain(const RowProblem<T>& problem, const ActiveSetSolution<T>& s)
+      : p(problem), state(s), count(0), block(s.reversed.block) {
+    state.lam = s.reversed.lam;
+    state.descent = s.reversed.descent;
+    for (int r = 0; r < p.nrow; ++r) state.lam[r] = T(0);
+    refresh_descent(p, state, Mask<T>(true));
+    while (count < p.options.max_sweeps && any(s.unrolled & (s.sweeps > T(count)))) ++count;
+  }
+  FB_INLINE int last(int first) const { return first + block < count ? first + block : count; }
+  FB_INLINE T* begin(int first) const {
+    return state.reversed.begin + size_t(2) * (first / block) * p.nrow;
+  }
+  // the state before sweep `first` is kept, or taken from where it was kept
+  FB_FN void keep(int first) {
+    for (int r = 0; r < p.nrow; ++r) {
+      begin(first)[r] = state.lam[r];
+      begin(first)[p.nrow + r] = state.descent[r];
+    }
+  }
+  FB_FN void take(int first) {
+    for (int r = 0; r < p.nrow; ++r) {
+      state.lam[r] = begin(first)[r];
+      state.descent[r] = begin(first)[p.nrow + r];
+    }
+  }
+  // the sweeps of one block, their states in history
+  FB_FN void run(int first) {
+    for (int k = first; k < last(first); ++k) {
+      T* row = state.reversed.history + size_t(k - first) * p.nrow;
+      for (int r = 0; r < p.nrow; ++r) row[r] = state.lam[r];
+      sweep_rows(p, state, has_started(state, k, count));
+    }
+  }
+};
+
+// (U.6)  the whole solve in the lanes of `unrolled`: run the sweeps again from zero, keeping the states
+// where blocks begin, then back block by block.  Sets the cotangents there; other lanes get zero bars
+// of A and keep the others
 template <class T>
 FB_FN void solve_rows_unrolled_adjoint(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
                                        const T* lam_bar, const RowProblemBar<T>& bar) {
@@ -181,15 +213,28 @@ FB_FN void solve_rows_unrolled_adjoint(const RowProblem<T>& p, const ActiveSetSo
     u.lam_bar[r] = select(live, lam_bar[r], T(0));
     u.D_bar[r] = u.z[r] = u.mu[r] = u.lo[r] = u.hi[r] = T(0);
   }
-  const int count = sweep_again(p, s);
+  SweepsAgain<T> again(p, s);
+  int first = 0;
+  for (; first < again.count; first += again.block) {
+    again.keep(first);
+    again.run(first);
+  }
   for (int r = 0; r < p.nrow; ++r) u.now[r] = u.lam[r];
-  for (int k = count - 1; k >= 0; --k) {
-    // before its first sweep a lane has nothing left to pass on
-    for (int r = 0; r < p.nrow; ++r)
-      u.lam_bar[r] = select(has_started(s, k, count), u.lam_bar[r], T(0));
-    const T* old = u.history + size_t(k) * p.nrow;
-    for_islands(
-        p, [&](const Island& is) { sweep_rows_adjoint(p, s, swept_island(s, is, bar.A), old); });
+  for (int end = again.count; end > 0; end = first) {
+    // the states of the last block are still there
+    first = (end - 1) / again.block * again.block;
+    if (end < again.count) {
+      again.take(first);
+      again.run(first);
+    }
+    for (int k = end - 1; k >= first; --k) {
+      // before its first sweep a lane has nothing left to pass on
+      for (int r = 0; r < p.nrow; ++r)
+        u.lam_bar[r] = select(has_started(s, k, again.count), u.lam_bar[r], T(0));
+      const T* old = u.history + size_t(k - first) * p.nrow;
+      for_islands(
+          p, [&](const Island& is) { sweep_rows_adjoint(p, s, swept_island(s, is, bar.A), old); });
+    }
   }
   for_islands(p, [&](const Island& is) { prepare_rows_adjoint(p, s, swept_island(s, is, bar.A)); });
   for (int r = 0; r < p.nrow; ++r) {
