@@ -165,7 +165,7 @@ def attempt(entry: Entry, path: str, on_unsupported: str) -> Any:
         for notice in model.notices
         if notice.kind in ("dropped", "approximated")
     ]
-    pairs = len(model.structure.tables["pair_kind"])
+    pairs = model.parsed.pairs.count
     say(on_unsupported, sentence="", dropped=dropped, nv=int(model.nv), pairs=pairs)
     return model
 
