@@ -121,6 +121,33 @@ def pile(count: int) -> str:
     return world("".join(parts), 0.7)
 
 
+def hull_pile(count: int) -> str:
+    """Return hulls of 20 vertices that fall into a box, in layers and turned at random."""
+    rng = np.random.default_rng(5)
+    assets, bodies = "", ""
+    for k in range(count):
+        x = rng.normal(size=(20, 3))
+        x = x / np.linalg.norm(x, axis=1, keepdims=True) * rng.uniform(0.04, 0.08, 3)
+        assets += f'<mesh name="m{k}" vertex="{" ".join(f"{v:.6f}" for v in x.ravel())}"/>'
+        place = [0.17 * (k % 3 - 1), 0.17 * (k // 3 % 3 - 1), 0.1 + 0.17 * (k // 9)]
+        turn = " ".join(f"{v:.6f}" for v in rng.normal(size=4))
+        at = " ".join(f"{v:.6f}" for v in place + rng.normal(size=3) * 0.01)
+        bodies += (
+            f'<body pos="{at}" quat="{turn}"><freejoint/><geom type="mesh" mesh="m{k}" '
+            'density="1000"/></body>'
+        )
+    walls = "".join(
+        f'<geom type="box" size="{size}" pos="{place}"/>'
+        for size, place in (
+            (".02 .3 .3", ".32 0 .3"),
+            (".02 .3 .3", "-.32 0 .3"),
+            (".3 .02 .3", "0 .32 .3"),
+            (".3 .02 .3", "0 -.32 .3"),
+        )
+    )
+    return world(walls + bodies).replace("<worldbody>", f"<asset>{assets}</asset><worldbody>")
+
+
 def chains(count: int, links: int, turn: float = 0.0) -> str:
     """Return chains with dry friction that fall on each other, each turned against the last."""
     parts: list[str] = []

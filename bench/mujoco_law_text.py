@@ -67,7 +67,7 @@ def _mjx(name: str, found: dict[str, Any]) -> list[str]:
     ]
 
 
-def _origin(facts: dict[str, Any]) -> str:
+def origin(facts: dict[str, Any]) -> str:
     """Return where the figures come from."""
     load = "" if not facts["load"] else f", load average {facts['load'][0]:.1f}"
     commit = (facts["commit"] or "no commit")[:10]
@@ -81,7 +81,7 @@ def _origin(facts: dict[str, Any]) -> str:
 def tables(saved: dict[str, Any]) -> str:
     """Return the tables of saved figures."""
     rows = saved["rows"]
-    out = [_origin(saved["provenance"]), ""]
+    out = [origin(saved["provenance"]), ""]
     head = "| scene | dofs | integrator, cone | contacts here, there | MuJoCo's fastest setting |"
     out += table(
         head + " its error | worlds not solved: one, float64, float32 |", list(map(_problem, rows))

@@ -122,7 +122,7 @@ FB_FN void coming_approach_adjoint(const Model<T, P>& m, Work<T>& w) {
 template <class T>
 FB_FN void first_hit(const Layout& s, T least, StepPart<T>& part, Work<T>& w) {
   part.hit = Mask<T>(false);
-  part.tau = part.pair = part.travel = w.hit.first = T(0);
+  part.tau = part.geom[0] = part.geom[1] = part.travel = w.hit.first = T(0);
   if (w.hit.ncoming == 0) return;
   link_twists(s, w, part.v1, w.twist);
   for (int c = 0; c < w.hit.ncoming; ++c) {
@@ -130,7 +130,9 @@ FB_FN void first_hit(const Layout& s, T least, StepPart<T>& part, Work<T>& w) {
     const Mask<T> sooner = (!part.hit) | (a.tau < part.tau);
     const Mask<T> first = part.on & w.hit.mask[c] & a.hits & sooner;
     part.tau = select(first, a.tau, part.tau);
-    part.pair = select(first, T(w.group[w.hit.group[c]].source), part.pair);
+    const int pair = w.group[w.hit.group[c]].source;
+    part.geom[0] = select(first, T(first_geom(s, pair)), part.geom[0]);
+    part.geom[1] = select(first, T(second_geom(s, pair)), part.geom[1]);
     part.travel = select(first, -(a.rate * part.h), part.travel);
     w.hit.first = select(first, T(c), w.hit.first);
     part.hit = part.hit | first;
@@ -183,13 +185,17 @@ FB_INLINE Model<T, T> with_step(Model<T, T> m, const T& h) {
 // (H.4)  contacts and limits that touch at the hit: no farther than the contact that is hit, whose
 // gap is not quite zero since the root took its normal velocity to change evenly
 template <class T>
-FB_FN void keep_touching(const Options<Real<T>>& o, const StepPart<T>& part, Work<T>& w) {
+FB_FN void keep_touching(const Layout& s, const Options<Real<T>>& o, const StepPart<T>& part,
+                         Work<T>& w) {
   const T far = T(Real<T>(1e30));
   T gap = far;
   for (int i = 0; i < w.ngroup; ++i)
-    if (w.group[i].kind == kContactRows)
-      gap = select(w.geometry[i].active & (part.pair == T(w.group[i].source)),
-                   min(gap, w.geometry[i].phi), gap);
+    if (w.group[i].kind == kContactRows) {
+      const int pair = w.group[i].source;
+      const Mask<T> its =
+          (part.geom[0] == T(first_geom(s, pair))) & (part.geom[1] == T(second_geom(s, pair)));
+      gap = select(w.geometry[i].active & its, min(gap, w.geometry[i].phi), gap);
+    }
   const Real<T> slack(kIsDouble<T> ? 1e-6 : 1e-3);
   const T reach =
       select(gap < far, max(gap, T(0)), T(0)) + T(o.margin * Real<T>(1e-3)) + part.travel * slack;
@@ -227,7 +233,7 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
   }
   ContactRows<T>::collect(m, o, x, part.hit, w);
   w.hit.cuts = w.sets_aside = true;
-  keep_touching(o, part, w);
+  keep_touching(s, o, part, w);
   const T endless = T(Real<T>(1e30));
   impulses(with_step(m, endless), o, x, part.hit, v_leave, w);
 }

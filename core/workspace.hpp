@@ -5,6 +5,7 @@
 
 #include "core/contact/row_group.hpp"
 #include "core/number/dual.hpp"
+#include "core/number/pack.hpp"
 #include "core/soft/work.hpp"
 #include "core/solver/smooth_path.hpp"
 #include "core/solver/solver.hpp"
@@ -52,6 +53,9 @@ struct LinkBar {
 // neighbours are near each other; -1 where no row moves it
 struct WorldIslands {
   int *root, *place, *queue;
+  // chains of groups: those that join each tree to others, by number, an entry a side; those of each
+  // island, in the order of their rows
+  int *joins, *next_join, *first, *last, *next;
 
   FB_INLINE int find(int t) const {
     while (root[t] != t) t = root[t];
@@ -88,7 +92,7 @@ struct StepPart {
   T *x, *v1;           // where it begins, and the velocity that its rows gave
   T *x_hit, *v_leave;  // state at the hit that ends it, and the velocity after that hit
   T h, tau;            // its length unless it is hit, and when it is hit
-  T pair, travel;      // whose contact is hit first, and how far that would travel in h
+  T geom[2], travel;   // whose contact is hit first, and how far that would travel in h
   Mask<T> on, hit;     // lanes that have this part, and those in which a hit ends it
 };
 template <class T>
@@ -123,6 +127,16 @@ struct TendonWork {
   T* coef;
   int* dof;
   int used;  // of coef and dof
+};
+
+// near pairs of a model whose pairs go by rule: boxes of every lane's geoms, those of one lane in the
+// order of where they begin, and what was found
+using SweepWord = unsigned long long;
+struct SweepWork {
+  float *box, *sorted;  // box: of lane k low and high ends, then geoms
+  int* geom;            // of the sorted boxes
+  SweepWord *word, *found, *other;
+  int nfound, capacity;
 };
 
 // which velocity slopes of actuators join the mass matrix: those that damp, none, or all
@@ -197,6 +211,7 @@ struct Work {
   ServoDamping servos;  // of the step
   bool damped;          // whether joint damping joins the mass matrix
   TendonWork<T> tendon;
+  SweepWork sweep;
 };
 
 // hand out consecutive, aligned pieces of a buffer; with a null base it only counts
@@ -249,8 +264,11 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   p.G = c.take<S>(2 * m * panels.row);
   w.number = c.take<int>(s.nv > 0 ? s.nv : 1);
   w.row = c.take<int>(m);
-  for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue})
+  for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue, &w.islands.joins,
+                  &w.islands.first, &w.islands.last})
     *x = c.take<int>(s.ntree + 1);
+  w.islands.next_join = c.take<int>(2 * g);
+  w.islands.next = c.take<int>(g);
   WorldScratch<S>& t = w.scratch;
   for (S** x : {&t.lam, &t.w, &t.h, &t.best, &t.rest, &t.kept, &t.own, &t.cross}) *x = c.take<S>(m);
   for (S** x : {&t.y, &t.y2}) *x = c.take<S>(n);
@@ -372,6 +390,17 @@ FB_FN void carve_tendons(const Layout& s, Carver& c, TendonWork<T>& w) {
   w.dof = c.take<int>(wide);
 }
 
+// pairs of boxes for which there is room, in each lane and by geom
+inline constexpr int kMeetings = 16;
+FB_FN void carve_sweep(const Layout& s, Carver& c, int lanes, SweepWork& w) {
+  const size_t n = s.nswept, room = n * kMeetings > size_t(s.ngeom) ? n * kMeetings : s.ngeom;
+  w.capacity = int(room) * lanes;
+  w.box = c.take<float>(n * 6 * lanes);
+  w.sorted = c.take<float>((n + kPack<float>)*6);
+  w.geom = c.take<int>(n);
+  for (SweepWord** x : {&w.word, &w.found, &w.other}) *x = c.take<SweepWord>(w.capacity);
+}
+
 template <class T>
 FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   Carver c{base, 0};
@@ -412,6 +441,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
     carve_hits(s, c, w);
   }
   if (s.ntendon > 0) carve_tendons(s, c, w.tendon);
+  if (s.nruled > 0) carve_sweep(s, c, kLanes<T>, w.sweep);
   w.nrim = w.naside = 0;
   w.sets_aside = true;
   w.servos = kDampingServos;

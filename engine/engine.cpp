@@ -4,19 +4,30 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <system_error>
 
 namespace fb {
 
+namespace {
+[[noreturn]] void refuse_scratch(size_t bytes) {
+  throw OutOfMemory("there is no memory for " + std::to_string((bytes >> 20) + 1) +
+                    " MiB of scratch; take fewer worlds, threads or max_contacts (see "
+                    "Simulator.memory).");
+}
+}  // namespace
+
 Buffer aligned_buffer(size_t bytes) {
   char* p = static_cast<char*>(::operator new[](bytes + 64, std::align_val_t(64), std::nothrow));
-  if (!p)
-    throw OutOfMemory("there is no memory for " + std::to_string((bytes >> 20) + 1) +
-                      " MiB of scratch; take fewer worlds, threads or max_contacts (see "
-                      "Simulator.memory).");
+  if (!p) refuse_scratch(bytes);
   return Buffer(p);
+}
+
+ZeroedBuffer::ZeroedBuffer(size_t bytes) : memory_(std::calloc(bytes + 128, 1)) {
+  if (!memory_) refuse_scratch(bytes);
+  at_ = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory_.get()) + 63) / 64 * 64);
 }
 
 namespace {
@@ -113,8 +124,8 @@ void Engine::open_task(WorldsTask& t, long worlds, const void* theta, bool theta
 char* Engine::workspace(int thread, size_t bytes) {
   if (scratch_bytes_[thread] < bytes) {
     scratch_bytes_[thread] = 0;
-    scratch_[thread] = aligned_buffer(bytes);
-    std::memset(scratch_[thread].get(), 0, bytes);
+    scratch_[thread] = ZeroedBuffer();
+    scratch_[thread] = ZeroedBuffer(bytes);
     scratch_bytes_[thread] = bytes;
   }
   return scratch_[thread].get();

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -22,6 +23,22 @@ struct AlignedDelete {
 using Buffer = std::unique_ptr<char[], AlignedDelete>;
 // throws OutOfMemory with a sentence
 Buffer aligned_buffer(size_t bytes);
+
+// aligned zeros of which only what is written to takes memory
+class ZeroedBuffer {
+ public:
+  ZeroedBuffer() = default;
+  // throws OutOfMemory with a sentence
+  explicit ZeroedBuffer(size_t bytes);
+  char* get() const { return at_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  char* at_ = nullptr;
+};
 
 struct OutOfMemory : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -105,7 +122,7 @@ class Engine {
   const Kernel *one_ = nullptr, *many_ = nullptr, *dual_ = nullptr;
   int threads_;
   std::unique_ptr<Pool> pool_;
-  std::vector<Buffer> scratch_;
+  std::vector<ZeroedBuffer> scratch_;
   std::vector<size_t> scratch_bytes_;
   Buffer derived_other_;
   std::atomic<pid_t> owner_{0};

@@ -53,7 +53,7 @@ def load(entry: Entry, path: str) -> tuple[Any, str]:
             for notice in model.notices
             if notice.kind in ("dropped", "approximated")
         ]
-        pairs = len(model.structure.tables["pair_kind"])
+        pairs = model.parsed.pairs.count
         # what loads strictly loads without its parts too
         for stage in dict.fromkeys((how, "drop")):
             say(stage, sentence="", dropped=dropped, nv=int(model.nv), pairs=pairs)

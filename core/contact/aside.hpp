@@ -36,7 +36,7 @@ FB_FN void open_groups(int at, int count, Work<T>& w) {
 template <class T, class P>
 FB_FN void wake_contact(const Model<T, P>& m, int i, Mask<T> lanes, Work<T>& w) {
   const RowGroup& k = w.aside[i];
-  const int condim = m.s.pair_condim[k.source], count = condim > 3 ? 2 : 1;
+  const int condim = condim_of_pair(m.s, k.source), count = condim > 3 ? 2 : 1;
   int at = w.ngroup;
   while (at > 0 && (w.group[at - 1].kind == kContactRows || w.group[at - 1].kind == kRimRows) &&
          w.group[at - 1].order >= k.order)

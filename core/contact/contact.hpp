@@ -3,6 +3,7 @@
 #pragma once
 #include "core/collision/pairs.hpp"
 #include "core/contact/constraint.hpp"
+#include "core/contact/sweep.hpp"
 
 namespace fb::FB_ISA {
 
@@ -49,12 +50,13 @@ struct Nearness {
   Mask<T> near;
   T far;
 };
-// (T.1)  can this pair touch within the step?  `shift` brings A's origin to B's
+// (T.1)  can these geoms touch within the step?
 template <class T, class P>
-FB_INLINE Nearness<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
-                                  const Work<T>& w, Vec3<T> shift) {
+FB_INLINE Nearness<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, int ga, int gb,
+                                  const Work<T>& w) {
   const Layout& s = m.s;
-  const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
+  // from A's origin to B's
+  const Vec3<T> shift = origin_of(s, w, s.geom_link[ga]) - origin_of(s, w, s.geom_link[gb]);
   const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
   const Vec3<T> cB = w.geom[gb].centre, d = cB - w.geom[ga].centre - shift;
   T speed = w.geom[gb].speed;
@@ -74,6 +76,17 @@ FB_INLINE Nearness<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& 
   const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
   const T apart = far + T(ra) + T(rb);
   return {dot(d, d) < apart * apart, far};
+}
+
+// what a geom can reach within the step, and half the margin, about its centre in the world
+template <class T, class P>
+FB_INLINE GeomBall<T> geom_ball(const Model<T, P>& m, const Options<Real<T>>& o, int g,
+                                const Work<T>& w) {
+  const GeomWork<T>& x = w.geom[g];
+  const Vec3<T> origin = origin_of(m.s, w, m.s.geom_link[g]);
+  const Real<T> margin = max(o.margin, row_reach(o)) * Real<T>(0.5);
+  return {x.centre + origin, x.speed * m.theta.dt[0] + T(margin) + T(m.derived.geom_radius[g]),
+          largest_part(x.centre) + largest_part(origin)};
 }
 
 // a geom as a shape about `centre`, in world axes
@@ -147,7 +160,7 @@ template <class T, class P>
 FB_INLINE Mask<T> waits_aside(const Model<T, P>& m, const Options<Real<T>>& o, int pair,
                               const Work<T>& w) {
   if (!w.sets_aside || o.solver != kNewtonSolver || o.smoothing > 0) return Mask<T>(false);
-  return !(T(m.derived.pair_restitution[pair]) > T(0));
+  return !(T(restitution_of_pair(m, pair)) > T(0));
 }
 template <class T>
 FB_INLINE void push_contact(const RowGroup& b, const RowGeometry<T>& x, Mask<T> active,
@@ -161,17 +174,17 @@ template <class T, class P>
 FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
                         int& contacts, Work<T>& w) {
   const Layout& s = m.s;
-  const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
+  const int ga = first_geom(s, pair), gb = second_geom(s, pair);
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
-  const Nearness<T> can = broad_phase(m, o, pair, w, OA - OB);
+  const Nearness<T> can = broad_phase(m, o, ga, gb, w);
   const Mask<T> near = alive & can.near;
   if (!any(near)) return;
   const Vec3<T> cA = w.geom[ga].centre, cB = w.geom[gb].centre;
   ContactPoint<T> point[kMaxSlots];
-  collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
+  collide(kind_of_pair(s, pair), place_shape(m, ga, w, cA + (OA - Oref)),
           place_shape(m, gb, w, cB + (OB - Oref)), reach_where(near, can.far), point);
-  for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
+  for (int k = 0; k < pair_slots(kind_of_pair(s, pair)); ++k) {
     // phi < margin, or the free motion closes the gap
     const ContactPoint<T>& x = point[k];
     const T rate = dot(w.link[lb].v_free, point_force(x.p + (Oref - OB), x.n)) -
@@ -188,7 +201,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
         on & waits_aside(m, o, pair, w) & (x.phi + rate * T(m.theta.dt[0]) > T(0));
     RowGroup b{};
     b.kind = kContactRows;
-    b.rows = s.pair_condim[pair] == 1 ? 1 : 3;
+    b.rows = condim_of_pair(s, pair) == 1 ? 1 : 3;
     b.source = pair;
     b.order = contacts++;
     b.linkA = la;
@@ -202,12 +215,12 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
       if (!any(on & !open)) continue;
     }
     push_contact(b, x, on & !open, w);
-    if (w.hit.cuts && any(T(m.derived.pair_restitution[pair]) > T(0)))
+    if (w.hit.cuts && any(T(restitution_of_pair(m, pair)) > T(0)))
       leave_out_hit(m, o, pair,
                     dot(w.link[lb].v, point_force(x.p + (Oref - OB), x.n)) -
                         dot(w.link[la].v, point_force(x.p + (Oref - OA), x.n)),
                     rate, w);
-    if (s.pair_condim[pair] > 3) push_rims(s.pair_condim[pair], w);
+    if (condim_of_pair(s, pair) > 3) push_rims(condim_of_pair(s, pair), w);
   }
 }
 FB_INLINE RowGroup rims_of(const RowGroup& contact, int condim) {
@@ -228,7 +241,7 @@ FB_FN void push_rims(int condim, Work<T>& w) {
 // inverse weight of a contact
 template <class T, class P>
 FB_INLINE T contact_weight(const Model<T, P>& m, const RowGroup& k) {
-  const int a = m.s.pair_geom1[k.source], b = m.s.pair_geom2[k.source];
+  const int a = first_geom(m.s, k.source), b = second_geom(m.s, k.source);
   return row_weight(m, m.s.geom_body[a], m.s.geom_body[b], false);
 }
 // the normal's beta and what it leaves, those of the gap alone, and whether it is that of a bounce,
@@ -241,11 +254,11 @@ struct NormalTerm {
 template <class T, class P>
 FB_INLINE NormalTerm<T> normal_term(const Model<T, P>& m, const Options<Real<T>>& o,
                                     const RowGroup& k, T phi, T before, T after) {
-  const P h = m.theta.dt[0], e = m.derived.pair_restitution[k.source];
+  const P h = m.theta.dt[0], e = restitution_of_pair(m, k.source);
   const GapTerm<1, T> g = gap_term<1>(gap_law(o, false), &phi, contact_weight(m, k), h);
   // a given compliance softens the recovery by itself, and must carry any weight
   NormalTerm<T> x;
-  x.soft = T(m.derived.pair_compliance[k.source]) > T(0);
+  x.soft = T(compliance_of_pair(m, k.source)) > T(0);
   x.gap = select(x.soft, phi / T(h), g.beta[0]);
   x.rest = select(x.soft, T(0), g.rest[0]);
   const Mask<T> hit = (before < T(-o.v_rest)) & (phi + after * h < T(0)) & (T(e) > T(0));
@@ -275,7 +288,7 @@ FB_FN void leave_out_hit(const Model<T, P>& m, const Options<Real<T>>& o, int pa
   RowGeometry<T>& x = w.geometry[w.ngroup - 1];
   const P h = m.theta.dt[0];
   const Mask<T> closes = (before < T(-o.v_rest)) & (x.phi + after * h < T(0)) &
-                         (T(m.derived.pair_restitution[pair]) > T(0));
+                         (T(restitution_of_pair(m, pair)) > T(0));
   const Mask<T> missed = x.phi > before * (h * Real<T>(2 * kLeastPart));
   const Mask<T> coming =
       x.active & closes &
@@ -325,13 +338,13 @@ FB_FN void contact_data(const Model<T, P>& m, const Options<Real<T>>& o, const R
     before += dot(B.v, e.F[1][0]);
     after += dot(B.v_free, e.F[1][0]);
   }
-  const T soft = T(m.derived.pair_compliance[k.source]) / T(h * h);
+  const T soft = T(compliance_of_pair(m, k.source)) / T(h * h);
   const NormalTerm<T> term = normal_term(m, o, k, x.phi, before, after);
   e.b[0] = term.beta;
   e.rest[0] = term.rest;
   e.lead = term.gap - term.beta;
   e.lo[0] = T(0);
-  e.mu = T(m.derived.pair_mu[k.source]);
+  e.mu = T(friction_of_pair(m, k.source));
   e.cone = k.rows == 3 ? kConeRows : kNoCone;
   const Mask<T> springs = soft > T(Real<T>(kLeastSpring));
   e.R[0] = select(springs, soft, share);
@@ -361,7 +374,7 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   const Tangents<T> frame = tangents_of(x.n);
   const Vec3<T> d[3] = {x.n, frame.t1, frame.t2};
   // beta of the gap, or min(beta, e J v) on a hit
-  const P h = m.theta.dt[0], e = m.derived.pair_restitution[k.source];
+  const P h = m.theta.dt[0], e = restitution_of_pair(m, k.source);
   T before = T(0), after = T(0);
   // the world does not move, and nothing comes back from it
   for (int q = 0; q < 2; ++q) {
@@ -374,14 +387,14 @@ FB_FN void contact_data_adjoint(const Model<T, P>& m, const Options<Real<T>>& o,
   point_bar.phi += normal_gap_bar(m, o, k, x.phi, gap_bar, term.soft, w);
   const T hit_bar = select(term.bounces, bars.beta - bars.lead, T(0)), rate_bar = hit_bar * e;
   if (w.theta_bar) {
-    w.derived_bar->pair_restitution[k.source] += hit_bar * before;
+    add_restitution_bar(m, k.source, hit_bar * before, *w.theta_bar, *w.derived_bar);
     // R = compliance / h^2
-    const T soft = T(m.derived.pair_compliance[k.source]);
+    const T soft = T(compliance_of_pair(m, k.source));
     const Mask<T> springs = soft / T(h * h) > T(Real<T>(kLeastSpring));
     const T R_bar = select(springs, bars.R / T(h * h), T(0));
-    w.derived_bar->pair_compliance[k.source] += R_bar;
+    add_compliance_bar(m, k.source, R_bar, *w.theta_bar, *w.derived_bar);
     w.theta_bar->dt[0] -= R_bar * soft * Real<T>(2) / T(h);
-    w.derived_bar->pair_mu[k.source] += bars.mu;
+    add_friction_bar(m, k.source, bars.mu, *w.theta_bar, *w.derived_bar);
   }
   // a wrench (p x d, d) pairs with a motion x as p . (d x x.ang) and d . (x.ang x p + x.lin)
   Vec3<T> d_bar[3] = {zero3<T>(), zero3<T>(), zero3<T>()};
@@ -405,7 +418,8 @@ template <class T, class P>
 FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
                                  const SlotBars<T>& point_bars, Work<T>& w) {
   const Layout& s = m.s;
-  const int g[2] = {s.pair_geom1[k.source], s.pair_geom2[k.source]}, link[2] = {k.linkA, k.linkB};
+  const int g[2] = {first_geom(s, k.source), second_geom(s, k.source)},
+            link[2] = {k.linkA, k.linkB};
   const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
   Shape<T> shape[2];
   ShapeBar<T> bar[2];
@@ -415,7 +429,7 @@ FB_FN void contact_point_adjoint(const Model<T, P>& m, const RowGroup& k,
     bar[q] = {zero_force<T>(), zero3<T>()};
   }
   // (phi, n, p) = collide(A, B)
-  collide_adjoint(s.pair_kind[k.source], shape[0], shape[1], point_bars, bar[0], bar[1]);
+  collide_adjoint(kind_of_pair(s, k.source), shape[0], shape[1], point_bars, bar[0], bar[1]);
   // the pose's wrench, moved from the common origin to each tree's
   for (int q = 0; q < 2; ++q) {
     const Force<T> f = bar[q].pose;
@@ -544,7 +558,13 @@ struct ContactRows {
     w.hit.ncoming = w.nrim = w.naside = 0;
     w.woken = Mask<T>(false);
     bound_geoms(m, w);
-    for (int pair = 0; pair < m.s.npair; ++pair) collect_pair(m, o, pair, alive, contacts, w);
+    const auto collect_one = [&](int pair) { collect_pair(m, o, pair, alive, contacts, w); };
+    if (m.s.nruled > 0)
+      return for_near_pairs<T>(
+          m.s, alive, [&](int g) { return geom_ball(m, o, g, w); },
+          [&](int plane, int g) { return broad_phase(m, o, plane, g, w).near; }, w.sweep,
+          collect_one);
+    for (int pair = 0; pair < m.s.npair; ++pair) collect_one(pair);
   }
 
   template <class P>

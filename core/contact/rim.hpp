@@ -9,10 +9,11 @@ namespace fb::FB_ISA {
 // priority, or the larger; an explicit pair has one for every row, of which rolling takes the first
 template <class T, class P>
 FB_INLINE T rim_friction(const Model<T, P>& m, int pair, int number) {
-  const int rule = m.s.pair_rule[pair];
-  const P *a = m.theta.geom_friction + 3 * m.s.pair_geom1[pair] + number,
-          *b = m.theta.geom_friction + 3 * m.s.pair_geom2[pair] + number;
-  return T(rule == kOwnFriction ? m.theta.pair_friction_rest[4 * m.s.pair_explicit[pair] + number]
+  const int rule = rule_of_pair(m.s, pair);
+  const P *a = m.theta.geom_friction + 3 * first_geom(m.s, pair) + number,
+          *b = m.theta.geom_friction + 3 * second_geom(m.s, pair) + number;
+  return T(rule == kOwnFriction
+               ? m.theta.pair_friction_rest[4 * explicit_of_pair(m.s, pair) + number]
            : rule == kFirstFriction  ? *a
            : rule == kSecondFriction ? *b
                                      : larger(*a, *b));
@@ -20,12 +21,12 @@ FB_INLINE T rim_friction(const Model<T, P>& m, int pair, int number) {
 // given its cotangent, add to those of the parameters; equal ones share it
 template <class T, class P>
 FB_FN void rim_friction_adjoint(const Model<T, P>& m, int pair, int number, T bar, Work<T>& w) {
-  const int rule = m.s.pair_rule[pair];
+  const int rule = rule_of_pair(m.s, pair);
   if (rule == kOwnFriction) {
-    w.theta_bar->pair_friction_rest[4 * m.s.pair_explicit[pair] + number] += bar;
+    w.theta_bar->pair_friction_rest[4 * explicit_of_pair(m.s, pair) + number] += bar;
     return;
   }
-  const int a = 3 * m.s.pair_geom1[pair] + number, b = 3 * m.s.pair_geom2[pair] + number;
+  const int a = 3 * first_geom(m.s, pair) + number, b = 3 * second_geom(m.s, pair) + number;
   const T x = T(m.theta.geom_friction[a]), y = T(m.theta.geom_friction[b]), one = T(1), zero = T(0);
   const T mine = rule == kFirstFriction ? one
                  : rule == kSecondFriction
@@ -41,8 +42,8 @@ FB_FN void rim_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGr
                     const RowGeometry<T>& x, RowData<T>& e) {
   Vec3<T> d[3] = {x.n, x.n, x.n};
   if (k.rows == 3) tangents(x.n, d[1], d[2]);
-  const int a = m.s.geom_body[m.s.pair_geom1[k.source]],
-            b = m.s.geom_body[m.s.pair_geom2[k.source]];
+  const int a = m.s.geom_body[first_geom(m.s, k.source)],
+            b = m.s.geom_body[second_geom(m.s, k.source)];
   e.weight = row_weight(m, a, b, true);
   for (int i = 0; i < k.rows; ++i) {
     if (k.linkA > 0) e.F[0][i] = {-d[i], zero3<T>()};

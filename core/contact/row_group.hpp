@@ -3,7 +3,7 @@
 // Proof: docs/derivations/rows.md.
 #pragma once
 #include "core/collision/shape.hpp"
-#include "core/model/layout.hpp"
+#include "core/model/pair.hpp"
 
 namespace fb::FB_ISA {
 
@@ -59,6 +59,7 @@ enum ConeRows : int { kNoCone, kConeRows, kRimsOfCone };
 FB_FN int contact_rows(const Layout& s) {
   int most = 3;
   for (int p = 0; p < s.npair; ++p) most = s.pair_condim[p] > most ? s.pair_condim[p] : most;
+  for (int g = 0; g < s.nruled; ++g) most = s.geom_condim[g] > most ? s.geom_condim[g] : most;
   return most;
 }
 FB_FN int group_capacity(const Layout& s) {

@@ -469,21 +469,24 @@ FB_FN void order_rows(const Layout& s, Work<T>& w) {
     // the smaller tree leads, so that every root precedes its members
     root[a > b ? a : b] = a > b ? b : a;
   }
+  // where the groups of each island begin among all
+  int* start = w.world.islands.queue;
+  const auto island = [&](const RowGroup& k) {
+    return find(k.tree[0] >= 0 ? k.tree[0] : k.tree[1]);
+  };
+  for (int t = 0; t <= s.ntree; ++t) start[t] = 0;
+  for (int p = 0; p < w.ngroup; ++p) ++start[island(w.group[p]) + 1];
+  for (int t = 0; t < s.ntree; ++t) start[t + 1] += start[t];
+  for (int p = 0; p < w.ngroup; ++p) w.sorted[start[island(w.group[p])]++] = p;
   // number the rows, island by island in the order of discovery
   w.problem.nrow = 0;
   w.problem.nisland = 0;
-  int placed = 0;
-  for (int t = 0; t < s.ntree && placed < w.ngroup; ++t) {
-    if (root[t] != t) continue;
-    const int before = placed;
-    for (int p = 0; p < w.ngroup; ++p) {
-      RowGroup& k = w.group[p];
-      if (find(k.tree[0] >= 0 ? k.tree[0] : k.tree[1]) != t) continue;
-      if (placed == before) w.island_row[w.problem.nisland++] = w.problem.nrow;
-      k.row = w.problem.nrow;
-      w.problem.nrow += k.rows;
-      w.sorted[placed++] = p;
-    }
+  for (int p = 0, last = -1; p < w.ngroup; ++p) {
+    RowGroup& k = w.group[w.sorted[p]];
+    if (island(k) != last) w.island_row[w.problem.nisland++] = w.problem.nrow;
+    last = island(k);
+    k.row = w.problem.nrow;
+    w.problem.nrow += k.rows;
   }
   w.island_row[w.problem.nisland] = w.problem.nrow;
 }

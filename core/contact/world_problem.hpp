@@ -44,22 +44,39 @@ FB_FN bool has_islands(const Layout& s, const Work<T>& w, int k, const WorldIsla
   }
   return false;
 }
+// chains of the groups that are active in lane k, once the islands are known
+template <class T>
+FB_FN void chain_groups(const Layout& s, const Work<T>& w, int k, const WorldIslands& o) {
+  for (int t = 0; t < s.ntree; ++t) o.joins[t] = o.first[t] = -1;
+  for (int i = w.ngroup - 1; i >= 0; --i) {
+    const int* tree = w.group[i].tree;
+    if (!mask_lane(w.geometry[i].active, k) || tree[0] < 0 || tree[1] < 0) continue;
+    for (int side = 1; side >= 0; --side) {
+      o.next_join[2 * i + side] = o.joins[tree[side]];
+      o.joins[tree[side]] = 2 * i + side;
+    }
+  }
+  for (int i = 0; i < w.ngroup; ++i) {
+    const int index = w.sorted[i];
+    if (!mask_lane(w.geometry[index].active, k)) continue;
+    const int t = o.find(tree_of(w.group[index]));
+    (o.first[t] < 0 ? o.first[t] : o.next[o.last[t]]) = index;
+    o.last[t] = index;
+    o.next[index] = -1;
+  }
+}
 // breadth first from the island's root over what the groups join; returns how many trees there are
 template <class T>
-FB_FN int place_trees(const Work<T>& w, int k, int root, const WorldIslands& o) {
+FB_FN int place_trees(const Work<T>& w, int root, const WorldIslands& o) {
   int n = 0;
   o.place[root] = n;
   o.queue[n++] = root;
   for (int at = 0; at < n; ++at)
-    for (int i = 0; i < w.ngroup; ++i) {
-      const RowGroup& g = w.group[i];
-      if (!mask_lane(w.geometry[i].active, k)) continue;
-      for (int side = 0; side < 2; ++side) {
-        const int other = g.tree[1 - side];
-        if (g.tree[side] != o.queue[at] || other < 0 || o.place[other] >= 0) continue;
-        o.place[other] = n;
-        o.queue[n++] = other;
-      }
+    for (int e = o.joins[o.queue[at]]; e >= 0; e = o.next_join[e]) {
+      const int other = w.group[e / 2].tree[1 - e % 2];
+      if (o.place[other] >= 0) continue;
+      o.place[other] = n;
+      o.queue[n++] = other;
     }
   return n;
 }
@@ -84,15 +101,14 @@ FB_INLINE int limb_length(const Layout& s, int d, const int* number) {
 // number the dofs that the island's rows move, tree by tree from the leaves to the root; a limb that would
 // reach into one more panel than it fills begins with a panel of its own
 template <class S, class T>
-FB_FN int number_dofs(const Layout& s, const Work<T>& w, int k, int trees, const WorldIslands& o,
+FB_FN int number_dofs(const Layout& s, const Work<T>& w, int trees, const WorldIslands& o,
                       int* number) {
   for (int e = 0; e < trees; ++e) {
     const int t = o.queue[e];
     for (int d = 0; d < s.tree_ndof[t]; ++d) number[s.tree_dof[t] + d] = -1;
   }
-  for (int i = 0; i < w.ngroup; ++i)
-    if (mask_lane(w.geometry[i].active, k) && o.place[tree_of(w.group[i])] >= 0)
-      for_group_dofs(s, w.group[i], [&](int d, int) { number[d] = 0; });
+  for (int i = o.first[o.queue[0]]; i >= 0; i = o.next[i])
+    for_group_dofs(s, w.group[i], [&](int d, int) { number[d] = 0; });
   int n = 0;
   for (int e = 0; e < trees; ++e) {
     const int first = s.tree_dof[o.queue[e]], last = first + s.tree_ndof[o.queue[e]] - 1;
@@ -172,30 +188,22 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
 template <class S, class T, class F>
 FB_FN void for_world_islands(const Layout& s, const Work<T>& w, int k, WorldWork<S>& o, F&& visit) {
   find_islands(s, w, k, o.islands);
+  chain_groups(s, w, k, o.islands);
   for (int t = 0; t < s.ntree; ++t) {
-    if (o.islands.root[t] != t) continue;
-    // rows of this island, or of none where nothing moves the tree
+    // where nothing moves a tree there are no rows
+    if (o.islands.root[t] != t || o.islands.first[t] < 0) continue;
     WorldRows<S>& p = o.rows;
     p.nrow = p.nblock = p.nrim = 0;
-    bool placed = false;
-    for (int i = 0; i < w.ngroup; ++i) {
-      const int index = w.sorted[i];
-      const RowGroup& g = w.group[index];
-      if (!mask_lane(w.geometry[index].active, k) || o.islands.find(tree_of(g)) != t) continue;
-      if (!placed) {
-        const int trees = place_trees(w, k, t, o.islands);
-        p.ndof = number_dofs<S>(s, w, k, trees, o.islands, o.number);
-        placed = true;
-      }
-      add_world_block(s, w, k, g, o);
-    }
-    if (p.nrow == 0) continue;
+    const int trees = place_trees(w, t, o.islands);
+    p.ndof = number_dofs<S>(s, w, trees, o.islands, o.number);
+    for (int i = o.islands.first[t]; i >= 0; i = o.islands.next[i])
+      add_world_block(s, w, k, w.group[i], o);
     p.box = w.problem.options.friction == kBoxFriction;
     p.tolerance = Real<S>(w.problem.options.tolerance);
     p.smoothing = Real<S>(w.problem.options.smoothing);
     visit();
     // the next island's trees have their own places
-    for (int e = 0; e < s.ntree; ++e) o.islands.place[e] = -1;
+    for (int e = 0; e < trees; ++e) o.islands.place[o.islands.queue[e]] = -1;
   }
 }
 

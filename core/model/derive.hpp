@@ -4,6 +4,7 @@
 #include "core/dynamics/joint.hpp"
 #include "core/model/layout.hpp"
 #include "core/model/mesh.hpp"
+#include "core/model/pair.hpp"
 
 namespace fb::FB_ISA {
 
@@ -349,11 +350,6 @@ FB_FN P hull_radius(const Layout& s, const Theta<const P>& theta, const R* vert,
   return sqrt(far);
 }
 
-// the larger of two numbers; equal ones have half of its derivative each
-template <class P>
-FB_INLINE P larger(P a, P b) {
-  return select(a == b, (a + b) * Real<P>(0.5), max(a, b));
-}
 // (M.5)  geoms, sites and pairs: frames in their links, combined coefficients
 template <class P, class R>
 FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* vert,
@@ -422,11 +418,6 @@ FB_FN void derive_shapes_adjoint(const Layout& s, const Theta<const P>& theta,
     attach_adjoint<P>(body_at(s.site_body[k]), {theta.site_pos + 3 * k, theta.site_quat + 4 * k},
                       placement_at(bar.site_R + 9 * k, bar.site_p + 3 * k), s.site_body[k], bar,
                       {theta_bar.site_pos + 3 * k, theta_bar.site_quat + 4 * k});
-  const auto split = [](P a, P b, P out_bar, P& a_bar, P& b_bar) {
-    const P share = select(a == b, P(Real<P>(0.5)), select(a > b, P(1), P(0)));
-    a_bar += out_bar * share;
-    b_bar += out_bar * (P(1) - share);
-  };
   for (int k = 0; k < s.npair; ++k) {
     const int a = s.pair_geom1[k], b = s.pair_geom2[k], rule = s.pair_rule[k];
     P &fa = theta_bar.geom_friction[3 * a], &fb = theta_bar.geom_friction[3 * b];
@@ -434,9 +425,10 @@ FB_FN void derive_shapes_adjoint(const Layout& s, const Theta<const P>& theta,
     if (rule == kFirstFriction) fa += bar.pair_mu[k];
     if (rule == kSecondFriction) fb += bar.pair_mu[k];
     if (rule == kLargerFriction)
-      split(theta.geom_friction[3 * a], theta.geom_friction[3 * b], bar.pair_mu[k], fa, fb);
-    split(theta.geom_restitution[a], theta.geom_restitution[b], bar.pair_restitution[k],
-          theta_bar.geom_restitution[a], theta_bar.geom_restitution[b]);
+      add_larger_bar(theta.geom_friction[3 * a], theta.geom_friction[3 * b], bar.pair_mu[k], fa,
+                     fb);
+    add_larger_bar(theta.geom_restitution[a], theta.geom_restitution[b], bar.pair_restitution[k],
+                   theta_bar.geom_restitution[a], theta_bar.geom_restitution[b]);
     theta_bar.contact_compliance[a] += bar.pair_compliance[k];
     theta_bar.contact_compliance[b] += bar.pair_compliance[k];
   }

@@ -119,7 +119,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
   X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)       \
   X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmedium) X(nwet) X(nmuscle) X(nreach) \
-  X(nhfield)
+  X(nhfield) X(nruled) X(nswept) X(nplane) X(nallowed)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -144,7 +144,9 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap) X(wrap_side, nwrap) \
   X(jnt_gravcomp, njnt) X(fluid_body, nfluid) X(fluid_geom, nfluid)                \
   X(act_muscle_gain, nu) X(act_muscle_bias, nu) X(act_muscle, nu)                   \
-  X(act_trn, nu) X(act_site, nu) X(act_refsite, nu)
+  X(act_trn, nu) X(act_site, nu) X(act_refsite, nu)                                                \
+  X(geom_condim, nruled) X(geom_priority, nruled) X(swept_geom, nswept) X(swept_plane, nplane)     \
+  X(pair_allowed, nallowed)
 
 // contact laws under which a parameter or an option acts
 enum class ActsUnder : int { both, hard, mujoco };
@@ -338,8 +340,9 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
     "residual of the contact solve, relative to the largest row velocity")                         \
   X(max_sweeps, whole, 200, whole(1, 1000000), hard,                                               \
     "cap on Gauss-Seidel sweeps in one step")                                                      \
-  X(max_contacts, whole, 100, whole(0, 10000), both,                                               \
-    "contacts one world can hold, by default at most what the model's pairs can give")             \
+  X(max_contacts, whole, 100, whole(0, 100000), both,                                              \
+    "contacts one world can hold, by default at most what the model's pairs can give, and 16 for " \
+    "each tree of bodies where that is more")                                                      \
   X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS), hard,                    \
     "'cone' (the true cone) or 'box' (each tangent by itself)")                                    \
   X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS), hard,                                 \

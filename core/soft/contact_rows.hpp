@@ -31,7 +31,7 @@ FB_FN ContactLaw<P> contact_law(const Model<T, P>& m, int pair) {
   const Layout& s = m.s;
   const auto& t = m.theta;
   ContactLaw<P> x;
-  x.own = s.pair_explicit[pair];
+  x.own = explicit_of_pair(s, pair);
   const P zero = P(0), one = P(1);
   for (int i = 0; i < kSolref; ++i) x.solreffriction[i] = zero;
   if (x.own >= 0) {
@@ -43,7 +43,7 @@ FB_FN ContactLaw<P> contact_law(const Model<T, P>& m, int pair) {
     x.margin = t.pair_margin[x.own];
     return x;
   }
-  const int a = s.pair_geom1[pair], b = s.pair_geom2[pair], rule = s.pair_rule[pair];
+  const int a = first_geom(s, pair), b = second_geom(s, pair), rule = rule_of_pair(s, pair);
   x.share[0] = rule == kFirstFriction    ? one
                : rule == kSecondFriction ? zero
                                          : mixing_share(t.geom_solmix[a], t.geom_solmix[b]);
@@ -67,7 +67,7 @@ FB_FN ContactLaw<P> contact_law(const Model<T, P>& m, int pair) {
 template <class T, class P>
 FB_FN void contact_law_adjoint(const Model<T, P>& m, int pair, const ContactLaw<P>& x,
                                const RowLawBar<T>& bar, const T* solreff_bar, Theta<T>& out) {
-  const int own = x.own, a = m.s.pair_geom1[pair], b = m.s.pair_geom2[pair];
+  const int own = x.own, a = first_geom(m.s, pair), b = second_geom(m.s, pair);
   out.dt[0] += bar.h;
   if (own >= 0) {
     for (int i = 0; i < kSolref; ++i) {
@@ -108,8 +108,8 @@ template <class T, class P>
 FB_FN ContactFrame<T> contact_frame(const Model<T, P>& m, const RowGroup& k, Vec3<T> n,
                                     const Work<T>& w) {
   const Tangents<T> fixed = soft_tangents(n);
-  if (m.s.pair_kind[k.source] != kPlaneCapsule) return {fixed, Mask<T>(false)};
-  const Mat3<T> R = geom_axes(m, m.s.pair_geom2[k.source], w);
+  if (kind_of_pair(m.s, k.source) != kPlaneCapsule) return {fixed, Mask<T>(false)};
+  const Mat3<T> R = geom_axes(m, second_geom(m.s, k.source), w);
   const Vec3<T> axis{R.a[2], R.a[5], R.a[8]};
   const T along = dot(axis, n);
   const Vec3<T> across = axis - n * along;
@@ -120,7 +120,7 @@ FB_FN ContactFrame<T> contact_frame(const Model<T, P>& m, const RowGroup& k, Vec
 template <class T, class P>
 FB_FN void frame_axis_adjoint(const Model<T, P>& m, const RowGroup& k, const ContactFrame<T>& f,
                               Vec3<T> n, Vec3<T> a_bar, Work<T>& w) {
-  const int g = m.s.pair_geom2[k.source], l = m.s.geom_link[g];
+  const int g = second_geom(m.s, k.source), l = m.s.geom_link[g];
   const Vec3<T> e_bar = select(f.rides, a_bar - n * dot(n, a_bar), zero3<T>());
   const Vec3<T> turn = cross(f.t.e, e_bar);
   w.bar[l].pose.ang += turn;
@@ -129,6 +129,14 @@ FB_FN void frame_axis_adjoint(const Model<T, P>& m, const RowGroup& k, const Con
                      w.derived_bar->geom_R + 9 * g);
 }
 
+// the gap below which a pair has contacts
+template <class T, class P>
+FB_INLINE T soft_margin(const Model<T, P>& m, int pair) {
+  const int own = explicit_of_pair(m.s, pair);
+  return T(own >= 0 ? m.theta.pair_margin[own]
+                    : m.theta.geom_margin[first_geom(m.s, pair)] +
+                          m.theta.geom_margin[second_geom(m.s, pair)]);
+}
 // can this pair be nearer than the margin?  Spheres around both, or around B before a plane
 template <class T, class P>
 FB_INLINE Mask<T> soft_broad_phase(const Model<T, P>& m, int ga, int gb, T margin,
@@ -145,24 +153,29 @@ FB_INLINE Mask<T> soft_broad_phase(const Model<T, P>& m, int ga, int gb, T margi
   const T far = margin + T(m.derived.geom_radius[ga] + rb);
   return dot(d, d) < far * far;
 }
+// a geom and its margin, or half of the largest one of an explicit pair
+template <class T, class P>
+FB_INLINE GeomBall<T> soft_geom_ball(const Model<T, P>& m, int g, T least, const Work<T>& w) {
+  const int l = m.s.geom_link[g];
+  return {w.soft.centre[g], max(T(m.theta.geom_margin[g]), least) + T(m.derived.geom_radius[g]),
+          largest_part(w.soft.centre[g]) + largest_part(origin_of(m.s, w, l))};
+}
 // contacts nearer than the margin
 template <class T, class P>
 FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int& contacts,
                              Work<T>& w) {
   const Layout& s = m.s;
-  const int ga = s.pair_geom1[pair], gb = s.pair_geom2[pair];
-  const T margin =
-      T(s.pair_explicit[pair] >= 0 ? m.theta.pair_margin[s.pair_explicit[pair]]
-                                   : m.theta.geom_margin[ga] + m.theta.geom_margin[gb]);
+  const int ga = first_geom(s, pair), gb = second_geom(s, pair);
+  const T margin = soft_margin(m, pair);
   const Mask<T> near = alive & soft_broad_phase(m, ga, gb, margin, w);
   if (!any(near)) return;
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
   const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   ContactPoint<T> point[kMaxSlots];
-  collide(s.pair_kind[pair], place_shape(m, ga, w, cA + (OA - Oref)),
+  collide(kind_of_pair(s, pair), place_shape(m, ga, w, cA + (OA - Oref)),
           place_shape(m, gb, w, cB + (OB - Oref)), reach_where(near, margin), point);
-  for (int k = 0; k < pair_slots(s.pair_kind[pair]); ++k) {
+  for (int k = 0; k < pair_slots(kind_of_pair(s, pair)); ++k) {
     const Mask<T> on = near & point[k].active & (point[k].phi < margin);
     if (!any(on)) continue;
     if (contacts == s.max_contacts) {
@@ -170,7 +183,7 @@ FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int&
       continue;
     }
     ++contacts;
-    RowGroup& b = push_group(w, kContactRows, s.pair_condim[pair], pair);
+    RowGroup& b = push_group(w, kContactRows, condim_of_pair(s, pair), pair);
     w.geometry[w.ngroup - 1] = point[k];
     w.geometry[w.ngroup - 1].active = on;
     b.linkA = la;
@@ -178,6 +191,27 @@ FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int&
     b.side = k;
     set_chains(s, b, s.link_lastdof[la], s.link_lastdof[lb]);
   }
+}
+// all of them
+template <class T, class P>
+FB_FN void collect_soft_contacts(const Model<T, P>& m, Mask<T> alive, Work<T>& w) {
+  const Layout& s = m.s;
+  for (int g = 0; g < s.ngeom; ++g)
+    w.soft.centre[g] = geom_centre(m, g, w) + origin_of(s, w, s.geom_link[g]);
+  int contacts = 0;
+  const auto collect_one = [&](int pair) { collect_soft_pair(m, pair, alive, contacts, w); };
+  if (s.nruled == 0) {
+    for (int pair = 0; pair < s.npair; ++pair) collect_one(pair);
+    return;
+  }
+  T half = -unbounded<T>();
+  for (int e = 0; e < s.nexplicit; ++e) half = max(half, T(m.theta.pair_margin[e]) * Real<T>(0.5));
+  for_near_pairs<T>(
+      s, alive, [&](int g) { return soft_geom_ball(m, g, half, w); },
+      [&](int plane, int g) {
+        return soft_broad_phase(m, plane, g, soft_margin(m, pair_of_geoms(s, plane, g)), w);
+      },
+      w.sweep, collect_one);
 }
 
 // friction coefficient of rows 1 .. rows - 1: sliding twice, turning, rolling twice; an explicit pair
@@ -190,12 +224,12 @@ FB_INLINE T* own_friction(T* rest, int own, int row) {
 }
 template <class T, class P>
 FB_INLINE T contact_friction(const Model<T, P>& m, int pair, int row) {
-  const int number = friction_number(row), rule = m.s.pair_rule[pair];
-  const P* own = own_friction(m.theta.pair_friction_rest, m.s.pair_explicit[pair], row);
-  const P *a = m.theta.geom_friction + 3 * m.s.pair_geom1[pair] + number,
-          *b = m.theta.geom_friction + 3 * m.s.pair_geom2[pair] + number;
+  const int number = friction_number(row), rule = rule_of_pair(m.s, pair);
+  const P* own = own_friction(m.theta.pair_friction_rest, explicit_of_pair(m.s, pair), row);
+  const P *a = m.theta.geom_friction + 3 * first_geom(m.s, pair) + number,
+          *b = m.theta.geom_friction + 3 * second_geom(m.s, pair) + number;
   const P raw = own                       ? *own
-                : number == 0             ? m.derived.pair_mu[pair]
+                : number == 0             ? friction_of_pair(m, pair)
                 : rule == kFirstFriction  ? *a
                 : rule == kSecondFriction ? *b
                                           : larger(*a, *b);
@@ -203,8 +237,8 @@ FB_INLINE T contact_friction(const Model<T, P>& m, int pair, int row) {
 }
 template <class T, class P>
 FB_FN void contact_friction_adjoint(const Model<T, P>& m, int pair, int row, T bar, Work<T>& w) {
-  const int number = friction_number(row), rule = m.s.pair_rule[pair];
-  const int explicit_pair = m.s.pair_explicit[pair];
+  const int number = friction_number(row), rule = rule_of_pair(m.s, pair);
+  const int explicit_pair = explicit_of_pair(m.s, pair);
   const T zero = T(0), one = T(1);
   const P* own = own_friction(m.theta.pair_friction_rest, explicit_pair, row);
   const auto add = [&](P value, T share, T& out) {
@@ -212,8 +246,11 @@ FB_FN void contact_friction_adjoint(const Model<T, P>& m, int pair, int row, T b
   };
   if (own)
     return add(*own, one, *own_friction(w.theta_bar->pair_friction_rest, explicit_pair, row));
-  if (number == 0) return add(m.derived.pair_mu[pair], one, w.derived_bar->pair_mu[pair]);
-  const int a = 3 * m.s.pair_geom1[pair] + number, b = 3 * m.s.pair_geom2[pair] + number;
+  if (number == 0)
+    return add_friction_bar(
+        m, pair, select(T(friction_of_pair(m, pair)) > T(Real<T>(kLeastFriction)), bar, zero),
+        *w.theta_bar, *w.derived_bar);
+  const int a = 3 * first_geom(m.s, pair) + number, b = 3 * second_geom(m.s, pair) + number;
   const T x = T(m.theta.geom_friction[a]), y = T(m.theta.geom_friction[b]);
   // equal ones share it
   const T mine = rule == kFirstFriction ? one
@@ -228,8 +265,8 @@ FB_FN void contact_friction_adjoint(const Model<T, P>& m, int pair, int row, T b
 template <class T, class P>
 FB_INLINE T soft_contact_weight(const Model<T, P>& m, int pair) {
   const P* weight = m.theta.body_invweight0_mujoco;
-  return T(weight[2 * m.s.geom_body[m.s.pair_geom1[pair]]] +
-           weight[2 * m.s.geom_body[m.s.pair_geom2[pair]]]);
+  return T(weight[2 * m.s.geom_body[first_geom(m.s, pair)]] +
+           weight[2 * m.s.geom_body[second_geom(m.s, pair)]]);
 }
 // the law of a contact's normal: that of a pyramid has the weight of an edge
 template <class T, class P>

@@ -37,13 +37,29 @@ FB_FN void tree_pattern(const Layout& s, DofPattern& p) {
   }
 }
 
-// sets of dofs, one bit each
+// sets of dofs below each dof, one bit each; only words from the lowest on have been written
 struct DofSets {
   unsigned long long* word;
-  int width;
+  int *lowest, width;
 
   FB_INLINE unsigned long long* of(int i) const { return word + size_t(i) * width; }
-  FB_INLINE void add(int i, int j) const { of(i)[j >> 6] |= 1ull << (j & 63); }
+  FB_INLINE void clear(int i) const {
+    lowest[i] = i >> 6;
+    of(i)[i >> 6] = 0;
+  }
+  // words from `low` on may be written to
+  FB_INLINE void reach(int i, int low) const {
+    for (; lowest[i] > low;) of(i)[--lowest[i]] = 0;
+  }
+  FB_INLINE void add(int i, int j) const {
+    reach(i, j >> 6);
+    of(i)[j >> 6] |= 1ull << (j & 63);
+  }
+  // what set j has, below its own word where that is asked for
+  FB_INLINE void add_all(int i, int j, int below) const {
+    reach(i, lowest[j]);
+    for (int e = lowest[j]; e < below; ++e) of(i)[e] |= of(j)[e];
+  }
 };
 FB_INLINE int set_words(int n) { return (n + 63) / 64; }
 // of a word that is not zero
@@ -51,23 +67,22 @@ FB_INLINE int highest_bit(unsigned long long word) { return 63 - __builtin_clzll
 
 // (S.8)  the pattern with what elimination fills in: sets hold the columns below the diagonal
 FB_FN void filled_pattern(const DofSets& sets, DofPattern& p) {
-  const int n = p.n, width = sets.width;
+  const int n = p.n;
   for (int i = n - 1; i > 0; --i) {
     const unsigned long long* own = sets.of(i);
     // the largest column takes over the rest
-    for (int k = width - 1; k >= 0; --k) {
+    for (int k = i >> 6; k >= sets.lowest[i]; --k) {
       if (!own[k]) continue;
       const int j = 64 * k + highest_bit(own[k]);
-      unsigned long long* to = sets.of(j);
-      for (int e = 0; e < k; ++e) to[e] |= own[e];
-      to[k] |= own[k] & ~(1ull << (j & 63));
+      sets.add_all(j, i, k);
+      sets.of(j)[k] |= own[k] & ~(1ull << (j & 63));
       break;
     }
   }
   int at = 0;
   for (int i = 0; i < n; ++i) {
     p.start[i] = at;
-    for (int k = 0; k < width; ++k)
+    for (int k = sets.lowest[i]; k <= i >> 6; ++k)
       for (unsigned long long left = sets.of(i)[k]; left; left &= left - 1)
         p.col[at++] = 64 * k + highest_bit(left & -left);
   }

@@ -58,10 +58,7 @@ FB_FN void collect_soft(const Model<T, P>& m, const Options<Real<T>>& o, const T
   FrictionRows<T>::collect(m, o, q, alive, w);
   collect_soft_limits(m, q, alive, w);
   if (m.s.ntendon > 0) collect_soft_tendons(m, alive, w);
-  for (int g = 0; g < m.s.ngeom; ++g)
-    w.soft.centre[g] = geom_centre(m, g, w) + origin_of(m.s, w, m.s.geom_link[g]);
-  int contacts = 0;
-  for (int pair = 0; pair < m.s.npair; ++pair) collect_soft_pair(m, pair, alive, contacts, w);
+  collect_soft_contacts(m, alive, w);
 }
 // data of one group; in lanes where it is off its stiffness is zero
 template <class T, class P>
@@ -194,10 +191,11 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
   const DofSets& sets = f.sets;
   f.H.p.n = s.nv;
   for (int d = 0; d < s.nv; ++d) {
-    unsigned long long *own = sets.of(d),
-                       *from = s.dof_parent[d] < 0 ? nullptr : sets.of(s.dof_parent[d]);
-    for (int k = 0; k < sets.width; ++k) own[k] = from ? from[k] : 0;
-    if (from) sets.add(d, s.dof_parent[d]);
+    const int parent = s.dof_parent[d];
+    sets.clear(d);
+    if (parent < 0) continue;
+    sets.add_all(d, parent, (parent >> 6) + 1);
+    sets.add(d, parent);
   }
   for (int i = 0; i < w.ngroup; ++i) {
     const SoftGroup<T>& e = f.group[i];

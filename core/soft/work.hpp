@@ -122,6 +122,7 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   }
   w.sets.width = set_words(s.nv);
   w.sets.word = c.template take<unsigned long long>(n * w.sets.width);
+  w.sets.lowest = c.template take<int>(n);
 }
 
 }  // namespace fb::FB_ISA

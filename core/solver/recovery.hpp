@@ -317,6 +317,8 @@ template <class T>
 FB_FN void recover_rows(const RowProblem<T>& p, const RecoveryRows<T>& a, Mask<T> lanes,
                         RecoverySolution<T>& s) {
   s.unfinished = Mask<T>(false);
+  // islands of the other lanes may be larger than there is room for
+  if (!any(s.moved & lanes)) return;
   for_islands(p, [&](const Island& is) {
     const int size = recovery_order(a, is, s);
     for (int c = 0; c < size; ++c) s.x[c] = s.target[is.first + s.order[c]];

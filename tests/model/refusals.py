@@ -6,10 +6,11 @@ from functools import partial
 
 import featherback as fb
 from featherback.errors import ModelError
+from featherback.model import pairs
 from featherback.model.load import parse
 from tests.golden.sentences import Case, raises, returns
 from tests.model import file_cases, urdf_cases, value_cases
-from tests.model.helpers import notes, read
+from tests.model.helpers import mjcf, notes, read
 from tests.model.unsupported import UNSUPPORTED, Unsupported
 
 
@@ -37,7 +38,17 @@ def _dropped(case: Unsupported) -> Case:
     return returns(f"{case.kind}: {case.name}", call, case.where)
 
 
+def _many_geoms() -> None:
+    """Load two geoms where one is the most."""
+    most, pairs.MOST_GEOMS = pairs.MOST_GEOMS, 1
+    try:
+        fb.load(mjcf('<geom size="1"/>'))
+    finally:
+        pairs.MOST_GEOMS = most
+
+
 CASES = [
+    raises("too many geoms", ModelError, _many_geoms, "2 geoms"),
     *value_cases.CASES,
     *file_cases.CASES,
     *urdf_cases.CASES,

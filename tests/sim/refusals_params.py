@@ -33,7 +33,7 @@ OPTIONS: dict[str, Any] = {
     "v_rest": [-1],
     "tolerance": [0.0],
     "max_sweeps": [0, 2**40],
-    "max_contacts": [-1, 10001],
+    "max_contacts": [-1, 100001],
     "params": [[1.0]],
 }
 

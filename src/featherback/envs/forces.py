@@ -32,8 +32,8 @@ def contact_wrenches(state: State) -> Real:
     )
     out = np.zeros((6, worlds * model.nbody), sim.dtype)
     geom_body = np.asarray(model.mujoco.geom_bodyid)
-    for name, sign in (("pair_geom1", -1.0), ("pair_geom2", 1.0)):
-        body = geom_body[model.structure.tables[name][pair]]
+    for geom, sign in zip(model.structure.pair_geoms(pair), (-1.0, 1.0), strict=True):
+        body = geom_body[geom]
         arm = [p - m[world, body] for p, m in zip(point, middle, strict=True)]
         row = world * model.nbody + body
         for i, x in enumerate([*add(torque, cross(arm, force)), *force]):

@@ -277,7 +277,7 @@ def finish(
     keep_tendon = tendons.acting_tendons(model, locator, findings)
     keep_actuator = unsupported.acting_actuators(model, dead, locator, findings)
     keep_equality = unsupported.acting_equalities(model, locator, findings)
-    found = pairs.candidate_pairs(model)
+    found = pairs.candidate_pairs(model, locator.shown)
     unsupported.check_frictions(model, found, locator, findings)
     parsed = Parsed(
         mujoco=model,

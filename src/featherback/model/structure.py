@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from featherback._core import (
+    OptionRow,
     TypeRow,
     activation_types,
     bias_types,
@@ -85,6 +86,18 @@ class Structure:
         tables = [self.tables[name] for name in table_names()]
         return np.array([sizes[name] for name in size_names()], np.int32), np.concatenate(tables)
 
+    def pair_geoms(self, pair: Ints) -> tuple[Ints, Ints]:
+        """Return both geoms of pairs by the core's numbers; -1 where there is none."""
+        npair, ngeom = self.sizes["npair"], max(self.sizes["ngeom"], 1)
+        by_rule = divmod(np.maximum(pair - npair, 0), ngeom)
+        tables = self.tables["pair_geom1"], self.tables["pair_geom2"]
+        found: list[Ints] = []
+        for table, ruled in zip(tables, by_rule, strict=True):
+            listed = table[np.clip(pair, 0, npair - 1)] if npair else ruled
+            known = np.where(pair < npair, listed, ruled)
+            found.append(np.where(pair < 0, -1, known).astype(np.int32))
+        return found[0], found[1]
+
     def output_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an output of the core for one world."""
         sizes = np.array([self.sizes[size] for size in size_names()], np.int32)
@@ -104,7 +117,7 @@ def build_structure(parsed: Parsed) -> Structure:
     tendon_sizes = add_tendons(parsed, tables)
     _add_fluid(m, tables)
     tables["jnt_gravcomp"] = _compensations(m, tables["jnt_forcelimited"])
-    limits = {row.name: row.default for row in option_table() if row.kind == "whole"}
+    options = {row.name: row for row in option_table()}
     limited = np.flatnonzero(m.jnt_limited & (m.jnt_type != FREE))
     tables["limit_jnt"] = limited.astype(np.int32)
     tables["friction_dof"] = np.flatnonzero(m.dof_frictionloss > 0).astype(np.int32)
@@ -127,8 +140,8 @@ def build_structure(parsed: Parsed) -> Structure:
         "nfriction": len(tables["friction_dof"]),
         "nvert": len(vert),
         "nhull": len(tables["hull"]),
-        "max_contacts": min(touches, limits["max_contacts"]),
-        "max_sweeps": limits["max_sweeps"],
+        "max_contacts": _room(options["max_contacts"], touches, len(tables["tree_link"])),
+        "max_sweeps": options["max_sweeps"].default,
         **tendon_sizes,
         "ngravcomp": m.nbody if is_carried(m) else 0,
         "nfluid": len(tables["fluid_body"]),
@@ -137,11 +150,24 @@ def build_structure(parsed: Parsed) -> Structure:
         "nreach": np.count_nonzero(tables["act_site"] >= 0),
         "nmuscle": np.count_nonzero(tables["act_muscle"] >= 0),
         "nhfield": m.nhfield,
+        "nruled": len(tables["geom_condim"]),
+        "nswept": len(tables["swept_geom"]),
+        "nplane": len(tables["swept_plane"]),
+        "nallowed": len(tables["pair_allowed"]),
     }
     ready = {name: np.ascontiguousarray(tables[name], np.int32) for name in table_names()}
     params = _params(parsed, ready["body_link"])
     law = law_options(m)
     return Structure({k: int(v) for k, v in sizes.items()}, ready, params, vert, touches, law)
+
+
+# contacts that a tree of links has room for where there are many of them
+TREE_CONTACTS = 16
+
+
+def _room(option: OptionRow, touches: int, trees: int) -> int:
+    """Return how many contacts a world can hold by default."""
+    return int(min(touches, max(option.default, TREE_CONTACTS * trees), option.most))
 
 
 INTEGRATORS = ("euler", "rk4", "implicit", "implicitfast")
@@ -310,7 +336,17 @@ def _add_pairs(parsed: Parsed, tables: dict[str, Ints]) -> int:
         pair_rule=rule,
         pair_explicit=pairs.explicit,
     )
-    return int(slots.sum())
+    ruled, none = pairs.ruled, np.zeros(0, np.int32)
+    tables.update(
+        geom_condim=ruled.condim if ruled else none,
+        geom_priority=ruled.priority if ruled else none,
+        swept_geom=ruled.geoms if ruled else none,
+        swept_plane=ruled.planes if ruled else none,
+        pair_allowed=ruled.allowed.view(np.int32).reshape(-1) if ruled else none,
+    )
+    if ruled is None:
+        return int(slots.sum())
+    return int((ruled.kinds * PAIR_SLOTS[: len(SHAPES), : len(SHAPES)]).sum())
 
 
 def _add_equalities(parsed: Parsed, tables: dict[str, Ints]) -> None:

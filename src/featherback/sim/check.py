@@ -409,24 +409,27 @@ class _Case:
     def mode_change(self, name: str, line: Vector) -> tuple[int | None, str]:
         """Return the first step at which contacts differ within the stencil, and which."""
         inputs, roll = self.beside(name, line[None])
-        touching = self._touching(inputs, roll)
+        touching, pairs = self._touching(inputs, roll)
         base, middle = touching[0], len(OFFSETS) // 2
         # the smallest offsets come last on either side
         for k in range(middle, 0, -1):
             differs = (touching[[k, k + middle]] != base).any(axis=0)
             if differs.any():
                 step, pair = (int(i) for i in np.argwhere(differs)[0])
-                tables, names = self.sim.model.structure.tables, self.sim.model.geom_names
-                geoms = [int(tables[t][pair]) for t in ("pair_geom1", "pair_geom2")]
-                one, two = (f'"{names[g]}"' if names[g] else f"geom {g}" for g in geoms)
+                names = self.sim.model.geom_names
+                one, two = (f'"{names[g]}"' if names[g] else f"geom {g}" for g in pairs[pair])
                 return step, f"contact of {one} and {two}"
         reasons = "it slides or sticks, a bound is reached, or noise hides the slope"
         return None, f"no contact opens or closes; {reasons}"
 
-    def _touching(self, inputs: Inputs, roll: Rollout) -> NDArray[np.int64]:
-        """Return how many contacts of each pair of geoms bear a force, (worlds, steps, pairs)."""
-        tables = self.sim.model.structure.tables
-        worlds, pairs = len(roll.q), len(tables["pair_geom1"])
+    def _touching(
+        self, inputs: Inputs, roll: Rollout
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return how many contacts of pairs of geoms bear a force, and which pairs have some.
+
+        The first is (worlds, steps, pairs), the second (pairs, 2).
+        """
+        worlds = len(roll.q)
         parts = {"q": roll.q, "v": roll.v, "act": roll.act}
         rows = worlds * self.steps
         state = {name: a[:, :-1].reshape(rows, a.shape[-1]) for name, a in parts.items()}
@@ -441,12 +444,12 @@ class _Case:
         point, _ = read_point("check_gradients()", bridge, state, params)
         found = find_contacts(bridge, point)
         bears = np.abs(found.force).max(axis=2, initial=0) > 0
-        count = np.zeros((point.worlds, pairs), np.int64)
-        for pair in range(pairs):
-            same = found.geom1 == tables["pair_geom1"][pair]
-            same &= found.geom2 == tables["pair_geom2"][pair]
-            count[:, pair] = (same & bears).sum(axis=1)
-        return count.reshape(worlds, self.steps, pairs)
+        world, _ = np.nonzero(bears)
+        both = np.stack([found.geom1[bears], found.geom2[bears]], axis=1)
+        pairs, number = np.unique(both, axis=0, return_inverse=True)
+        count = np.zeros((point.worlds, len(pairs)), np.int64)
+        np.add.at(count, (world, number.reshape(-1)), 1)
+        return count.reshape(worlds, self.steps, len(pairs)), pairs
 
 
 class _Tally:

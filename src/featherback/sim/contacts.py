@@ -53,9 +53,7 @@ def find_contacts(bridge: Bridge, point: Point) -> Contacts:
     count = np.zeros(worlds, np.int32)
     overflow = np.zeros(worlds, np.uint8)
     bridge.contacts(point, numbers, pair, count, overflow)
-    geom1, geom2 = (
-        _geoms(bridge.model.structure.tables[name], pair) for name in ("pair_geom1", "pair_geom2")
-    )
+    geom1, geom2 = bridge.model.structure.pair_geoms(pair)
     one = point.one
     return Contacts(
         count=np.asarray(count[one]),
@@ -68,9 +66,3 @@ def find_contacts(bridge: Bridge, point: Point) -> Contacts:
         torque=numbers[one][..., 10:],
         overflow=np.asarray(overflow[one] != 0),
     )
-
-
-def _geoms(table: Ints, pair: Ints) -> Ints:
-    """Return a geom of each pair; -1 where there is none."""
-    known = table[np.clip(pair, 0, None)] if len(table) else -1
-    return np.where(pair < 0, -1, known).astype(np.int32)

@@ -72,7 +72,7 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
 
 def _refuse_rims(where: str, model: Model) -> None:
     """Refuse sweeps alone for a model whose contacts rub against turning or rolling."""
-    condim = int(model.parsed.pairs.condim.max(initial=0))
+    condim = model.parsed.pairs.most_condim
     if condim > 3:
         raise ParameterError(
             f'{where}: solver is "pgs" and the model has contacts of condim {condim}; sweeps alone '
