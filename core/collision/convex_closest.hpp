@@ -1,8 +1,8 @@
 // The closest or deepest points of two convex shapes: search, pieces, polish, tests of acceptance.
 // For one world at a time.  Proof: docs/derivations/convex.md.
 #pragma once
+#include "core/collision/convex_deep.hpp"
 #include "core/collision/convex_side.hpp"
-#include "core/collision/convex_slot.hpp"
 
 namespace fb::FB_ISA {
 
@@ -22,12 +22,16 @@ struct Closest {
   ConvexSlot<R> slot;
 };
 
-// what the search leaves: normal, distance of the cores, and its supports
+// what the search leaves: normal, distance of the cores, its supports, and where cores overlap other
+// directions of about the same overlap
 template <class R>
 struct SearchResult {
   Vec3<R> n;
   R g;
   Simplex<R> simplex;
+  Found found;
+  Vec3<R> tie[kMostTies];
+  int ties;
 };
 
 // tolerances of a search: of GJK (relative, absolute, least distance) and of EPA, and how near to the
@@ -60,18 +64,14 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
     out.g = norm(r.v);
     out.n = r.v * (R(1) / out.g);
     out.simplex = r.simplex;
-    return Found::kApart;
+    out.found = Found::kApart;
+    out.ties = 0;
+    return out.found;
   }
-  Depth<R> d = epa(pair, r.simplex, size, level.epa * size);
+  const bool curved = is_curved(pair.a) || is_curved(pair.b);
+  Depth<R> d = epa(pair, r.simplex, size, level.epa * size, curved);
   const GjkLimits<R> endless{R(1e30), limit.tolerance, limit.slack, limit.thin, size};
   if (!d.known) d = depth_by_shifts(pair, size, endless);
-  if (d.known && d.full) {
-    // the polytope was near: its direction is one more start
-    const Depth<R> next = depth_from(pair, d.n, size, endless);
-    const Depth<R> other = depth_by_shifts(pair, size, endless);
-    if (next.known) d = next;
-    if (other.known && (!next.known || other.gap > d.gap)) d = other;
-  }
   if (!d.known) {
     // no extent at all: they part along A's axis
     d.n = column(pair.a.R, 2);
@@ -83,7 +83,10 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
   out.n = d.n;
   out.g = d.gap;
   out.simplex = d.simplex;
-  return Found::kOverlap;
+  out.found = Found::kOverlap;
+  out.ties = d.ties;
+  for (int k = 0; k < d.ties; ++k) out.tie[k] = d.tie[k];
+  return out.found;
 }
 
 // ---- from supports to pieces
@@ -219,6 +222,15 @@ FB_FN R beyond_loop(const Convex<R>& c, int face, Vec3<R> x, int* edge) {
   }
   return most;
 }
+// how far corners of a face lie below the plane through x with outward normal d: those of a hull are
+// merged of triangles that lie along each other but for a small angle
+template <class R>
+FB_FN R below_plane(const Convex<R>& c, int face, Vec3<R> x, Vec3<R> d) {
+  R most = R(0);
+  for (int k = 0; k < face_size(c, face) && c.type == kMesh; ++k)
+    most = max(most, dot(d, x - corner_of(c, face_corner(c, face, k))));
+  return most;
+}
 // where the point x of a flat piece lies more than `small` off the shape, the border that it lies
 // beyond takes its place: of an edge an end, of a face an edge, of a cylinder's side or cap a rim.
 // False if it does not
@@ -243,11 +255,20 @@ FB_FN bool cut_to_border(const Convex<R>& c, Piece& f, const PiecePlace<R>& at, 
     return true;
   }
   // within the three corners, or within the loop of their face
-  const R b = at.a[0], e = at.a[1], least = R(-1e-9);
-  if (b > least && e > least && R(1) - b - e > least) return false;
+  const R b = at.a[0], e = at.a[1], a = R(1) - b - e, least = R(-1e-9);
+  if (b > least && e > least && a > least) return false;
   const FlatSide<R> side = flat_side(c, d);
   int edge[2];
-  if (side.flat != Flat::kFace || !(beyond_loop(c, side.face, x, edge) > small)) return false;
+  if (side.flat != Flat::kFace) return false;
+  if (beyond_loop(c, side.face, x, edge) > small) {
+    f = corners_piece(edge, 2);
+    return true;
+  }
+  // a face that bends a little ends at an edge of these corners
+  if (!(below_plane(c, side.face, x, d) > small)) return false;
+  const int out = a < min(b, e) ? 0 : b < e ? 1 : 2;
+  edge[0] = f.id[out == 0 ? 1 : 0];
+  edge[1] = f.id[out == 2 ? 1 : 2];
   f = corners_piece(edge, 2);
   return true;
 }
@@ -345,7 +366,8 @@ FB_FN R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R
   const R padding =
       piece_radius(w.a, r.a) + piece_radius(w.b, r.b) - core_radius(w.a) - core_radius(w.b);
   const R ends = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
-  return s.g - (z.g - padding) + R(2) * past_of(w, r, z) + (R(1) - dot(z.n, s.n) + ends) * size;
+  const R turn = (R(1) - dot(z.n, s.n)) * kSmallMiss<R>;
+  return s.g - (z.g - padding) + R(2) * past_of(w, r, z) + (turn + ends) * size;
 }
 // some of the corners of a piece; instead of it the face that looks along d; of a cylinder also the
 // lower and upper rim instead of a flat piece and the reverse
@@ -420,6 +442,74 @@ struct Search {
     return search(pair, reach, size, level, result) != Found::kFar;
   }
 };
+// whether another direction may overlap less than a slot
+template <class R>
+FB_INLINE bool is_tied(const Search<R>& s, const ConvexSlot<R>& slot) {
+  if (!s.curved || s.result.found != Found::kOverlap) return false;
+  return s.result.ties > 0 || !is_least_overlap(s.shapes, slot.record, slot.state);
+}
+// the slot of a direction, if it is optimal and better than the one in hand
+template <class R>
+FB_FN void take_slot(const Search<R>& s, const SearchResult<R>& from, Closest<R>& out) {
+  SearchLevel<R> level = s.level;
+  level.near = R(0.05);
+  ConvexSlot<R> slot;
+  if (!polish(s.shapes, from, s.size, level, slot)) return;
+  if (!out.sure || slot.phi > out.slot.phi) out.slot = slot;
+  out.sure = true;
+}
+// (CV.20)  curved shapes that overlap along several directions by about as much: the slot of the least
+// overlap of all climbs that end in one.  Where none does, the search's direction is the best of them
+template <class R>
+FB_OUTLINE void deepest_slot(Search<R>& s, Closest<R>& out) {
+  constexpr int most = 6;
+  const SearchLevel<R> tight = search_level<R>(true, true);
+  const GjkLimits<R> limit{R(1e30), tight.gjk, tight.slack * s.size, tight.thin * s.size, s.size};
+  Vec3<R> start[kMostStarts];
+  bool used[kMostStarts];
+  R overlap[kMostStarts];
+  const int count = climb_starts(s.pair, s.result.n, s.result.tie, s.result.ties, start);
+  for (int k = 0; k < count; ++k) {
+    overlap[k] = overlap_along(s.pair, start[k]);
+    used[k] = false;
+  }
+  R best = R(1e30);
+  const SearchResult<R> first = s.result;
+  for (int trial = 0; trial < most; ++trial) {
+    int at = -1;
+    for (int k = 0; k < count; ++k)
+      if (!used[k] && (at < 0 || overlap[k] < overlap[at])) at = k;
+    if (at < 0) break;
+    used[at] = true;
+    SearchResult<R> next = first;
+    next.n = start[at];
+    next.g = -climb(s.pair, next.n);
+    next.simplex = supports_around(s.pair, next.n);
+    take_slot(s, next, out);
+    const Depth<R> d = depth_from(s.pair, next.n, s.size, limit);
+    if (d.known && !(d.gap < next.g)) {
+      next.n = d.n;
+      next.g = d.gap;
+      next.simplex = d.simplex;
+      take_slot(s, next, out);
+    }
+    if (-next.g < best) {
+      best = -next.g;
+      s.result = next;
+    }
+  }
+  // a climb may end where no record is accepted
+  const R padding = core_radius(s.shapes.a) + core_radius(s.shapes.b);
+  const R small = s.size * kSmallMiss<R>;
+  if (out.sure && !(s.result.g - padding > out.slot.phi + small)) return;
+  ConvexSlot<R> slot;
+  const bool sure = nearest_record(s.shapes, s.result, s.size, s.level.near, slot);
+  if (out.sure && !(past_of(s.shapes, slot.record, slot.state) < small && slot.phi > out.slot.phi))
+    return;
+  out.slot = slot;
+  out.sure = sure;
+}
+
 // (CV.15)  the slot of signed distance of a search that has run.  A tight search comes second, where
 // the polish of a loose one is not accepted
 template <class R>
@@ -427,16 +517,19 @@ FB_OUTLINE Closest<R> polished(Search<R>& s) {
   Closest<R> out;
   out.found = Found::kApart;
   out.sure = polish(s.shapes, s.result, s.size, s.level, out.slot);
-  if (out.sure) return out;
-  if (s.curved) {
+  if (out.sure && !is_tied(s, out.slot)) return out;
+  if (s.curved && !out.sure) {
     if (!s.run(true)) {
       out.found = Found::kFar;
       return out;
     }
     out.sure = polish(s.shapes, s.result, s.size, s.level, out.slot);
-    if (out.sure) return out;
+    if (out.sure && !is_tied(s, out.slot)) return out;
   }
-  out.sure = nearest_record(s.shapes, s.result, s.size, s.level.near, out.slot);
+  if (s.curved && s.result.found == Found::kOverlap)
+    deepest_slot(s, out);
+  else
+    out.sure = nearest_record(s.shapes, s.result, s.size, s.level.near, out.slot);
   return out;
 }
 // the slot of signed distance

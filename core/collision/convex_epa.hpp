@@ -15,7 +15,7 @@ FB_INLINE void basis_of(Vec3<T> n, Vec3<T>& u, Vec3<T>& w) {
   w = cross(n, u);
 }
 
-inline constexpr int kEpaVertices = 64, kEpaFaces = 192, kEpaEdges = 128;
+inline constexpr int kEpaVertices = 64, kEpaFaces = 192, kEpaEdges = 128, kMostTies = 4;
 
 // a face of the polytope: corners, outward unit normal, distance of its plane from the origin
 template <class R>
@@ -32,14 +32,23 @@ struct Epa {
 };
 
 // n: unit vector from A to B along which they overlap least, by -gap; the points that carry it; full:
-// there was no room to find it as exactly as asked for
+// there was no room to find it as exactly as asked for; tie: other directions of about the same overlap
 template <class R>
 struct Depth {
   bool known, full;
   Vec3<R> n;
   R gap;
   Simplex<R> simplex;
+  Vec3<R> tie[kMostTies];
+  int ties;
 };
+template <class R>
+FB_INLINE Depth<R> no_depth() {
+  Depth<R> d;
+  d.known = d.full = false;
+  d.ties = 0;
+  return d;
+}
 
 // add a face; false if it is degenerate or there is no room
 template <class R>
@@ -157,23 +166,62 @@ FB_INLINE void weigh_facet(Simplex<R>& s, Vec3<R> foot) {
   for (int k = 0; k < 3; ++k) s.weight[k] = w[k] * all;
 }
 
-// (CV.5)  the polytope grows at the face nearest to the origin until it is one of the difference, or
-// there is no room for more
+// within 0.2 rad of a direction that was found
 template <class R>
-FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance) {
+FB_INLINE bool is_tied(const Depth<R>& d, Vec3<R> outward) {
+  if (!d.known) return false;
+  bool near = dot(d.n, outward) < R(-0.9995);
+  for (int k = 0; k < d.ties; ++k) near = near || dot(d.tie[k], outward) < R(-0.98);
+  return near;
+}
+// the face nearest to the origin, but those of directions that were found; -1 if it is beyond `far`
+template <class R>
+FB_INLINE int nearest_face(const Epa<R>& e, const Depth<R>& found, R far) {
+  int best = -1;
+  R least = far;
+  for (int f = 0; f < e.faces; ++f)
+    if (e.face[f].d < least && !is_tied(found, e.face[f].n)) {
+      best = f;
+      least = e.face[f].d;
+    }
+  return best;
+}
+// no room for more points: of the faces that might be nearest those along which the overlap is least
+template <class R>
+FB_FN void tie_faces(ConvexPair<R>& pair, const Epa<R>& e, R far, Depth<R>& out) {
+  while (out.ties < kMostTies) {
+    int best = -1;
+    R least = R(1e30);
+    for (int f = 0; f < e.faces; ++f) {
+      if (!(e.face[f].d < far) || is_tied(out, e.face[f].n)) continue;
+      const R here = dot(e.face[f].n, pair_support(pair, -e.face[f].n).w);
+      if (!(here < least)) continue;
+      best = f;
+      least = here;
+    }
+    if (best < 0) return;
+    out.tie[out.ties++] = -e.face[best].n;
+  }
+}
+
+// (CV.5)  the polytope grows at the face nearest to the origin until it is one of the difference, or
+// there is no room for more.  tied: then at faces of other directions that may be as near
+template <class R>
+FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance,
+                        bool tied) {
   Epa<R> e;
-  Depth<R> out;
-  out.known = out.full = false;
+  Depth<R> out = no_depth<R>();
   if (!first_tetrahedron(pair, found, size, e)) return out;
   const R visible = size * R(kIsDouble<R> ? 1e-15 : 5e-7);
+  R far = R(1e30);
   while (true) {
-    int best = 0;
-    for (int f = 1; f < e.faces; ++f)
-      if (e.face[f].d < e.face[best].d) best = f;
+    const int best = nearest_face(e, out, far);
+    if (best < 0) return out;
     const EpaFace<R> face = e.face[best];
     const DifferencePoint<R> p = pair_support(pair, -face.n);
-    const bool done = dot(face.n, p.w) - face.d <= tolerance;
-    if (done || e.vertices == kEpaVertices) {
+    const R here = dot(face.n, p.w);
+    const bool done = here - face.d <= tolerance, full = e.vertices == kEpaVertices;
+    if ((done || full) && !out.known) {
       out.known = true;
       out.full = !done;
       out.n = -face.n;
@@ -181,9 +229,15 @@ FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R 
       out.simplex.n = 3;
       for (int k = 0; k < 3; ++k) out.simplex.at[k] = e.at[face.id[k]];
       weigh_facet(out.simplex, face.n * face.d);
+      far = here - size * R(kIsDouble<R> ? 1e-9 : 1e-5);
+      if (!tied) return out;
+    } else if (done) {
+      out.tie[out.ties++] = -face.n;
+    } else if (!full && !expand(e, p, visible)) {
       return out;
     }
-    if (!expand(e, p, visible)) return out;
+    if (full) tie_faces(pair, e, far, out);
+    if (full || out.ties == kMostTies) return out;
   }
 }
 
@@ -197,11 +251,11 @@ FB_INLINE R overlap_along(ConvexPair<R>& pair, Vec3<R> n) {
 // give one of no larger overlap
 template <class R>
 FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimits<R>& limit) {
-  Depth<R> out;
-  out.known = out.full = false;
+  Depth<R> out = no_depth<R>();
   out.n = n;
   out.gap = -overlap_along(pair, n);
-  const R little = size * R(1e-2);
+  const R most = size * R(1e-2), least = kIsDouble<R> ? size * R(1e-6) : most;
+  const R little = clamp(-out.gap, least, most);
   for (int step = 0; step < 16; ++step) {
     pair.shift = out.n * (little - out.gap);
     const Vec3<R> shift = pair.shift;
@@ -226,8 +280,7 @@ FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimit
 // from seven directions: a local minimum each, the least of them
 template <class R>
 FB_OUTLINE Depth<R> depth_by_shifts(ConvexPair<R>& pair, R size, const GjkLimits<R>& limit) {
-  Depth<R> best;
-  best.known = best.full = false;
+  Depth<R> best = no_depth<R>();
   for (int k = 0; k < 7; ++k) {
     Vec3<R> n = k == 0  ? pair.b.p - pair.a.p
                 : k < 4 ? column(pair.a.R, k - 1)

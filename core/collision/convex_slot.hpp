@@ -163,19 +163,43 @@ FB_FN R newton_step(const ConvexShapes<R>& w, const SlotRecord& r, SlotState<R>&
   return regular ? max(turn, abs(step[d + 3])) : R(-1);
 }
 
-// (CV.10)  Newton's method from the normal z.n; where it finds no end the start stands, and the answer
-// is false
+// a normal across the tangents of flat pieces, near n
+template <class R>
+FB_FN Vec3<R> across_pieces(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> n) {
+  const PiecePlace<R> first{{R(0), R(0)}, {R(1), R(0), R(0)}};
+  const int da = is_curved(r.a) ? 0 : dimension(r.a), db = is_curved(r.b) ? 0 : dimension(r.b);
+  if (da + db == 0) return n;
+  const PiecePoint<R> a = point_of(w.a, r.a, first, n), b = point_of(w.b, r.b, first, n);
+  const Vec3<R> t = da > 0 ? a.t[0] : b.t[0];
+  Vec3<R> x = n - t * (dot(t, n) / max(dot(t, t), R(kNoLength<R>)));
+  if (da + db > 1) {
+    const Vec3<R> u = da > 1 ? a.t[1] : da > 0 ? b.t[0] : b.t[1], tu = cross(t, u);
+    x = dot(tu, n) < R(0) ? -tu : tu;
+  }
+  const R length = norm(x);
+  return length > R(1e-15) ? x * (R(1) / length) : n;
+}
+
+// the state of a normal: places where curved pieces look along it
+template <class R>
+FB_INLINE void start_curved(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> n,
+                            SlotState<R>& z) {
+  z.n = n;
+  z.a = place_at(w.a, r.a, n);
+  z.b = place_at(w.b, r.b, -n);
+  z.g = dot(n, point_of(w.b, r.b, z.b, n).x - point_of(w.a, r.a, z.a, n).x);
+}
+// (CV.10)  Newton's method from the normal z.n; where it finds no end the start stands, turned across
+// the flat pieces, and the answer is false
 template <class R>
 FB_FN bool solve_curved(const ConvexShapes<R>& w, const SlotRecord& r, int steps, SlotState<R>& z) {
-  z.a = place_at(w.a, r.a, z.n);
-  z.b = place_at(w.b, r.b, -z.n);
-  z.g = dot(z.n, point_of(w.b, r.b, z.b, z.n).x - point_of(w.a, r.a, z.a, z.n).x);
-  const SlotState<R> start = z;
+  const Vec3<R> near = z.n;
+  start_curved(w, r, near, z);
   R moved = R(1);
   for (int k = 0; k < steps && moved > R(kIsDouble<R> ? 1e-9 : 3e-5); ++k)
     moved = newton_step(w, r, z);
   const bool found = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
-  if (!found) z = start;
+  if (!found) start_curved(w, r, across_pieces(w, r, near), z);
   return found;
 }
 
@@ -228,14 +252,25 @@ FB_FN bool solve_corners(const ConvexShapes<T>& w, const SlotRecord& r, Vec3<T> 
     scale = dot(t, t) * dot(u, u);
   }
   const T square = dot(across, across);
+  // the product of tangents nearly along each other is rounded; across the one it is so of both
+  const bool parallel = d == 2 && square < scale * Real<T>(kIsDouble<T> ? 1e-10 : 1e-4);
+  if (parallel) across -= t * (dot(t, across) / max(dot(t, t), T(kNoLength<T>)));
   const bool known = square > scale * Real<T>(kIsDouble<T> ? 1e-20 : 1e-10) && d <= 2;
+  // what is left of a long arm is rounded along the tangent
+  const bool close = d == 1 && square < scale * Real<T>(kIsDouble<T> ? 1e-12 : 1e-6);
+  if (close) across -= t * (dot(t, across) / max(dot(t, t), T(kNoLength<T>)));
+  const Vec3<T> rest = across;
   // without a direction of its own the normal is the given one, across the tangent
   if (!known) across = d == 1 ? near - t * (dot(t, near) / max(dot(t, t), T(kNoLength<T>))) : near;
   z.n = across * (T(1) / max(norm(across), T(Real<T>(1e-15))));
   if (dot(z.n, near) < T(0)) z.n = -z.n;
-  if (d == 2) return known && solve_along(w, r, z);
+  if (d == 2) {
+    const bool regular = known && solve_along(w, r, z);
+    if (parallel) z.g = dot(z.n, arm);
+    return regular;
+  }
   if (d == 1) (da > 0 ? z.a : z.b).a[0] = da > 0 ? along : -along;
-  z.g = dot(z.n, arm);
+  z.g = dot(z.n, close ? rest : arm);
   return known;
 }
 

@@ -1,0 +1,125 @@
+// Directions of least overlap of shapes that lie deep inside each other: starts, a climb from each, and
+// whether a slot is a least overlap.  For one world at a time.  Proof: docs/derivations/convex.md.
+#pragma once
+#include "core/collision/convex_slot.hpp"
+
+namespace fb::FB_ISA {
+
+// a unit vector turned about a unit axis
+template <class R>
+FB_INLINE Vec3<R> turned(Vec3<R> n, Vec3<R> axis, R sine, R cosine) {
+  const Vec3<R> along = axis * dot(axis, n);
+  const Vec3<R> x = along + (n - along) * cosine + cross(axis, n) * sine;
+  return x * (R(1) / norm(x));
+}
+
+// (CV.20)  turns about the axes of both shapes, which keep to the kinks of their depth, and across
+// them, as long as one makes the overlap less; then half as far
+template <class R>
+FB_FN R climb(ConvexPair<R>& pair, Vec3<R>& n) {
+  R least = overlap_along(pair, n), sine = R(0.3);
+  for (int step = 0; step < 48 && sine > R(2e-3); ++step) {
+    const R cosine = sqrt(R(1) - sine * sine);
+    Vec3<R> u, w, best = n;
+    basis_of(n, u, w);
+    R here = least;
+    for (int k = 0; k < 16; ++k) {
+      const int m = k >> 1;
+      const Vec3<R> axis = m < 3   ? column(pair.a.R, m)
+                           : m < 6 ? column(pair.b.R, m - 3)
+                           : m < 7 ? u
+                                   : w;
+      const Vec3<R> next = turned(n, axis, (k & 1) ? sine : -sine, cosine);
+      const R overlap = overlap_along(pair, next);
+      if (!(overlap < here)) continue;
+      here = overlap;
+      best = next;
+    }
+    if (here < least)
+      n = best;
+    else
+      sine *= R(0.5);
+    least = here;
+  }
+  return least;
+}
+
+// the supports around a direction: where it lies on a kink, the corners on both sides of it
+template <class R>
+FB_FN Simplex<R> supports_around(ConvexPair<R>& pair, Vec3<R> n) {
+  const R tilt = R(1e-3), c[3] = {R(1), R(-0.5), R(-0.5)},
+          s[3] = {R(0), R(0.86602540378443864676), R(-0.86602540378443864676)};
+  Vec3<R> u, w;
+  basis_of(n, u, w);
+  Simplex<R> out;
+  out.n = 3;
+  for (int k = 0; k < 3; ++k) {
+    out.at[k] = pair_support(pair, n + (u * c[k] + w * s[k]) * tilt);
+    out.weight[k] = R(1) / R(3);
+  }
+  return out;
+}
+
+// (CV.20)  where the climbs start: directions that are known, both ways along the axes of both shapes,
+// and across the two long axes
+inline constexpr int kMostStarts = kMostTies + 16;
+template <class R>
+FB_FN int climb_starts(const ConvexPair<R>& pair, Vec3<R> n, const Vec3<R>* tie, int ties,
+                       Vec3<R>* start) {
+  int count = 0;
+  start[count++] = n;
+  for (int k = 0; k < ties; ++k) start[count++] = tie[k];
+  const Vec3<R> across = cross(column(pair.a.R, 2), column(pair.b.R, 2));
+  const R length = norm(across);
+  for (int k = 0; k < 7; ++k) {
+    const Vec3<R> axis = k < 3   ? column(pair.a.R, k)
+                         : k < 6 ? column(pair.b.R, k - 3)
+                                 : across * (R(1) / max(length, R(1e-30)));
+    if (k == 6 && !(length > R(kIsDouble<R> ? 1e-12 : 1e-5))) continue;
+    start[count++] = axis;
+    start[count++] = -axis;
+  }
+  return count;
+}
+
+// ---- least overlap
+
+// (CV.21)  the radii of curvature of a piece as a quadratic form of tangents x, y across its normal d
+template <class R>
+FB_FN R piece_bend(const Convex<R>& c, const Piece& f, Vec3<R> d, Vec3<R> x, Vec3<R> y) {
+  if (!is_curved(f)) return R(0);
+  const Vec3<R> q = mul_transposed(c.R, d), u = mul_transposed(c.R, x), w = mul_transposed(c.R, y);
+  if (f.kind == kOvalPiece) {
+    const Vec3<R> m = scaled(q, c.size), su = scaled(u, c.size), sw = scaled(w, c.size);
+    const R length = max(norm(m), R(1e-30)), inverse = R(1) / length;
+    return (dot(su, sw) - dot(m, su) * dot(m, sw) * inverse * inverse) * inverse;
+  }
+  const R square = max(q.x * q.x + q.y * q.y, R(1e-30));
+  const R cu = q.x * u.y - q.y * u.x, cw = q.x * w.y - q.y * w.x;
+  return c.size.x * cu * cw / (square * sqrt(square));
+}
+
+// (CV.21)  whether no direction nearby has less overlap than the slot of a free record: the difference
+// of the shapes bends no faster than a ball of the depth
+template <class R>
+FB_FN bool is_least_overlap(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
+  const R depth = -z.g * R(1 - 1e-7);
+  if (!(depth > R(0))) return true;
+  const PiecePoint<R> a = point_of(w.a, r.a, z.a, z.n), b = point_of(w.b, r.b, z.b, z.n);
+  const int da = is_curved(r.a) ? 0 : dimension(r.a), db = is_curved(r.b) ? 0 : dimension(r.b);
+  if (da + db > 1) return true;
+  Vec3<R> u, v;
+  basis_of(z.n, u, v);
+  if (da + db == 1) {
+    const Vec3<R> t = cross(z.n, da > 0 ? a.t[0] : b.t[0]);
+    u = t * (R(1) / max(norm(t), R(1e-30)));
+    return piece_bend(w.a, r.a, z.n, u, u) + piece_bend(w.b, r.b, -z.n, u, u) >= depth;
+  }
+  const auto bend = [&](Vec3<R> x, Vec3<R> y) {
+    return piece_bend(w.a, r.a, z.n, x, y) + piece_bend(w.b, r.b, -z.n, x, y);
+  };
+  const R uu = bend(u, u) - depth, vv = bend(v, v) - depth, uv = bend(u, v);
+  return uu >= R(0) && vv >= R(0) && uu * vv >= uv * uv;
+}
+
+}  // namespace fb::FB_ISA
