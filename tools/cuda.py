@@ -7,6 +7,7 @@ sources is left alone.
     python -m tools.cuda                       sm_90
     python -m tools.cuda --arch 80 90 100      more architectures, each takes as long again
     NVCC=/opt/cuda/bin/nvcc python -m tools.cuda --jobs rollout
+    python -m tools.cuda --jobs jvp hvp        dual numbers too
 """
 
 from __future__ import annotations
@@ -20,18 +21,9 @@ from pathlib import Path
 from tools.check.cuda import FLAGS, ROOT, find_nvcc
 
 # without the first three there is no engine; of the others, those that are not built run on the
-# processor
-JOBS = (
-    "model",
-    "rollout",
-    "vjp",
-    "linearize",
-    "contacts",
-    "output",
-    "output_vjp",
-    "jvp",
-    "hvp",
-)
+# processor. Dual numbers take nvcc long, and are compiled when they are asked for
+DEFAULT = ("model", "rollout", "vjp", "linearize", "contacts", "output", "output_vjp")
+JOBS = (*DEFAULT, "jvp", "hvp")
 REALS = {"float64": "double", "float32": "float"}
 SOURCE = ROOT / "engine" / "cuda" / "jobs.cu"
 FOLDER = ROOT / "src" / "featherback" / "kernels"
@@ -63,7 +55,7 @@ def main(arguments: list[str]) -> int:
     """Compile what is older than its sources; return 1 where nvcc is missing or complains."""
     parser = argparse.ArgumentParser(description="compile the kernels for a GPU")
     parser.add_argument("--arch", type=int, nargs="+", default=[90], help="such as 80 90 100")
-    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(DEFAULT))
     parser.add_argument("--reals", nargs="+", choices=list(REALS), default=list(REALS))
     given = parser.parse_args(arguments)
     nvcc = find_nvcc()
