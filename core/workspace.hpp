@@ -294,19 +294,6 @@ FB_FN void carve_path(Carver& c, int rows, PathScratch<double>& path) {
     *x = c.take<double>(m);
 }
 
-// side of a square that holds the islands of a dense problem: one world has an island for each tree at
-// most, and none of more than kDenseRows rows
-template <class T>
-FB_FN size_t dense_side(const Layout& s, size_t rows) {
-  if (s.dense_only) return rows;
-  size_t side(kDenseCapacity);
-  if (kLanes<T> == 1)
-    while (side > kDenseRows &&
-           (side - 1) * (side - 1) >= size_t(s.ntree) * kDenseRows * kDenseRows)
-      --side;
-  return rows < side ? rows : side;
-}
-
 // the problem of the rows, its solution and its cotangents
 template <class T>
 FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
@@ -325,9 +312,9 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   w.tree_island = c.take<int>(s.ntree + 1);
   w.island_row = c.take<int>(s.ntree + 2);
   w.g = c.take<T>(2 * rows * w.max_tree);
-  const size_t dense = dense_side<T>(s, rows), part = recovery_capacity(s) + 1;
-  const size_t most = s.dense_only || rows < kDenseCapacity ? rows : kDenseCapacity;
-  carve_recovery(c, rows, part < most ? part : most, w.recovery);
+  const size_t capacity(kDenseCapacity), dense = s.dense_only || rows < capacity ? rows : capacity;
+  const size_t part = recovery_capacity(s) + 1;
+  carve_recovery(c, rows, part < dense ? part : dense, w.recovery);
   w.A = c.take<T>(dense * dense);
   w.max_by_dof = kPanel<T> > 1 ? dense * dense : 0;
   w.by_dof = c.take<T>(w.max_by_dof);
