@@ -199,7 +199,7 @@ FB_FN Mask<T> is_overfull(const RowProblem<T>& p, const ActiveSetSolution<T>& s)
       acting += select(free, select(slides, one + one, one + one + one), zero);
       sticks = sticks | (free & !slides);
       // a contact that is not there has no room between its bounds
-      others = others | ((p.lo[r] < p.hi[r]) & (!free | slides));
+      others = others | ((p.lo[r] < p.hi[r]) & (slides | !free));
     } else {
       acting += select(free, one, zero);
       between += select(free, one, zero);
