@@ -69,6 +69,7 @@ struct WorldWork {
   WorldRecovery<S> recovery;
   int *number,
       *row;  // of each dof in `rows`, -1 for none; of each of its rows in the lanes' problem
+  S* root;   // D^-1/2 of each dof
   WorldIslands islands;
 };
 template <class T>
@@ -264,6 +265,7 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   p.G = c.take<S>(2 * m * panels.row);
   w.number = c.take<int>(s.nv > 0 ? s.nv : 1);
   w.row = c.take<int>(m);
+  w.root = c.take<S>(s.nv > 0 ? s.nv : 1);
   for (int** x : {&w.islands.root, &w.islands.place, &w.islands.queue, &w.islands.joins,
                   &w.islands.first, &w.islands.last})
     *x = c.take<int>(s.ntree + 1);

@@ -121,7 +121,8 @@ template <class S>
 FB_FN WorldOutcome after_path(WorldRows<S>& p, WorldScratch<S>& s, const PathScratch<S>& x,
                               WorldOutcome out) {
   WorldOutcome other{false, false, out.factorisations, 1, 0};
-  other.solved = first_sweeps(p, s, other) || newton_from_sweeps(p, s, kNewtonCircle, 1e300, other);
+  other.solved = first_sweep(p, s, other) || more_sweeps(p, s, other) ||
+                 newton_from_sweeps(p, s, kNewtonCircle, 1e300, other);
   if (other.solved) return other;
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
   world_done(p, s, out.residual);

@@ -169,7 +169,7 @@ FB_FN void add_world_block(const Layout& s, const Work<T>& w, int k, const RowGr
     for_world_dofs(s, g, o, [&](int d, int c) {
       const int at = world.number[d];
       for (; at >= run->dof + run->count; ++run) out += run->count;
-      out[at - run->dof] = number_of<S>(side[c][d], k) * sqrt(number_of<S>(w.dof[d].Dinv, k));
+      out[at - run->dof] = number_of<S>(side[c][d], k) * world.root[d];
     });
     const int r = p.nrow + e, from = g.row + e;
     world.row[r] = from;
@@ -196,6 +196,10 @@ FB_FN void for_world_islands(const Layout& s, const Work<T>& w, int k, WorldWork
     p.nrow = p.nblock = p.nrim = 0;
     const int trees = place_trees(w, t, o.islands);
     p.ndof = number_dofs<S>(s, w, trees, o.islands, o.number);
+    for (int e = 0; e < trees; ++e)
+      for (int d = 0, first = s.tree_dof[o.islands.queue[e]]; d < s.tree_ndof[o.islands.queue[e]];
+           ++d)
+        o.root[first + d] = sqrt(number_of<S>(w.dof[first + d].Dinv, k));
     for (int i = o.islands.first[t]; i >= 0; i = o.islands.next[i])
       add_world_block(s, w, k, w.group[i], o);
     p.box = w.problem.options.friction == kBoxFriction;

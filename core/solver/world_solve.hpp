@@ -6,12 +6,17 @@
 
 namespace fb::FB_ISA {
 
-// a few sweeps from zero; true where they end at the solution
+// one sweep from zero, and a few more; true where they end at the solution
 template <class S>
-FB_FN bool first_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
+FB_FN bool first_sweep(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = S(0);
   clear_dofs(p, s.y2);
-  for (int k = 0; k < 4; ++k) sweep_world(p, s.lam, s.y2);
+  sweep_world(p, s.lam, s.y2);
+  return world_done(p, s, out.residual);
+}
+template <class S>
+FB_FN bool more_sweeps(const WorldRows<S>& p, WorldScratch<S>& s, WorldOutcome& out) {
+  for (int k = 0; k < 3; ++k) sweep_world(p, s.lam, s.y2);
   return world_done(p, s, out.residual);
 }
 // (V.12)  whether Newton steps from the sweeps would go round in circles: more rows act than there are dofs, or
@@ -120,10 +125,10 @@ FB_FN bool begin_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, W
   if (begin == WorldBegin::convex) return convex();
   const auto newton = [&] { return newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out); };
   if (begin == WorldBegin::sweeps) {
-    if (first_sweeps(p, s, out)) return true;
-    if (!is_overfull(p, s)) return newton() || convex();
+    if (first_sweep(p, s, out)) return true;
+    if (!is_overfull(p, s)) return more_sweeps(p, s, out) || newton() || convex();
   }
-  return convex() || first_sweeps(p, s, out) || newton();
+  return convex() || first_sweep(p, s, out) || more_sweeps(p, s, out) || newton();
 }
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
