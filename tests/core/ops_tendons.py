@@ -90,11 +90,13 @@ WRAPS = """
       <body pos="0.2 0 0"><joint name="a" axis="0 1 0" damping="0.1" actuatorfrcrange="-2 2"/>
         <geom type="capsule" size="0.03" fromto="0 0 0 0.2 0 0" mass="0.5"/>
         <site name="thigh" pos="0.12 0.01 -0.01"/>
+        <site name="shin" pos="0.1 0.01 0.08"/>
         <geom name="knee" type="sphere" size="0.04" pos="0.21 0 0.01" mass="0.1"/>
         <site name="cap" pos="0.2 0.005 {cap}"/>
         <body pos="0.2 0 0"><joint name="b" axis="0 1 0.2" armature="0.01"/>
           <geom type="capsule" size="0.02" fromto="0 0 0 0.2 0 0" mass="0.3"/>
           <site name="tip" pos="0.12 0.02 0.01"/>
+          <site name="toe" pos="0.12 0.02 0.09"/>
           <geom size="0.05" pos="0.2 0 -0.2" contype="1" conaffinity="1" mass="0.1"/>
         </body>
       </body>
@@ -113,7 +115,7 @@ WRAPS = """
     <spatial name="bend" stiffness="20" frictionloss="0.1" springlength="0.1">
       <site site="thigh"/><geom geom="knee"/><site site="tip"/></spatial>
     <spatial name="cap" damping="0.3" stiffness="10" springlength="0.1">
-      <site site="thigh"/><geom geom="knee" sidesite="cap"/><site site="tip"/></spatial>
+      <site site="shin"/><geom geom="knee" sidesite="cap"/><site site="toe"/></spatial>
     <spatial name="tackle" stiffness="9" damping="0.5" frictionloss="0.05">
       <site site="hook"/><geom geom="drum"/><site site="weight"/><pulley divisor="2"/>
       <site site="weight"/><geom geom="drum" sidesite="under"/><site site="hook"/></spatial>
@@ -140,7 +142,7 @@ WRAPS = """
 @cache
 def wraps_model() -> fb.Model:
     """Return a model whose tendons go round a sphere and cylinders, some by a side site."""
-    return fb.load(WRAPS.format(cap=0.08, under=1.1), name="wraps")
+    return fb.load(WRAPS.format(cap=-0.06, under=1.6), name="wraps")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ OF_TENDONS = "wrap_prm tendon_stiffness tendon_damping tendon_lengthspring tendo
 Drawn = tuple[fb.Model, Vector, Vector, Rng]
 
 
-def check(drawn: Drawn, seed: int, what: tuple[int, list[str], bool], tally: Tally) -> None:
+def check(drawn: Drawn, seed: int, what: tuple[int, Sequence[str], bool], tally: Tally) -> None:
     """Compare the gradient of one model along random lines, by states and by some parameters.
 
     Args:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -35,7 +37,7 @@ def test_columns_and_dual_numbers_agree_with_reverse_mode(hard: bool) -> None:
 
 
 @pytest.mark.parametrize("law", ["hard", "mujoco"])
-def test_a_world_has_its_bits_in_any_batch(law: str) -> None:
+def test_a_world_has_its_bits_in_any_batch(law: Literal["hard", "mujoco"]) -> None:
     """Give one world the same bits alone, among others and beside one that is not finite."""
     model, q, v, rng = draw_wraps(5, narrow=True)
     sim = fb.Simulator(model, contact=law)

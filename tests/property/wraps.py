@@ -16,12 +16,11 @@ from tests.property.test_random_gradients import grounded_tree
 SIDES = ("none", "outside", "inside")
 
 
-def _add(spec: mujoco.MjSpec, m: mujoco.MjModel, body: int, place: Vector) -> dict[str, object]:
-    """Return where a place in the world, at the reference, is on a body, and the body."""
+def _local(m: mujoco.MjModel, body: int, place: Vector) -> Vector:
+    """Return where on a body a place in the world is at the reference."""
     data = mujoco.MjData(m)
     mujoco.mj_kinematics(m, data)
-    local = data.xmat[body].reshape(3, 3).T @ (place - data.xpos[body])
-    return {"body": spec.bodies[body], "pos": local}
+    return data.xmat[body].reshape(3, 3).T @ (place - data.xpos[body])
 
 
 def _round(
@@ -33,12 +32,11 @@ def _round(
     radius = float(rng.uniform(0.05, 0.4)) * apart
     centre = ends.mean(axis=0) + rng.normal(size=3) * 0.5 * radius
     kinds = mujoco.mjtGeom
-    at = _add(spec, m, body, centre)
-    at["body"].add_geom(
+    spec.bodies[body].add_geom(
         name=name,
         type=(kinds.mjGEOM_SPHERE, kinds.mjGEOM_CYLINDER)[rng.integers(2)],
         size=[radius, 0.05, 0],
-        pos=at["pos"],
+        pos=_local(m, body, centre),
         quat=random_models.unit(rng, 4),
         mass=0,
         contype=0,
@@ -48,8 +46,7 @@ def _round(
         return f'<geom geom="{name}"/>'
     far = rng.uniform(1.1, 3) if side == "outside" else rng.uniform(0, 0.8)
     spot = centre + random_models.unit(rng, 3) * far * radius
-    at = _add(spec, m, body, spot)
-    at["body"].add_site(name=f"side_{name}", pos=at["pos"])
+    spec.bodies[body].add_site(name=f"side_{name}", pos=_local(m, body, spot))
     return f'<geom geom="{name}" sidesite="side_{name}"/>'
 
 

@@ -102,9 +102,16 @@ def test_every_placement_is_mujocos(kind: str, side: str) -> None:
     assert np.abs(moment - wanted_moment).max() < (1e-5 if side == "inside" else 1e-12)
 
 
+def by_the_circle(ends: Vector, radius: float, angle: Vector) -> Vector:
+    """Return lengths from the first end by a point of the circle to the second, unrolled."""
+    spot = radius * np.array([np.cos(angle), np.sin(angle)])
+    level = sum(np.hypot(*(spot - p[:2, None])) for p in ends)
+    return np.hypot(level, ends[1, 2] - ends[0, 2])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_from_the_inside_the_path_is_the_shortest(kind: str) -> None:
-    """Find no point of the circle by which it is shorter, and the directions of that point."""
+    """Find no point of the circle by which it is shorter, and on a sphere its direction."""
     at = placements(np.random.default_rng(7), "inside", 400)
     length, moment = ours(kind, True, at)
     wraps = mujocos(kind, True, at)[2]
@@ -113,31 +120,21 @@ def test_from_the_inside_the_path_is_the_shortest(kind: str) -> None:
         a, b = at["q"][k].reshape(2, 3)
         frame = np.zeros(9)
         mujoco.mju_quat2Mat(frame, at["quat"][k])
-        frame = frame.reshape(3, 3)
+        axes = frame.reshape(3, 3)
         if kind == "sphere":
-            x = a / np.linalg.norm(a)
-            y = np.cross(np.cross(a, b), a)
-            frame = np.array([x, y / np.linalg.norm(y), np.zeros(3)]).T
-        flat = [frame.T @ p for p in (a, b)]
-        rise = flat[1][2] - flat[0][2]
-
-        def path(angle: Vector, flat=flat, rise=rise, r=at["size"][k]) -> Vector:
-            spot = r * np.array([np.cos(angle), np.sin(angle)])
-            level = sum(np.hypot(*(spot - p[:2, None])) for p in flat)
-            return np.hypot(level, rise)
-
+            across = np.cross(np.cross(a, b), a)
+            axes = np.array([a / np.linalg.norm(a), across / np.linalg.norm(across), 0 * a]).T
+        ends, radius = np.array([axes.T @ a, axes.T @ b]), float(at["size"][k])
         grid = np.linspace(0, 2 * np.pi, 4001)
-        best = grid[np.argmin(path(grid))]
+        best = grid[np.argmin(by_the_circle(ends, radius, grid))]
         for width in 10.0 ** -np.arange(3.0, 8.0):
             near = best + np.linspace(-2, 2, 81) * width
-            best = near[np.argmin(path(near))]
-        assert abs(length[k] - path(np.array([best]))[0]) < 1e-12
-        spot = at["size"][k] * np.array([np.cos(best), np.sin(best)])
-        # lengths do not see a point of touch below the root of their rounding
-        leave = np.r_[spot - flat[0][:2], 0] / length[k]
+            best = near[np.argmin(by_the_circle(ends, radius, near))]
+        assert abs(length[k] - by_the_circle(ends, radius, np.array([best]))[0]) < 1e-12
         if kind == "sphere":
-            leave = leave / np.linalg.norm(leave)
-            assert np.abs(frame @ leave + moment[k, :3]).max() < 1e-6
+            # lengths do not see a point of touch below the root of their rounding
+            leave = radius * (axes @ [np.cos(best), np.sin(best), 0]) - a
+            assert np.abs(leave / np.linalg.norm(leave) + moment[k, :3]).max() < 1e-6
 
 
 DEGENERATE = {
