@@ -54,14 +54,21 @@ def test_missing_assets_are_left_out_on_request(tmp_path: Path) -> None:
     path = tmp_path / "robot.xml"
     before = '<compiler meshdir="parts"/><asset><mesh file="m.stl"/><texture file="t.png"/></asset>'
     path.write_text(mjcf(GEOM, before=before))
-    mesh, texture = message(path).splitlines()[1:]
-    assert 'robot.xml:2: <mesh>: there is no file "m.stl"' in mesh
-    assert 'robot.xml:2: <texture>: there is no file "t.png"' in texture
+    assert message(path).startswith('robot.xml:2: <mesh>: there is no file "m.stl"')
     parsed = read(path, on_unsupported="drop")
-    mesh, texture = notes(parsed, "dropped")
+    (mesh,) = notes(parsed, "dropped")
     assert mesh.startswith("robot.xml:2: <mesh>: ") and '"m.stl"' in mesh
-    assert texture.startswith("robot.xml:2: <texture>: ") and '"t.png"' in texture
     assert (parsed.mujoco.ngeom, parsed.mujoco.ntex) == (1, 1)
+
+
+def test_missing_files_that_only_draw_are_replaced(tmp_path: Path) -> None:
+    """Load a model whose texture is not there, with a plain one and a notice."""
+    path = tmp_path / "robot.xml"
+    path.write_text(mjcf(before='<asset><texture type="2d" file="t.png"/></asset>'))
+    parsed = read(path)
+    (texture,) = notes(parsed, "repaired")
+    assert texture.startswith("robot.xml:2: <texture>: ") and '"t.png"' in texture
+    assert parsed.mujoco.ntex == 1
 
 
 def test_meshes_are_found_through_meshdir(tmp_path: Path) -> None:

@@ -252,19 +252,18 @@ def _asset_path(
 
 
 def _add_missing_file(element: Element, name: str, findings: Findings) -> None:
-    """Add an asset whose file is not there."""
+    """Add an asset whose file is not there; what only draws is replaced or left out."""
     after = {
         "mesh": "the mesh and the geoms that use it are left out.",
         "hfield": "the height field and the geoms that use it are left out.",
         "texture": "a plain grey stands for the texture.",
+        "skin": "the skin is left out.",
     }
-    findings.add_unsupported(
-        element.where,
-        f'there is no file "{clip(name)}"',
-        "files",
-        drop=f'there is no file "{clip(name)}"; '
-        + after.get(element.tag, f"the <{element.tag}> is left out."),
-    )
+    told = f'there is no file "{clip(name)}"'
+    if element.tag in ("texture", "skin"):
+        findings.note("repaired", element.where, f"{told}; {after[element.tag]}")
+        return
+    findings.add_unsupported(element.where, told, "files", drop=f"{told}; {after[element.tag]}")
 
 
 def _leave_out_asset(element: Element, findings: Findings) -> None:
