@@ -5,8 +5,8 @@
     python bench/learners.py --docs            put the table of that file into docs/learning.md
 
 Both train in the same vector environment of featherback.envs, both policies are run without noise
-in 16 episodes with the same starts. Observations are normalised in PPO, as are rewards by the running
-deviation of the return; nothing is in SAC. Needs `pip install stable-baselines3`.
+in 16 episodes with the same starts. Observations are normalised in PPO, as are rewards by the
+running deviation of the return; nothing is in SAC. Needs `pip install stable-baselines3`.
 """
 
 from __future__ import annotations

@@ -146,7 +146,9 @@ def shoot_all(context: Context, scene: str, links: int) -> dict[str, float | Non
         path = shoot(task, context.seed * GUESSES + k, iterations=iterations, last=last)
         steps += path.steps
         for name in found:
-            given = {**options, "reset_noise_scale": WIDE} if "noise" in name else options
+            given: dict[str, Any] = {**options}
+            if "noise" in name:
+                given["reset_noise_scale"] = WIDE
             env = envs.make("NLinkPendulum", STARTS, autoreset_mode="same_step", **given)
             rewards = follow(path, env, seed=UNSEEN, feedback=name != "shooting")
             found[name].append(counted(rewards, scene))

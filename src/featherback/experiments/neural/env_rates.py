@@ -9,6 +9,7 @@ and EnvPool's tasks have the observations of Gymnasium's v5, contact forces incl
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import time
@@ -63,12 +64,15 @@ def ours(name: str, worlds: int, **options: Any) -> Job:
 
 def envpool(name: str, worlds: int) -> Job:
     """Return a step of EnvPool's."""
-    import envpool as pool
-
-    env = pool.make(f"{name}-v5", env_type="gymnasium", num_envs=worlds, num_threads=1, seed=0)
+    pool: Any = importlib.import_module("envpool")
+    env: Any = pool.make(f"{name}-v5", env_type="gymnasium", num_envs=worlds, num_threads=1, seed=0)
     env.reset()
     low, high = env.action_space.low, env.action_space.high
-    return cycle(lambda a: env.step(a.astype(np.float64)), low, high, worlds)
+
+    def step(action: Any) -> None:
+        env.step(action.astype(np.float64))
+
+    return cycle(step, low, high, worlds)
 
 
 def gymnasium_sync(name: str) -> Job:

@@ -145,7 +145,8 @@ def regulate(sim: Simulator, task: NLinkPendulum, action: Array, steps: int) -> 
         gains[k] = -np.linalg.solve(bend, control[k].T @ value @ state[k])
         closed = state[k] + control[k] @ gains[k]
         value = weight + gains[k].T @ gains[k] + closed.T @ value @ closed
-    return Path(action, roll.q[::skip], roll.v[::skip], gains, steps)
+    q, v = (np.asarray(x[::skip], np.float64) for x in (roll.q, roll.v))
+    return Path(action, q, v, gains, steps)
 
 
 def follow(path: Path, env: Any, *, seed: int, feedback: bool = True) -> Array:
@@ -160,7 +161,7 @@ def follow(path: Path, env: Any, *, seed: int, feedback: bool = True) -> Array:
     return np.array(out)
 
 
-def relative_reward(observation: Array, links: int) -> Array:
+def relative_reward(observation: Any, links: int) -> Array:
     """Return 1 - 2 d^2 / d0^2 of observations of the pendulum, float64[worlds]."""
     x = observation[:, :links].sum(-1)
     z = observation[:, links : 2 * links].sum(-1) + links
