@@ -6,11 +6,11 @@
     python bench/broad_phase.py --saved --docs  the tables from the figures of the last run
     python bench/broad_phase.py --only balls  scenes whose name contains the word
 
-Every scene and law is a process of its own, on one thread. "Near pairs" is a step of the scene lifted
-into the air, where nothing touches, less the same step without contacts: the search, and the pairs
-that it lets through. The step is that of the scene after 200 others, its contacts solved. Memory is
-what the process has at most, above what it had before the simulator was made. MuJoCo's step is that
-of the same scene, with the settings of the file.
+Every scene and law is a process of its own, on one thread. "Near pairs" is a step of the scene
+lifted into the air, where nothing touches, less the same step without contacts: the search, and
+the pairs that it lets through. The step is that of the scene after 200 others, with its contacts.
+Memory is what the process has at most, above what it had before the simulator. MuJoCo steps the
+same scene, with the settings of the file.
 """
 
 from __future__ import annotations
