@@ -1,16 +1,16 @@
 """What the search for near pairs costs from 10 to 5000 geoms, beside MuJoCo's step.
 
-    python bench/broad_phase.py               up to 1000 geoms; figures into bench/broad_phase.json
-    python bench/broad_phase.py --full        up to 5000
+    python bench/broad_phase.py               up to 5000 geoms; figures into bench/broad_phase.json
+    python bench/broad_phase.py --most 1000   up to 1000
     python bench/broad_phase.py --docs        and the tables into docs/scaling.md
     python bench/broad_phase.py --saved --docs  the tables from the figures of the last run
     python bench/broad_phase.py --only balls  scenes whose name contains the word
 
-Every row is a process of its own, on one core. "Near pairs" is a step of the scene lifted into the
-air, where nothing touches, less the same step with all contact masks at zero: the search and the
-pairs that it lets through. The step is that of the scene as it stands, its contacts solved. Memory
-is what the process has at most, above what it had before the simulator was made. MuJoCo's step is
-that of the same scene, with the settings of the file.
+Every scene and law is a process of its own, on one thread. "Near pairs" is a step of the scene
+lifted into the air, where nothing touches, less the same step without contacts: the search, and
+the pairs that it lets through. The step is that of the scene after 200 others, with its contacts.
+Memory is what the process has at most, above what it had before the simulator. MuJoCo steps the
+same scene, with the settings of the file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ ROOT = Path(__file__).resolve().parent.parent
 JSON_FILE, PAGE = ROOT / "bench" / "broad_phase.json", ROOT / "docs" / "scaling.md"
 MARK = "bench/broad_phase.py"
 SIZES = (10, 30, 100, 300, 1000, 2000, 5000)
-SHORT = 1000  # geoms up to which a short run goes
 LAWS = ("hard", "mujoco")
 BATCH = 64
 # free bodies up to which a scene goes: what joins all bodies of a pile has a matrix of all dofs
@@ -90,7 +89,8 @@ def rubble(count: int) -> str:
 def stones(count: int) -> str:
     """Return a Laikago on a field of fixed boxes."""
     parts = "".join(
-        f'<geom type="box" size=".09 .09 .05" pos="{x - 1:g} {y - 1:g} -.05"/>'
+        f'<geom type="box" size=".09 .09 .05" pos="{x - 1:g} {y - 1:g} -.048" contype="1" '
+        'conaffinity="0"/>'
         for x, y in grid(count, 0.2)
     )
     text = laikago_xml()
@@ -134,9 +134,10 @@ def law_figures(models: dict[str, fb.Model], law: str, rounds: int) -> dict[str,
     options: dict[str, Any] = {"contact": law, "threads": 1}
     sims = {name: fb.Simulator(m, **options) for name, m in models.items()}
     sim, up = sims["all"], lifted(model)
-    steps = 4
+    begin = time.perf_counter()
     roll = sim.rollout(model.q0, model.v0, steps=200)
     alone = resident() - before
+    steps = enough(time.perf_counter() - begin)
     q, v = np.asarray(roll.q[-1]), np.asarray(roll.v[-1])
     jobs: dict[str, Callable[[], object]] = {
         "step": lambda: sim.rollout(q, v, steps=steps),
@@ -162,8 +163,13 @@ def law_figures(models: dict[str, fb.Model], law: str, rounds: int) -> dict[str,
     }
 
 
-def work(scene: str, count: int, rounds: int) -> dict[str, Any]:
-    """Return the figures of one scene."""
+def enough(seconds: float) -> int:
+    """Return how many steps take a few milliseconds, from the time of 200."""
+    return int(np.clip(200 * 5e-3 / seconds, 2, 200))
+
+
+def work(scene: str, count: int, law: str, rounds: int) -> dict[str, Any]:
+    """Return the figures of one scene under a law."""
     text = SCENES[scene](count)
     begin = time.process_time()
     peer = mujoco.MjModel.from_xml_string(text)
@@ -179,15 +185,16 @@ def work(scene: str, count: int, rounds: int) -> dict[str, Any]:
         "compile_s": compiled - begin,
         "load_s": loaded - compiled,
     }
-    for law in LAWS:
-        try:
-            found[law] = law_figures(models, law, rounds)
-        except MemoryError as error:
-            found[law] = {"refused": str(error)}
+    try:
+        found[law] = law_figures(models, law, rounds)
+    except MemoryError as error:
+        found[law] = {"refused": str(error)}
     first = full_state(peer, model.q0, model.v0, np.zeros(model.na) if model.na else None)
+    begin = time.perf_counter()
     way = Runner(peer, first[None], np.zeros((1, 200, model.nu)))()[0]
-    jobs = {"peer": Runner(peer, way[-1][None], np.zeros((1, 4, model.nu)))}
-    found["peer"] = interleave(jobs, rounds)["peer"].seconds / 4 * 1e6
+    steps = enough(time.perf_counter() - begin)
+    jobs = {"peer": Runner(peer, way[-1][None], np.zeros((1, steps, model.nu)))}
+    found[law]["peer"] = interleave(jobs, rounds)["peer"].seconds / steps * 1e6
     return found
 
 
@@ -212,9 +219,9 @@ def tables(saved: dict[str, Any]) -> str:
                 lines.append("| " + " | ".join(map(str, [*cells, x["refused"]])) + " |")
                 continue
             more = " (too many)" if x["overflow"] else ""
-            ratio = row["peer"] / x["step"]
+            ratio = x["peer"] / x["step"]
             cells += [f"{x['contacts']}{more}", figure(max(x["pairs"], 0.0)), figure(x["step"])]
-            cells += [figure(row["peer"]), f"{ratio:.2g}" if ratio >= 1 else f"**{ratio:.2g}**"]
+            cells += [figure(x["peer"]), f"{ratio:.2g}" if ratio >= 1 else f"**{ratio:.2g}**"]
             cells += [figure(x["batch"])]
             cells += [f"{figure(x['memory'])}, {figure(x['memory_batch'])}"]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
@@ -227,12 +234,12 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="scenes whose name contains this word")
-    parser.add_argument("--full", action="store_true", help="up to 5000 geoms")
+    parser.add_argument("--most", type=int, default=5000, help="geoms")
     parser.add_argument("--rounds", type=int, default=7, help="samples of each call")
     parser.add_argument("--saved", action="store_true", help="measure nothing, read the JSON file")
     parser.add_argument("--docs", action="store_true", help=f"put the tables into {PAGE.name}")
     parser.add_argument("--out", type=Path, default=JSON_FILE, help="JSON file")
-    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -241,17 +248,19 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for scene in SCENES:
         for count in SIZES:
-            too_many = bodies(scene, count) > MOST_BODIES or (count > SHORT and not given.full)
+            too_many = bodies(scene, count) > MOST_BODIES or count > given.most
             if given.only not in scene or too_many:
                 continue
-            command = [sys.executable, __file__, "--work", scene, str(count)]
-            done = subprocess.run(
-                [*command, "--rounds", str(given.rounds)], capture_output=True, text=True
-            )
-            if done.returncode:
-                raise RuntimeError(f"{scene}, {count} geoms: {done.stderr[-2000:]}")
-            rows.append(json.loads(done.stdout.splitlines()[-1]))
-            print(json.dumps(rows[-1]), flush=True)
+            rows.append({})
+            for law in LAWS:
+                command = [sys.executable, __file__, "--work", scene, str(count), law]
+                done = subprocess.run(
+                    [*command, "--rounds", str(given.rounds)], capture_output=True, text=True
+                )
+                if done.returncode:
+                    raise RuntimeError(f"{scene}, {count} geoms: {done.stderr[-2000:]}")
+                rows[-1] |= json.loads(done.stdout.splitlines()[-1])
+            print(tables({"provenance": provenance(), "rows": rows[-1:]}), flush=True)
     return {"provenance": provenance(), "rows": rows}
 
 
@@ -259,7 +268,7 @@ def main() -> int:
     """Print the tables; return 1 where contacts were left out."""
     given = arguments()
     if given.work:
-        print(json.dumps(work(given.work[0], int(given.work[1]), given.rounds)))
+        print(json.dumps(work(given.work[0], int(given.work[1]), given.work[2], given.rounds)))
         return 0
     saved = json.loads(given.out.read_text()) if given.saved else measure(given)
     if not given.saved:

@@ -235,14 +235,17 @@ def without_left_out(model: fb.Model) -> int:
     """Let pairs that are left out here pass through each other in MuJoCo too; return how many."""
     left_out = sum("pass through each other" in notice.message for notice in model.notices)
     if left_out:
-        tables = model.structure.tables
+        pairs = model.parsed.pairs
         kept = {
             (min(a, b), max(a, b))
-            for a, b in zip(
-                tables["pair_geom1"].tolist(), tables["pair_geom2"].tolist(), strict=True
-            )
+            for a, b in zip(pairs.geom1.tolist(), pairs.geom2.tolist(), strict=True)
         }
-        mujoco.set_mjcb_contactfilter(lambda _m, _d, a, b: int((min(a, b), max(a, b)) not in kept))
+
+        def passes(_m: Any, _d: Any, a: int, b: int) -> int:
+            by_rule = pairs.ruled is not None and pairs.ruled.allowed[a, b // 32] >> (b % 32) & 1
+            return int(not by_rule and (min(a, b), max(a, b)) not in kept)
+
+        mujoco.set_mjcb_contactfilter(passes)
     return left_out
 
 

@@ -384,7 +384,7 @@ inline constexpr int kMeetings = 16;
 FB_FN void carve_sweep(const Layout& s, Carver& c, int lanes, SweepWork& w) {
   const size_t n = s.nswept, room = n * kMeetings > size_t(s.ngeom) ? n * kMeetings : s.ngeom;
   w.capacity = int(room) * lanes;
-  w.box = c.take<float>(n * 6 * lanes);
+  w.box = c.take<float>((n + kPack<float>)*6 * lanes);
   w.sorted = c.take<float>((n + kPack<float>)*6);
   w.geom = c.take<int>(n);
   for (SweepWord** x : {&w.word, &w.found, &w.other}) *x = c.take<SweepWord>(w.capacity);

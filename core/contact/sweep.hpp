@@ -1,6 +1,6 @@
-// Near pairs of a model whose pairs go by rule: boxes around the geoms of each world, sorted along one
-// axis, each compared with those that begin before it ends.  Nothing is kept from step to step, and
-// pairs are visited in the order of the list that they would make.  Proof: docs/derivations/contact.md.
+// Near pairs of a model whose pairs go by rule: boxes around the geoms of each world are compared, those
+// of many moving geoms sorted along one axis.  Nothing is kept from step to step, and pairs are visited in
+// the order of the list that they would make.  Proof: docs/derivations/contact.md.
 #pragma once
 #include "core/model/pair.hpp"
 #include "core/number/pack.hpp"
@@ -45,39 +45,42 @@ FB_INLINE unsigned ordered_word(float x) {
   return u >> 31 ? ~u : u | 0x80000000u;
 }
 
-// (T.14)  boxes of the geoms in every lane; where numbers are not finite a box that meets none
+// rows of boxes have room for a whole pack behind the last
+FB_INLINE int box_stride(const Layout& s) { return s.nswept + kPack<float>; }
+// (T.14)  boxes of the geoms in every lane, and some behind the last that meet none; so do those whose
+// numbers are not finite
 template <class T, class Ball>
 FB_FN void place_boxes(const Layout& s, Ball&& ball, SweepWork& b) {
-  const int n = s.nswept;
-  for (int i = 0; i < n; ++i) {
-    const GeomBall<T> x = ball(s.swept_geom[i]);
+  const int n = s.nswept, stride = box_stride(s);
+  for (int i = 0; i < stride; ++i) {
+    const GeomBall<T> x = ball(s.swept_geom[i < n ? i : 0]);
     const T r = x.radius + (x.size + x.radius) * Real<T>(kBoxSlack);
     const T c[3] = {x.centre.x, x.centre.y, x.centre.z};
     for (int k = 0; k < kLanes<T>; ++k) {
-      float* box = b.box + size_t(k) * 6 * n + i;
-      bool finite = true;
+      float* box = b.box + size_t(k) * 6 * stride + i;
+      bool finite = i < n;
       for (int e = 0; e < 3; ++e) {
         const float low = float(lane(c[e] - r, k)), high = float(lane(c[e] + r, k));
         finite = finite && low <= high;
-        box[e * n] = low > -kFarthest ? low : -kFarthest;
-        box[(3 + e) * n] = high < kFarthest ? high : kFarthest;
+        box[e * stride] = low > -kFarthest ? low : -kFarthest;
+        box[(3 + e) * stride] = high < kFarthest ? high : kFarthest;
       }
       for (int e = 0; e < 3 && !finite; ++e) {
-        box[e * n] = kNowhere;
-        box[(3 + e) * n] = -kNowhere;
+        box[e * stride] = kNowhere;
+        box[(3 + e) * stride] = -kNowhere;
       }
     }
   }
 }
 // the axis along which the boxes of a lane spread most
-FB_FN int widest_axis(int n, const float* box) {
+FB_FN int widest_axis(int n, int stride, const float* box) {
   int best = 0;
   double most = -1;
   for (int e = 0; e < 3; ++e) {
     double sum = 0, squares = 0;
     int count = 0;
     for (int i = 0; i < n; ++i) {
-      const double x = 0.5 * (double(box[e * n + i]) + double(box[(3 + e) * n + i]));
+      const double x = 0.5 * (double(box[e * stride + i]) + double(box[(3 + e) * stride + i]));
       const bool counts = x > -1e15 && x < 1e15;
       count += counts;
       sum += counts ? x : 0;
@@ -91,26 +94,17 @@ FB_FN int widest_axis(int n, const float* box) {
   }
   return best;
 }
-// boxes of a lane along that axis by where they begin; behind the last some that meet none
-FB_FN void sort_boxes(const Layout& s, int lane, SweepWork& b) {
-  const int n = s.nswept, stride = n + kPack<float>;
-  const float* box = b.box + size_t(lane) * 6 * n;
-  const int axis = widest_axis(n, box);
+// boxes of a lane along that axis by where they begin, and those behind the last
+FB_FN void sort_boxes(const Layout& s, const float* box, SweepWork& b) {
+  const int n = s.nswept, stride = box_stride(s), axis = widest_axis(n, stride, box);
   for (int i = 0; i < n; ++i)
-    b.word[i] = SweepWord(ordered_word(box[axis * n + i])) << 32 | SweepWord(i);
+    b.word[i] = SweepWord(ordered_word(box[axis * stride + i])) << 32 | SweepWord(i);
   sort_words(n, 4, 7, b.word, b.other);
-  for (int e = 0; e < 3; ++e) {
-    const float *low = box + (axis + e) % 3 * n, *high = low + 3 * n;
-    float *low_out = b.sorted + e * stride, *high_out = b.sorted + (3 + e) * stride;
-    for (int i = 0; i < n; ++i) {
-      const int from = int(b.word[i] & 0xffffffffu);
-      low_out[i] = low[from];
-      high_out[i] = high[from];
-    }
-    for (int i = n; i < stride; ++i) {
-      low_out[i] = kNowhere;
-      high_out[i] = -kNowhere;
-    }
+  for (int e = 0; e < 6; ++e) {
+    const float* from = box + ((axis + e) % 3 + (e < 3 ? 0 : 3)) * stride;
+    float* to = b.sorted + e * stride;
+    for (int i = 0; i < n; ++i) to[i] = from[b.word[i] & 0xffffffffu];
+    for (int i = n; i < stride; ++i) to[i] = from[i];
   }
   for (int i = 0; i < n; ++i) b.geom[i] = s.swept_geom[b.word[i] & 0xffffffffu];
 }
@@ -129,24 +123,34 @@ FB_INLINE bool add_found(const Layout& s, int a, int b, GeomRange range, SweepWo
   w.found[w.nfound++] = SweepWord(first) * SweepWord(s.ngeom) + SweepWord(second);
   return true;
 }
-// pairs whose boxes meet in one lane
+// moving geoms from which on sorting pays
+inline constexpr int kManyMoving = 128;
+// pairs whose boxes meet in one lane: each moving geom with all behind it; among many, each geom with
+// those that begin before it ends
 FB_FN bool sweep_lane(const Layout& s, int lane, GeomRange range, SweepWork& b) {
   using V = Pack<float>;
   constexpr int W = kPack<float>;
-  sort_boxes(s, lane, b);
-  const int n = s.nswept, stride = n + W;
-  const float* low[3] = {b.sorted, b.sorted + stride, b.sorted + 2 * stride};
-  const float* high[3] = {b.sorted + 3 * stride, b.sorted + 4 * stride, b.sorted + 5 * stride};
-  for (int i = 0; i < n; ++i) {
-    const float end = high[0][i];
-    const V l1(low[1][i]), h1(high[1][i]), l2(low[2][i]), h2(high[2][i]);
-    for (int j = i + 1; j < n && low[0][j] <= end; j += W) {
-      const Mask<V> meet = (pack_at(low[0] + j) <= V(end)) & (pack_at(low[1] + j) <= h1) &
-                           (pack_at(high[1] + j) >= l1) & (pack_at(low[2] + j) <= h2) &
-                           (pack_at(high[2] + j) >= l2);
+  const int n = s.nswept, stride = box_stride(s);
+  const bool sorted = s.nmoving > kManyMoving;
+  const float* low = b.box + size_t(lane) * 6 * stride;
+  if (sorted) {
+    sort_boxes(s, low, b);
+    low = b.sorted;
+  }
+  const float* high = low + 3 * stride;
+  const int* geom = sorted ? b.geom : s.swept_geom;
+  for (int i = 0, count = sorted ? n : s.nmoving; i < count; ++i) {
+    const float end = high[i];
+    const V l0(low[i]), l1(low[stride + i]), l2(low[2 * stride + i]);
+    const V h0(end), h1(high[stride + i]), h2(high[2 * stride + i]);
+    for (int j = i + 1; j < n && !(sorted && low[j] > end); j += W) {
+      const float *l = low + j, *h = high + j;
+      const Mask<V> meet = (pack_at(l) <= h0) & (pack_at(h) >= l0) & (pack_at(l + stride) <= h1) &
+                           (pack_at(h + stride) >= l1) & (pack_at(l + 2 * stride) <= h2) &
+                           (pack_at(h + 2 * stride) >= l2);
       if (!any(meet)) continue;
       for (int e = 0; e < W; ++e)
-        if (mask_lane(meet, e) && !add_found(s, b.geom[i], b.geom[j + e], range, b)) return false;
+        if (mask_lane(meet, e) && !add_found(s, geom[i], geom[j + e], range, b)) return false;
     }
   }
   return true;

@@ -119,7 +119,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
   X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)       \
   X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmedium) X(nwet) X(nmuscle) X(nreach) \
-  X(nhfield) X(nruled) X(nswept) X(nplane) X(nallowed)
+  X(nhfield) X(nruled) X(nswept) X(nmoving) X(nplane) X(nallowed)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \

@@ -36,7 +36,7 @@ class Ruled:
 
     Attributes:
         allowed: uint32[ngeom, words], bit b of row a says whether geoms a and b may touch.
-        geoms: int32[n], geoms of these pairs that are no planes.
+        geoms: int32[n], geoms of these pairs that are no planes; those that move come first.
         planes: int32[n], those that are.
         condim: int32[ngeom].
         priority: int32[ngeom].
@@ -175,6 +175,8 @@ def _ruled(model: mujoco.MjModel, explicit: Pairs, allowed: NDArray[np.uint32]) 
     np.add.at(kinds, shapes, 1)
     used = np.flatnonzero(allowed.any(axis=1)).astype(np.int32)
     plane = model.geom_type[used] == SHAPES["plane"]
+    still = model.body_treeid[model.body_weldid[model.geom_bodyid[used]]] < 0
+    used, plane = (array[np.argsort(still, kind="stable")] for array in (used, plane))
     allowed.flags.writeable = False
     return Ruled(
         allowed,

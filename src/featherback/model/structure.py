@@ -152,6 +152,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nhfield": m.nhfield,
         "nruled": len(tables["geom_condim"]),
         "nswept": len(tables["swept_geom"]),
+        "nmoving": np.count_nonzero(tables["geom_link"][tables["swept_geom"]]),
         "nplane": len(tables["swept_plane"]),
         "nallowed": len(tables["pair_allowed"]),
     }

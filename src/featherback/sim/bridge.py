@@ -154,7 +154,9 @@ class Bridge:
         self.host = _build(structure, theta.astype(dtype), options, threads)
         self.engine = self.host if device == "cpu" else self._on_gpu(theta.astype(dtype))
         self.step_one, self.linearize_one = self.engine.step_one, self.engine.linearize_one
-        check_workspace("Simulator()", self.workspace_bytes * threads)
+        # memory is taken as it is used: what is asked for beyond the model's own room is checked
+        if options.max_contacts > structure.sizes["max_contacts"] or options.solver == "pgs":
+            check_workspace("Simulator()", self.workspace_bytes * threads)
         lengths = (model.nq, model.nv, structure.sizes["na"], model.nu)
         starts = tuple(at for at, _ in quaternions(model))
         nwarm = model.nv if options.contact == "mujoco" and options.warmstart else 0
