@@ -72,7 +72,7 @@ corpus: $(VENV)/.built  ## load and step every robot of the corpus, and compare 
 pairs: $(VENV)/.built $(VENV)/.test-tools  ## print which pairs of shapes are checked, from the results of their tests
 	@$(PY) -m tools.pairs
 
-placements: $(VENV)/.built $(VENV)/.test-tools  ## check 100 000 placements of every convex pair against two references
+placements: $(VENV)/.built $(VENV)/.test-tools  ## check 100 000 placements of every pair of shapes against two references
 	@$(PY) -m tools.placements --count 100000 --gradients 10000
 
 fuzz: $(SANITIZED)/.built  ## load mutated models with the sanitised extension

@@ -1,4 +1,4 @@
-"""Check the convex routine on random placements, most of them at edges, against two references.
+"""Check all pairs of shapes on random placements, most of them at edges, against two references.
 
 python -m tools.placements --count 100000 --gradients 10000
 
@@ -6,8 +6,9 @@ For each pair of shapes: the gap and the normal against MuJoCo's distance, and a
 that needs no search. The separation of two convex shapes along any direction is at most their
 signed distance, so that along the normal proves the gap from below. Points of both shapes that lie
 the gap apart prove it from above where the shapes are apart; where they overlap many directions are
-tried, and those around the best of them. Then the adjoints of all slots against dual numbers and
-differences. Needs a build with FEATHERBACK_ORACLE.
+tried, and those around the best of them. A pair with a closed form counts by its lowest slot. Then
+the adjoints of all slots against dual numbers and differences. Needs a build with
+FEATHERBACK_ORACLE.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.core.placing import Batch, batches
+from tests.core.placing import Batch, batches, closest_points
 from tests.core.test_collision import (
-    CONVEX,
+    KINDS,
     PAIRS,
     Array,
     Reference,
@@ -32,11 +33,15 @@ from tests.core.test_collision import (
     tangent,
 )
 
-# bounds of the value: sizes are of order 0.1 m
+# bound of the value: sizes are of order 0.1 m
 EXACT = 1e-9
-# flat sides of a cylinder along those of another shape but for 1e-6 rad have no regular pieces
-NEARLY_FLAT = 2e-7
+# a rim along a flat side but for 1e-6 rad has no regular place
+NEARLY_FLAT = 3e-9
+# closed forms whose lowest slot may be off by a bias that their derivations name
+BIASED = ("plane-cylinder", "capsule-capsule", "capsule-box", "box-box")
 DIRECTIONS = 300
+# how many of the best directions are improved
+STARTS = 4
 STEP = 1e-6
 
 
@@ -64,12 +69,18 @@ def separations(batch: Batch, rows: Array, n: Array) -> Array:
     one, two = batch.kind.split("-")
     points = mesh_points(batch.vert, batch.stretch) if len(batch.vert) else batch.vert
     a, b = batch.a[rows], batch.b[rows]
+    if one == "plane":
+        # a plane has one direction
+        n = np.broadcast_to(a[:, None, 5:12:3], n.shape)
+        return -reaches(two, b, -n, points) - np.einsum("wki,wi->wk", n, a[:, :3])
     return -reaches(two, b, -n, points) - reaches(one, a, n, points)
 
 
 def off_shape(batch: Batch, name: str, s: Array, x: Array) -> Array:
     """How far points, one for each row of a table, lie outside the shapes; negative inside."""
     y, size = np.einsum("wij,wi->wj", s[:, 3:12].reshape(-1, 3, 3), x - s[:, :3]), s[:, 12:]
+    if name == "plane":
+        return y[:, 2]
     if name == "sphere":
         return np.linalg.norm(y, axis=1) - size[:, 0]
     if name == "capsule":
@@ -99,15 +110,32 @@ def unit(n: Array) -> Array:
     return n / np.linalg.norm(n, axis=-1, keepdims=True)
 
 
+def first_directions(batch: Batch, rows: Array, normal: Array) -> Array:
+    """The normals, and the best of many directions and of the axes of both shapes, 0.3 rad apart.
+
+    Of shape (rows, 1 + STARTS, 3).
+    """
+    axes = [s[rows, 3:12].reshape(-1, 3, 3).transpose(0, 2, 1) for s in (batch.a, batch.b)]
+    across = np.cross(axes[0][:, 2], axes[1][:, 2]) + 1e-12 * axes[0][:, 0]
+    ways = np.concatenate([*axes, unit(across)[:, None]], axis=1)
+    every = np.broadcast_to(sphere_directions(DIRECTIONS), (len(rows), DIRECTIONS, 3))
+    every = np.concatenate([ways, -ways, every], axis=1)
+    tried = separations(batch, rows, every)
+    out = [normal]
+    for _ in range(STARTS):
+        best = np.take_along_axis(every, tried.argmax(axis=1)[:, None, None], 1)
+        out.append(best[:, 0])
+        tried[np.einsum("wki,wji->wk", every, best) > 0.955] = -np.inf
+    return np.stack(out, axis=1)
+
+
 def best_separation(batch: Batch, rows: Array, normal: Array, rng: np.random.Generator) -> Array:
     """The largest separation along many directions, and along those around the best of them."""
-    every = np.broadcast_to(sphere_directions(DIRECTIONS), (len(rows), DIRECTIONS, 3))
-    tried = separations(batch, rows, every)
     best = np.full(len(rows), -np.inf)
-    for start in (every[0][tried.argmax(axis=1)], normal):
+    for start in first_directions(batch, rows, normal).transpose(1, 0, 2):
         n, width = start, np.full(len(rows), 0.1)
         value = separations(batch, rows, n[:, None])[:, 0]
-        for _ in range(16):
+        for _ in range(20):
             step = rng.normal(size=(len(rows), 8, 3)) * width[:, None, None]
             around = unit(n[:, None] + step)
             found = separations(batch, rows, around)
@@ -121,6 +149,24 @@ def best_separation(batch: Batch, rows: Array, normal: Array, rng: np.random.Gen
     return best
 
 
+def documented_bias(batch: Batch, gap: Array) -> Array:
+    """By how much the lowest slot of a closed form may be off for the sake of steady contacts."""
+    a, b = batch.a, batch.b
+    if batch.kind in ("capsule-box", "box-box"):
+        # a face is preferred: (C.14), (C.15), (C.18)
+        least = b[:, 12:].min(axis=1)
+        least = np.minimum(least, a[:, 12:].min(axis=1)) if batch.kind == "box-box" else least
+        return 0.05 * np.abs(gap) + 0.011 * least
+    if batch.kind == "plane-cylinder":
+        # points of a standing cylinder stay: (C.5)
+        return 5e-4 * b[:, 12]
+    if batch.kind == "capsule-capsule":
+        # nearly parallel ones touch at the ends of the stretch that they share: (C.10)
+        sine = np.linalg.norm(np.cross(a[:, 5:12:3], b[:, 5:12:3]), axis=1)
+        return np.where(sine < 0.05, sine * 2 * np.minimum(a[:, 13], b[:, 13]), 0.0)
+    return np.zeros(len(gap))
+
+
 @dataclass
 class Errors:
     """What was found on some placements of a pair.
@@ -128,7 +174,8 @@ class Errors:
     Attributes:
         overlap: whether the shapes overlap.
         sure: whether the routine says that its slot is optimal.
-        below: how far the gap is off the separation along the normal.
+        below: how far the gap is off the separation along the normal; of a closed form with a
+            bias, how far off the best separation beyond that bias.
         above: how far a point lies off its shape, or another direction parts the shapes better.
         mujoco: how far MuJoCo's distance is off.
     """
@@ -143,7 +190,7 @@ class Errors:
 def value_errors(batch: Batch, rng: np.random.Generator) -> Errors:
     """Check the values of a batch."""
     one, two = batch.kind.split("-")
-    found = pairs(batch.kind, batch.a, batch.b, batch.vert).closest()
+    found = closest_points(batch)
     gap, n, p = found[:, 0], found[:, 1:4], found[:, 4:7]
     every = np.arange(len(gap))
     below = np.abs(separations(batch, every, n[:, None])[:, 0] - gap)
@@ -154,10 +201,14 @@ def value_errors(batch: Batch, rng: np.random.Generator) -> Errors:
     )
     above[apart] = off[apart]
     # points of flat sides that lie along each other may be chosen outside of them
-    searched = (gap <= 0) | (above > EXACT)
+    searched = (gap <= 0) | (above > EXACT) | (batch.kind in BIASED)
     for rows in np.array_split(np.flatnonzero(searched), 1 + int(searched.sum()) // 500):
         if len(rows):
             above[rows] = best_separation(batch, rows, n[rows], rng) - gap[rows]
+    if batch.kind in BIASED:
+        # the normal may be that of a face that is a little deeper
+        below = np.maximum(np.abs(above) - documented_bias(batch, gap), 0.0)
+        above = np.zeros(len(gap))
     reference = Reference(batch.kind, batch.stretched())
     expected = [reference.distance(*pair) for pair in zip(batch.a, batch.b, strict=True)]
     return Errors(gap <= 0, found[:, 7] > 0, below, above, np.abs(gap - np.array(expected)))
@@ -178,7 +229,8 @@ def gradient_errors(batch: Batch, rng: np.random.Generator) -> tuple[Array, Arra
     pair = pairs(batch.kind, *shapes, batch.vert)
     touch, dual = pair.collide(), pair.tangent(*tans)
     runs = [pairs(batch.kind, *ends, batch.vert).collide() for ends in zip(*moved, strict=True)]
-    fine, kink = (runs[2] - runs[1]) / STEP, (runs[3] + runs[0] - 2 * touch) / STEP
+    fine, wide = (runs[2] - runs[1]) / STEP, (runs[3] - runs[0]) / (2 * STEP)
+    kinks = [(runs[3] + runs[0] - 2 * touch) / STEP, (runs[2] + runs[1] - 2 * touch) / STEP]
     seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]], axis=1)
     by_dual, by_difference = [], []
     for slot in range(slots):
@@ -191,8 +243,10 @@ def gradient_errors(batch: Batch, rng: np.random.Generator) -> tuple[Array, Arra
         by_dual.append(error[on])
         f = fine[:, slot, :7]
         size = 1 + np.abs(f).max(axis=1)
-        # away from changes of features, where both sides differ
-        smooth = on & (np.abs(kink[:, slot, :7]).max(axis=1) < 1e-3 * size)
+        # away from changes of features, where both sides or two steps differ
+        turns = [np.abs(kink[:, slot, :7]).max(axis=1) < 1e-3 * size for kink in kinks]
+        steps = np.abs(fine - wide)[:, slot, :7].max(axis=1) < 1e-5 * size
+        smooth = on & turns[0] & turns[1] & steps
         miss = np.abs(np.sum(bar * f, axis=1) - bars.sum(axis=1)) / size
         by_difference.append(miss[smooth])
     return np.concatenate(by_dual), np.concatenate(by_difference)
@@ -207,11 +261,10 @@ def check_values(kind: str, count: int, seed: int) -> bool:
         for name in ("overlap", "sure", "below", "above", "mujoco")
     }
     bound = NEARLY_FLAT if "cylinder" in kind else EXACT
-    wrong = (joined["below"] > EXACT) | (joined["above"] > EXACT)
     bad = (joined["below"] > bound) | (joined["above"] > bound)
     print(
         f"{kind:20} {len(bad):7} {joined['overlap'].mean():5.0%} {joined['sure'].mean():8.3%} "
-        f"{joined['below'].max():8.1e} {joined['above'].max():8.1e} {wrong.sum():5} {bad.sum():5} "
+        f"{joined['below'].max():8.1e} {joined['above'].max():8.1e} {bad.sum():5} "
         f"{np.quantile(joined['mujoco'], 0.99):8.1e} {joined['mujoco'].max():8.1e} "
         f"{(joined['mujoco'] > 1e-6).sum():6} {time.perf_counter() - start:6.0f} s",
         flush=True,
@@ -234,18 +287,18 @@ def check_gradients(kind: str, count: int, seed: int) -> bool:
 
 def main() -> int:
     """Check all pairs; return 1 if a bound is broken."""
-    parser = argparse.ArgumentParser(description="Check the convex routine on random placements.")
+    parser = argparse.ArgumentParser(description="Check all pairs of shapes on random placements.")
     parser.add_argument("--count", type=int, default=1000, help="placements a pair for values")
     parser.add_argument(
         "--gradients", type=int, default=200, help="placements a pair for gradients"
     )
-    parser.add_argument("--pairs", nargs="*", default=CONVEX, choices=CONVEX, metavar="PAIR")
+    parser.add_argument("--pairs", nargs="*", default=KINDS, choices=KINDS, metavar="PAIR")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     well = True
     print(f"seed {given.seed}")
     print(
-        f"{'pair':20} {'count':>7} inside     sure    below    above >1e-9   bad  MuJoCo, 99% and "
+        f"{'pair':20} {'count':>7} inside     sure    below    above   bad  MuJoCo, 99% and "
         "max, > 1e-6"
     )
     for kind in given.pairs:

@@ -23,15 +23,16 @@ struct Closest {
 };
 
 // what the search leaves: normal, distance of the cores, its supports, and where cores overlap other
-// directions of about the same overlap
+// directions of about the same overlap; crowded: there may be more of them
 template <class R>
 struct SearchResult {
   Vec3<R> n;
   R g;
   Simplex<R> simplex;
   Found found;
-  Vec3<R> tie[kMostTies];
+  Overlap<R> tie[kMostTies];
   int ties;
+  bool crowded;
 };
 
 // tolerances of a search: of GJK (relative, absolute, least distance) and of EPA, and how near to the
@@ -66,6 +67,7 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
     out.simplex = r.simplex;
     out.found = Found::kApart;
     out.ties = 0;
+    out.crowded = false;
     return out.found;
   }
   const bool curved = is_curved(pair.a) || is_curved(pair.b);
@@ -85,6 +87,7 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
   out.simplex = d.simplex;
   out.found = Found::kOverlap;
   out.ties = d.ties;
+  out.crowded = d.full || d.ties == kMostTies;
   for (int k = 0; k < d.ties; ++k) out.tie[k] = d.tie[k];
   return out.found;
 }
@@ -286,7 +289,7 @@ FB_FN bool try_record(const ConvexShapes<R>& w, const SlotRecord& r, const Searc
 
 // how far from optimal a slot may be, in sizes of the pair
 template <class R>
-inline constexpr R kSmallMiss = R(kIsDouble<R> ? 1e-9 : 2e-6);
+inline constexpr R kSmallMiss = R(kIsDouble<R> ? 3e-10 : 2e-6);
 
 // how far the shapes reach beyond the points of a slot, or the points lie beyond the shapes
 template <class R>
@@ -442,21 +445,33 @@ struct Search {
     return search(pair, reach, size, level, result) != Found::kFar;
   }
 };
-// whether another direction may overlap less than a slot
+// the slot of a direction, if it is better than the one in hand; false if it is not optimal
 template <class R>
-FB_INLINE bool is_tied(const Search<R>& s, const ConvexSlot<R>& slot) {
-  if (!s.curved || s.result.found != Found::kOverlap) return false;
-  return s.result.ties > 0 || !is_least_overlap(s.shapes, slot.record, slot.state);
-}
-// the slot of a direction, if it is optimal and better than the one in hand
-template <class R>
-FB_FN void take_slot(const Search<R>& s, const SearchResult<R>& from, Closest<R>& out) {
+FB_FN bool take_slot(const Search<R>& s, const SearchResult<R>& from, Closest<R>& out) {
   SearchLevel<R> level = s.level;
   level.near = R(0.05);
   ConvexSlot<R> slot;
-  if (!polish(s.shapes, from, s.size, level, slot)) return;
+  if (!polish(s.shapes, from, s.size, level, slot)) return false;
   if (!out.sure || slot.phi > out.slot.phi) out.slot = slot;
   out.sure = true;
+  return true;
+}
+// the slots of a few tied directions as well; false if the best of all may not be the least overlap
+template <class R>
+FB_FN bool settles_ties(Search<R>& s, Closest<R>& out) {
+  if (!s.curved || s.result.found != Found::kOverlap) return true;
+  if (s.result.crowded) return false;
+  const R padding = core_radius(s.shapes.a) + core_radius(s.shapes.b);
+  for (int k = 0; k < s.result.ties; ++k) {
+    SearchResult<R> next;
+    next.n = s.result.tie[k].n;
+    next.g = s.result.tie[k].gap;
+    next.simplex = s.result.tie[k].simplex;
+    if (take_slot(s, next, out)) continue;
+    const R overlap = overlap_along(s.pair, next.n) + padding;
+    if (-overlap > out.slot.phi + s.size * kSmallMiss<R>) return false;
+  }
+  return is_least_overlap(s.shapes, out.slot.record, out.slot.state);
 }
 // (CV.20)  curved shapes that overlap along several directions by about as much: the slot of the least
 // overlap of all climbs that end in one.  Where none does, the search's direction is the best of them
@@ -517,14 +532,14 @@ FB_OUTLINE Closest<R> polished(Search<R>& s) {
   Closest<R> out;
   out.found = Found::kApart;
   out.sure = polish(s.shapes, s.result, s.size, s.level, out.slot);
-  if (out.sure && !is_tied(s, out.slot)) return out;
+  if (out.sure && settles_ties(s, out)) return out;
   if (s.curved && !out.sure) {
     if (!s.run(true)) {
       out.found = Found::kFar;
       return out;
     }
     out.sure = polish(s.shapes, s.result, s.size, s.level, out.slot);
-    if (out.sure && !is_tied(s, out.slot)) return out;
+    if (out.sure && settles_ties(s, out)) return out;
   }
   if (s.curved && s.result.found == Found::kOverlap)
     deepest_slot(s, out);

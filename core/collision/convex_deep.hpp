@@ -64,11 +64,11 @@ FB_FN Simplex<R> supports_around(ConvexPair<R>& pair, Vec3<R> n) {
 // and across the two long axes
 inline constexpr int kMostStarts = kMostTies + 16;
 template <class R>
-FB_FN int climb_starts(const ConvexPair<R>& pair, Vec3<R> n, const Vec3<R>* tie, int ties,
+FB_FN int climb_starts(const ConvexPair<R>& pair, Vec3<R> n, const Overlap<R>* tie, int ties,
                        Vec3<R>* start) {
   int count = 0;
   start[count++] = n;
-  for (int k = 0; k < ties; ++k) start[count++] = tie[k];
+  for (int k = 0; k < ties; ++k) start[count++] = tie[k].n;
   const Vec3<R> across = cross(column(pair.a.R, 2), column(pair.b.R, 2));
   const R length = norm(across);
   for (int k = 0; k < 7; ++k) {
@@ -99,12 +99,19 @@ FB_FN R piece_bend(const Convex<R>& c, const Piece& f, Vec3<R> d, Vec3<R> x, Vec
   return c.size.x * cu * cw / (square * sqrt(square));
 }
 
+// an ellipsoid whose least radius of curvature is larger than a depth
+template <class R>
+FB_INLINE bool is_rounder(const Convex<R>& c, const Piece& f, R depth) {
+  if (f.kind != kOvalPiece) return false;
+  const R least = min(c.size.x, min(c.size.y, c.size.z));
+  return least * least > depth * max(c.size.x, max(c.size.y, c.size.z));
+}
 // (CV.21)  whether no direction nearby has less overlap than the slot of a free record: the difference
 // of the shapes bends no faster than a ball of the depth
 template <class R>
 FB_FN bool is_least_overlap(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
   const R depth = -z.g * R(1 - 1e-7);
-  if (!(depth > R(0))) return true;
+  if (!(depth > R(0)) || is_rounder(w.a, r.a, depth) || is_rounder(w.b, r.b, depth)) return true;
   const PiecePoint<R> a = point_of(w.a, r.a, z.a, z.n), b = point_of(w.b, r.b, z.b, z.n);
   const int da = is_curved(r.a) ? 0 : dimension(r.a), db = is_curved(r.b) ? 0 : dimension(r.b);
   if (da + db > 1) return true;

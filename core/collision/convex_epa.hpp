@@ -31,23 +31,25 @@ struct Epa {
   int vertices, faces;
 };
 
-// n: unit vector from A to B along which they overlap least, by -gap; the points that carry it; full:
-// there was no room to find it as exactly as asked for; tie: other directions of about the same overlap
+// n: unit vector from A to B along which they overlap, by -gap; the points that carry it
 template <class R>
-struct Depth {
-  bool known, full;
+struct Overlap {
   Vec3<R> n;
   R gap;
   Simplex<R> simplex;
-  Vec3<R> tie[kMostTies];
+};
+// the least overlap; full: there was no room to find it as exactly as asked for; tie: other directions
+// of about the same overlap
+template <class R>
+struct Depth : Overlap<R> {
+  bool known, full;
+  Overlap<R> tie[kMostTies];
   int ties;
 };
 template <class R>
-FB_INLINE Depth<R> no_depth() {
-  Depth<R> d;
+FB_INLINE void no_depth(Depth<R>& d) {
   d.known = d.full = false;
   d.ties = 0;
-  return d;
 }
 
 // add a face; false if it is degenerate or there is no room
@@ -166,17 +168,24 @@ FB_INLINE void weigh_facet(Simplex<R>& s, Vec3<R> foot) {
   for (int k = 0; k < 3; ++k) s.weight[k] = w[k] * all;
 }
 
-// within 0.2 rad of a direction that was found
+// within 0.03 rad of the first direction that was found, or 0.2 of another
 template <class R>
 FB_INLINE bool is_tied(const Depth<R>& d, Vec3<R> outward) {
-  if (!d.known) return false;
   bool near = dot(d.n, outward) < R(-0.9995);
-  for (int k = 0; k < d.ties; ++k) near = near || dot(d.tie[k], outward) < R(-0.98);
+  for (int k = 0; k < d.ties; ++k) near = near || dot(d.tie[k].n, outward) < R(-0.98);
   return near;
 }
-// the face nearest to the origin, but those of directions that were found; -1 if it is beyond `far`
+// the face nearest to the origin
 template <class R>
-FB_INLINE int nearest_face(const Epa<R>& e, const Depth<R>& found, R far) {
+FB_INLINE int nearest_face(const Epa<R>& e) {
+  int best = 0;
+  for (int f = 1; f < e.faces; ++f)
+    if (e.face[f].d < e.face[best].d) best = f;
+  return best;
+}
+// the same but for those of directions that were found; -1 if it is beyond `far`
+template <class R>
+FB_FN int nearest_other_face(const Epa<R>& e, const Depth<R>& found, R far) {
   int best = -1;
   R least = far;
   for (int f = 0; f < e.faces; ++f)
@@ -185,6 +194,15 @@ FB_INLINE int nearest_face(const Epa<R>& e, const Depth<R>& found, R far) {
       least = e.face[f].d;
     }
   return best;
+}
+// the overlap that a face stands for
+template <class R>
+FB_INLINE void face_overlap(const Epa<R>& e, const EpaFace<R>& face, Overlap<R>& out) {
+  out.n = -face.n;
+  out.gap = -face.d;
+  out.simplex.n = 3;
+  for (int k = 0; k < 3; ++k) out.simplex.at[k] = e.at[face.id[k]];
+  weigh_facet(out.simplex, face.n * face.d);
 }
 // no room for more points: of the faces that might be nearest those along which the overlap is least
 template <class R>
@@ -200,7 +218,7 @@ FB_FN void tie_faces(ConvexPair<R>& pair, const Epa<R>& e, R far, Depth<R>& out)
       least = here;
     }
     if (best < 0) return;
-    out.tie[out.ties++] = -e.face[best].n;
+    face_overlap(e, e.face[best], out.tie[out.ties++]);
   }
 }
 
@@ -210,12 +228,13 @@ template <class R>
 FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance,
                         bool tied) {
   Epa<R> e;
-  Depth<R> out = no_depth<R>();
+  Depth<R> out;
+  no_depth(out);
   if (!first_tetrahedron(pair, found, size, e)) return out;
   const R visible = size * R(kIsDouble<R> ? 1e-15 : 5e-7);
   R far = R(1e30);
   while (true) {
-    const int best = nearest_face(e, out, far);
+    const int best = out.known ? nearest_other_face(e, out, far) : nearest_face(e);
     if (best < 0) return out;
     const EpaFace<R> face = e.face[best];
     const DifferencePoint<R> p = pair_support(pair, -face.n);
@@ -223,20 +242,17 @@ FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R 
     const bool done = here - face.d <= tolerance, full = e.vertices == kEpaVertices;
     if ((done || full) && !out.known) {
       out.known = true;
-      out.full = !done;
-      out.n = -face.n;
-      out.gap = -face.d;
-      out.simplex.n = 3;
-      for (int k = 0; k < 3; ++k) out.simplex.at[k] = e.at[face.id[k]];
-      weigh_facet(out.simplex, face.n * face.d);
+      face_overlap(e, face, out);
       far = here - size * R(kIsDouble<R> ? 1e-9 : 1e-5);
+      out.full = full && !done;
       if (!tied) return out;
     } else if (done) {
-      out.tie[out.ties++] = -face.n;
+      face_overlap(e, face, out.tie[out.ties++]);
     } else if (!full && !expand(e, p, visible)) {
       return out;
     }
     if (full) tie_faces(pair, e, far, out);
+    out.full = out.full || full;
     if (full || out.ties == kMostTies) return out;
   }
 }
@@ -251,7 +267,8 @@ FB_INLINE R overlap_along(ConvexPair<R>& pair, Vec3<R> n) {
 // give one of no larger overlap
 template <class R>
 FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimits<R>& limit) {
-  Depth<R> out = no_depth<R>();
+  Depth<R> out;
+  no_depth(out);
   out.n = n;
   out.gap = -overlap_along(pair, n);
   const R most = size * R(1e-2), least = kIsDouble<R> ? size * R(1e-6) : most;
@@ -280,7 +297,8 @@ FB_FN Depth<R> depth_from(ConvexPair<R>& pair, Vec3<R> n, R size, const GjkLimit
 // from seven directions: a local minimum each, the least of them
 template <class R>
 FB_OUTLINE Depth<R> depth_by_shifts(ConvexPair<R>& pair, R size, const GjkLimits<R>& limit) {
-  Depth<R> best = no_depth<R>();
+  Depth<R> best;
+  no_depth(best);
   for (int k = 0; k < 7; ++k) {
     Vec3<R> n = k == 0  ? pair.b.p - pair.a.p
                 : k < 4 ? column(pair.a.R, k - 1)

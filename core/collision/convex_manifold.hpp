@@ -253,6 +253,19 @@ FB_FN void axis_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) 
   }
 }
 
+// whether slots have about the normal and the lowest the gap of the closest points
+template <class R>
+FB_FN bool lies_along(const ConvexShapes<R>& w, const ConvexSlot<R>& near,
+                      const ConvexSlots<R>& slots) {
+  const R size = min(extent_of(w.a), extent_of(w.b)) * R(2);
+  R low = slots.at[0].phi, along = R(1);
+  for (int k = 0; k < slots.n; ++k) {
+    low = min(low, slots.at[k].phi);
+    along = min(along, dot(slots.at[k].state.n, near.state.n));
+  }
+  return along > R(0.9) && abs(low - near.phi) < size * R(1e-3) + abs(near.phi) * R(0.05);
+}
+
 // largest angle between a face that carries slots and the normal, and how much better B's must be
 inline constexpr double kCarrierTilt = 0.05, kCarrierBias = 0.01, kParallelAxes = 0.9995;
 
@@ -307,9 +320,10 @@ FB_OUTLINE void convex_slots(const ConvexShapes<R>& w, R far, ConvexSlots<R>& ou
   if (s.curved && carried_slots(w, n, near.slot.phi, tilt, out)) return;
   const R along = dot(column(w.a.R, 2), column(w.b.R, 2));
   if (abs(along) > R(kParallelAxes) && flat_side(w.a, n).flat == Flat::kAxis &&
-      flat_side(w.b, -n).flat == Flat::kAxis)
+      flat_side(w.b, -n).flat == Flat::kAxis) {
     axis_slots(w, n, out);
-  if (out.n > 0) return;
+    if (out.n > 0 && lies_along(w, near.slot, out)) return;
+  }
   out.at[0] = near.slot;
   out.n = 1;
 }

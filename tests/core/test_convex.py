@@ -213,6 +213,48 @@ def test_faces_and_axes_touch_at_several_points_that_stand_still(
             assert moved.min(axis=1).max() < 2 * size + 1e-8
 
 
+@pytest.mark.parametrize(
+    ("kind", "one", "two", "depth"),
+    [
+        ("capsule-ellipsoid", [0.04, 0.1, 0], [0.08, 0.08, 0.05], 0.12),
+        ("capsule-ellipsoid", [0.04, 0.01, 0], [0.1, 0.0999, 0.05], 0.1),
+        ("ellipsoid-ellipsoid", [0.1, 0.07, 0.0701], [0.1, 0.07, 0.0701], 0.14),
+        ("ellipsoid-cylinder", [0.1, 0.1, 0.1], [0.06, 0.1, 0], 0.16),
+        ("capsule-cylinder", [0.04, 0.1, 0], [0.06, 0.1, 0], 0.1),
+        ("cylinder-cylinder", [0.06, 0.1, 0], [0.06, 0.1, 0], 0.12),
+        ("cylinder-cylinder", [0.1, 0.03, 0], [0.09, 0.02, 0], 0.05),
+    ],
+)
+def test_shapes_in_one_pose_part_along_the_shortest_way(
+    kind: str, one: list[float], two: list[float], depth: float, rng: np.random.Generator
+) -> None:
+    """Find the least of many directions of about the same depth, also at small tilts."""
+    for tilt in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        R, p = rotation(rng), rng.normal(size=3)
+        axis = rng.normal(size=3)
+        Q = turn(axis / np.linalg.norm(axis), tilt) @ R
+        a, b = shape(p, R, one), shape(p, Q, two)
+        found = pairs(kind, a, b).closest()[0]
+        along = separation(kind, a, b, found[None, 1:4], NO_MESH)[0]
+        assert abs(along - found[0]) < 1e-9
+        # a tilt takes the ends of the shapes away from each other
+        assert abs(found[0] + depth) < 1e-9 + 0.1 * tilt
+        assert found[7] == 1
+
+
+def test_rods_that_cross_touch_where_they_do() -> None:
+    """Touch once in the middle where nearly parallel thin rods cross, not at their far ends."""
+    lying = turn([1, 0, 0], np.pi / 2)
+    for kind in ("capsule-cylinder", "cylinder-cylinder"):
+        a = shape([0.0, 0, 0], lying, [0.002, 0.3, 0])
+        b = shape([0, 0, 0.0035], turn([0, 0, 1], 0.02) @ lying, [0.002, 0.3, 0])
+        touch = collide(kind, a, b)[0]
+        on = touch[touch[:, 7] > 0]
+        assert len(on) == 1
+        assert np.allclose(on[0, :4], [-5e-4, 0, 0, 1], atol=1e-9)
+        assert np.allclose(on[0, 4:6], 0, atol=1e-9)
+
+
 def test_cylinder_rests_on_a_box_by_its_end_and_its_side() -> None:
     """Touch a box at eight points of a rim, or at the two ends of a line."""
     box = shape([0.0, 0, 0], np.eye(3), [0.3, 0.3, 0.1])
