@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +54,8 @@ def test_a_signal_stops_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     command.append(str(tmp_path))
     state = tmp_path / "throw-state.npz"
     # a process started in the background may ignore interrupts
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    stopped = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
+    heard = ["env", "--default-signal=INT", *command]
+    stopped = subprocess.Popen(heard, stderr=subprocess.PIPE, text=True)
     while not state.exists() and stopped.poll() is None:
         time.sleep(0.01)
     stopped.send_signal(signal.SIGINT)
