@@ -102,19 +102,28 @@ def shoot(
             best, found = float(cost.min()), action[cost.argmin()].copy()
         rate = RATE * (1.0 - 0.9 * k / iterations)
         y += rate * adam.step(slope * (FREE - action**2 / FREE))
+        # where a world was lost the next guess is weaker
+        y[~np.isfinite(cost)] *= 0.5
     return regulate(sim, task, found, RESTARTS * iterations * steps)
 
 
 def _cost(
     sim: Simulator, task: NLinkPendulum, start: tuple[Array, Array, Array], last: int
 ) -> tuple[Array, Array]:
-    """Return the costs of actions [worlds, steps, n] and their gradients."""
+    """Return the costs of actions [worlds, steps, n] and their gradients.
+
+    A world that leaves the finite numbers has an infinite cost and no gradient.
+    """
     q, v, action = start
     skip = task.frame_skip
-    roll = sim.rollout(q, v, np.repeat(task.torque * action, skip, 1))
+    held = np.repeat(task.torque * action, skip, 1)
+    roll = sim.rollout(q, v, held)
     bad = (roll.status & np.uint32(Status.NONFINITE)) != 0
+    if np.any(bad):
+        # a world that leaves the finite numbers has no gradient: it swings freely instead
+        roll = sim.rollout(q, v, np.where(bad[:, None, None], 0.0, held))
     seen = np.asarray(roll.q, np.float64)
-    miss, slope = miss_of(np.where(bad[:, None, None], 0.0, seen)[:, skip::skip][:, -last:])
+    miss, slope = miss_of(seen[:, skip::skip][:, -last:])
     bar = np.zeros_like(seen)
     bar[:, skip::skip][:, -last:] = slope / last
     effort = EFFORT * (action**2).mean((1, 2))
