@@ -6,7 +6,7 @@
 
 namespace fb::FB_ISA {
 
-// (T.14)  lanes in which a contact that waits would be closed by the velocity whose twists are V
+// (T.15)  lanes in which a contact that waits would be closed by the velocity whose twists are V
 template <class T, class P>
 FB_INLINE Mask<T> closes_aside(const Model<T, P>& m, int i, const Motion<T>* V, const Work<T>& w) {
   const RowGroup& k = w.aside[i];
