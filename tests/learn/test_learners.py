@@ -114,7 +114,8 @@ def test_a_policy_file_acts_as_the_trained_policy(tmp_path: Path) -> None:
     policy = load_policy(tmp_path / "policy.pt")
     seen = np.random.default_rng(0).standard_normal((5, 2))
     assert np.array_equal(policy(seen), trained.policy(seen))
-    assert np.array_equal(policy(seen[0]), policy(seen)[0])
+    # products of one row and of many round by themselves
+    assert np.allclose(policy(seen[0]), policy(seen)[0], rtol=1e-5, atol=1e-7)
     assert policy.about == {
         "env": "Line",
         "contact": None,
@@ -130,8 +131,8 @@ def test_a_policy_file_acts_as_the_trained_policy(tmp_path: Path) -> None:
 
 def test_ppo_learns_to_hold_the_mass() -> None:
     """Reach a mean return near the best possible 20 from one that is far below."""
-    settings = PPO(env="Line", worlds=16, rollout=20, steps=32_000, batch=160, hidden=(32,), seed=0)
-    trained = train(settings, env=Line)
+    small = PPO(env="Line", worlds=16, rollout=20, steps=32_000, batch=160, hidden=(32,), seed=0)
+    trained = train(replace(small, decay=False), env=Line)
     before = trained.log[4]["return"]
     after = float(np.mean(run_policy(trained.policy, Line(64), seed=1)))
     assert before < 12.0
