@@ -134,6 +134,22 @@ FB_INLINE RowGroup& push_group(Work<T>& w, int kind, int rows, int source) {
   return k;
 }
 
+// a contact and its geometry in some lanes
+template <class T>
+FB_INLINE void push_contact(const RowGroup& b, const RowGeometry<T>& x, Mask<T> active,
+                            Work<T>& w) {
+  w.group[w.ngroup] = b;
+  w.geometry[w.ngroup] = x;
+  w.geometry[w.ngroup++].active = active;
+}
+// the rims of a contact, rows behind it
+FB_INLINE RowGroup rims_of(const RowGroup& contact, int condim) {
+  RowGroup b = contact;
+  b.kind = kRimRows;
+  b.rows = condim == 4 ? 1 : 3;
+  return b;
+}
+
 // one row on joints: its bounds and coefficient unless its kind says otherwise, and its compliance
 template <class T, class P>
 FB_INLINE void joint_row_data(const Model<T, P>& m, const Options<Real<T>>& o, const RowGroup& k,

@@ -162,13 +162,6 @@ FB_INLINE Mask<T> waits_aside(const Model<T, P>& m, const Options<Real<T>>& o, i
   if (!w.sets_aside || o.solver != kNewtonSolver || o.smoothing > 0) return Mask<T>(false);
   return !(T(restitution_of_pair(m, pair)) > T(0));
 }
-template <class T>
-FB_INLINE void push_contact(const RowGroup& b, const RowGeometry<T>& x, Mask<T> active,
-                            Work<T>& w) {
-  w.group[w.ngroup] = b;
-  w.geometry[w.ngroup] = x;
-  w.geometry[w.ngroup++].active = active;
-}
 // add the contacts of one pair that matter in this step
 template <class T, class P>
 FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
@@ -197,8 +190,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
       continue;
     }
     // what the free motion leaves open has no rows until the solve closes it
-    const Mask<T> open =
-        on & waits_aside(m, o, pair, w) & (x.phi + rate * T(m.theta.dt[0]) > T(0));
+    const Mask<T> open = on & waits_aside(m, o, pair, w) & (x.phi + rate * T(m.theta.dt[0]) > T(0));
     RowGroup b{};
     b.kind = kContactRows;
     b.rows = condim_of_pair(s, pair) == 1 ? 1 : 3;
@@ -222,12 +214,6 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
                     rate, w);
     if (condim_of_pair(s, pair) > 3) push_rims(condim_of_pair(s, pair), w);
   }
-}
-FB_INLINE RowGroup rims_of(const RowGroup& contact, int condim) {
-  RowGroup b = contact;
-  b.kind = kRimRows;
-  b.rows = condim == 4 ? 1 : 3;
-  return b;
 }
 // the rims of the last group, a contact: rows of their own behind it, active where it is
 template <class T>

@@ -184,7 +184,7 @@ FB_FN void newton_step(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> 
   refresh_descent(p, s, live);
 }
 
-// (V.12)  lanes in which steps on the active set would go round in circles: more rows act than there are
+// (N.8)  lanes in which steps on the active set would go round in circles: more rows act than there are
 // dofs, or all contacts stick and rows with bounds of their own are between them; not where all rows act, which
 // one step solves
 template <class T>

@@ -80,7 +80,7 @@ class OutputRow:
     def result(self) -> str:
         """Symbol of its value."""
 
-    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(34), order='C', device='cpu', writable=False)]) -> list[int]:
+    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(35), order='C', device='cpu', writable=False)]) -> list[int]:
         """Its shape in one world of a model."""
 
 class OptionRow:
@@ -325,7 +325,7 @@ def option_table() -> list[OptionRow]:
 def status_table() -> list[StatusRow]:
     """What can go wrong in a world."""
 
-def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(34), order='C', device='cpu', writable=False)]) -> int:
+def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(35), order='C', device='cpu', writable=False)]) -> int:
     """Words of all integer tables together."""
 
 class Violation:

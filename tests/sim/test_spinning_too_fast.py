@@ -7,8 +7,8 @@ import pytest
 
 import featherback as fb
 
-BALL = """<mujoco><worldbody><body><freejoint/><geom size="0.1" mass="1" pos="0.1 0.05 0.02"/></body>
-</worldbody></mujoco>"""
+BALL = """<mujoco><worldbody><body><freejoint/>
+<geom size="0.1" mass="1" pos="0.1 0.05 0.02"/></body></worldbody></mujoco>"""
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
