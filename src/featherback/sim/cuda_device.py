@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,7 @@ class CudaDevice:
         return getattr(self._local, "stream", 0)
 
     @contextmanager
-    def on_stream(self, handle: int) -> Iterator[None]:
+    def on_stream(self, handle: int) -> Generator[None]:
         """Copy and launch on another stream within the block."""
         before, self._local.stream = self.stream, handle
         try:

@@ -7,7 +7,7 @@ checked there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ def current_stream(x: Tensor) -> int:
 
 
 @contextmanager
-def _opened(engine: CudaEngine, x: Tensor) -> Iterator[None]:
+def _opened(engine: CudaEngine, x: Tensor) -> Generator[None]:
     """Run on torch's stream, and on the GPU of the simulator; what was current is so again."""
     with (
         torch.cuda.device(x.device if x.is_cuda else -1),
@@ -143,7 +143,9 @@ class DeviceTask:
         out: dict[str, Any] = {}
         for pack, names in zip(packs, self.names, strict=True):
             at = 0
-            for name in names if pack is not None else ():
+            if pack is None:
+                continue
+            for name in names:
                 shape = self.bridge.shapes[name]
                 size = int(np.prod(shape))
                 out[name] = pack[..., at : at + size].reshape(*pack.shape[:-1], *shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -149,7 +149,7 @@ def _random_state(x: Tensor) -> tuple[Tensor, ...]:
 
 
 @contextmanager
-def _with_random(state: tuple[Tensor, ...], x: Tensor) -> Iterator[None]:
+def _with_random(state: tuple[Tensor, ...], x: Tensor) -> Generator[None]:
     """Draw the random numbers of a state within the block."""
     with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
         torch.set_rng_state(state[0])
@@ -290,7 +290,7 @@ class _Backward:
         self, task: Any, t: int, point: tuple[Tensor, Tensor], bars: tuple[Tensor, Tensor]
     ) -> Tensor:
         """Pull derivatives back through one step and through the policy."""
-        pull = self._pull if isinstance(task, Task) else self._pull_on_device
+        pull: Any = self._pull if isinstance(task, Task) else self._pull_on_device
         x_bar, u_bar = pull(task, t, point, bars[0])
         with torch.enable_grad():
             x = point[0].detach().clone().requires_grad_()
