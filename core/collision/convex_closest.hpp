@@ -452,7 +452,8 @@ FB_FN bool take_slot(const Search<R>& s, const SearchResult<R>& from, Closest<R>
   level.near = R(0.05);
   ConvexSlot<R> slot;
   if (!polish(s.shapes, from, s.size, level, slot)) return false;
-  if (!out.sure || slot.phi > out.slot.phi) out.slot = slot;
+  // of equals the first stands, since later ones may be all but singular
+  if (!out.sure || slot.phi > out.slot.phi + s.size * kSmallMiss<R>) out.slot = slot;
   out.sure = true;
   return true;
 }
