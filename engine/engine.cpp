@@ -27,7 +27,8 @@ Buffer aligned_buffer(size_t bytes) {
 
 ZeroedBuffer::ZeroedBuffer(size_t bytes) : memory_(std::calloc(bytes + 128, 1)) {
   if (!memory_) refuse_scratch(bytes);
-  at_ = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory_.get()) + 63) / 64 * 64);
+  char* const base = static_cast<char*>(memory_.get());
+  at_ = base + (64 - reinterpret_cast<uintptr_t>(base) % 64) % 64;
 }
 
 namespace {

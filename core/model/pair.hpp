@@ -14,8 +14,9 @@ FB_INLINE int kind_of_shapes(int a, int b) {
     return kind;
     FB_PAIRS(FB_X)
 #undef FB_X
+    default:
+      return kPairKinds;
   }
-  return kPairKinds;
 }
 
 FB_INLINE int ruled_pair(const Layout& s, int a, int b) { return s.npair + a * s.ngeom + b; }
