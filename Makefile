@@ -79,7 +79,7 @@ fuzz: $(SANITIZED)/.built  ## load mutated models with the sanitised extension
 	@$(ASAN) $(SANITIZED_PY) -m tools.fuzz.models --count $(FUZZ_COUNT)
 
 mutate: $(VENV)/.test-tools  ## make every small mistake in the adjoints and see whether the tests notice
-	@$(PY) -m tools.mutate.run --all --resume --jobs $(JOBS)
+	@$(PY) -m tools.mutate.run --all --resume --keep --jobs $(JOBS)
 
 nightly: check $(VENV)/.test-tools  ## run everything, slow tests, corpus, fuzz, mutants and benchmarks included
 	@$(PY) -m pytest -n $(JOBS) tests

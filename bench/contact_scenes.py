@@ -209,7 +209,7 @@ def package_folder(package: tuple[str, str]) -> Path | None:
         DEFAULT_CACHE.mkdir(parents=True, exist_ok=True)
         return fetch(*package, DEFAULT_CACHE)
     except RuntimeError as error:
-        print(f"left out: {error}", flush=True)
+        print(f"left out: {error}", file=sys.stderr, flush=True)
         return None
 
 

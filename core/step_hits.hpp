@@ -230,6 +230,7 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
   if (s.ntendon > 0) {
     tendon_kinematics(m, x, v, w);
     collect_tendon_gaps(m, o, part.hit, w);
+    if (s.nheavy > 0) collect_tendon_inertia(m, part.hit, w);
   }
   ContactRows<T>::collect(m, o, x, part.hit, w);
   w.hit.cuts = w.sets_aside = true;
@@ -530,17 +531,14 @@ FB_FN void step_through_hits_adjoint(const Model<T, P>& m0, const Options<Real<T
     // the part itself
     k.cuts = n < kMaxHits;
     step_velocity(own, o, part.x, x.u, part.on, part.v1, w);
-    k.cuts = true;
     if (n < hits) pull_moment(s, least, part, velocity_of(s, k.x1_bar), w);
     const StepBars<T> bars{k.x1_bar, k.x_bar, k.u_bar, k.scratch};
     step_part_adjoint(own, o, step_point<T>(s, part.x, x.u, part.v1), bars, w);
-    k.pulled = false;
     // h = that of the part before less its tau
     const T h_bar =
         n < hits ? k.theta_bar.dt[0] + select(part.hit, k.h_bar, zero) : k.theta_bar.dt[0];
     k.tau_bar = -h_bar;
     k.h_bar = h_bar;
-    k.theta_bar.dt[0] = zero;
     // the hit before it
     hit_state_adjoint(m, o, before, x.u, k.x_bar, velocity_of(s, k.x1_bar), w);
     k.theta_bar.dt[0] = zero;
@@ -551,7 +549,6 @@ FB_FN void step_through_hits_adjoint(const Model<T, P>& m0, const Options<Real<T
       k.x1_bar[i] = select(before.hit, rate ? k.x1_bar[i] : zero, bar.x1[i]);
       k.x_bar[i] = select(before.hit, k.x_bar[i], zero);
     }
-    k.tau_bar = select(before.hit, k.tau_bar, zero);
     k.h_bar = select(before.hit, k.h_bar, zero);
   }
   w.theta_bar = theta_bar;

@@ -118,13 +118,15 @@ struct HitWork {
   T first, phi_bar, rate_bar, rate1_bar;  // of the group whose hit comes first
 };
 
-// tendons: lengths, speeds, the damping that joins the step implicitly, and moments, the derivatives
-// of lengths by the dofs of tendon_dof; their cotangents, which are zero but within an adjoint; and the
-// dofs and numbers of J of the rows on tendons, one group's after another's
+// tendons: lengths, speeds, the damping that joins the step implicitly, accelerations of lengths at zero
+// joint accelerations, and moments, the derivatives of lengths by the dofs of tendon_dof; their
+// cotangents, which are zero but within an adjoint; and the dofs and numbers of J of the rows on tendons,
+// one group's after another's
 template <class T>
 struct TendonWork {
-  T *length, *speed, *damping, *J;
-  T *length_bar, *speed_bar, *damping_bar, *J_bar;
+  T *length, *speed, *damping, *bias, *J;
+  T *length_bar, *speed_bar, *damping_bar, *bias_bar, *J_bar;
+  T* inertia;  // factor of the mass matrix, dense: of forward dynamics where tendons have armature
   T* coef;
   int* dof;
   int used;  // of coef and dof
@@ -374,6 +376,8 @@ FB_FN void carve_tendons(const Layout& s, Carver& c, TendonWork<T>& w) {
     if (s.eq_type[e] == kTendonEquality) wide += 2 * size_t(s.nv);
   for (T** x : {&w.length, &w.speed, &w.damping, &w.length_bar, &w.speed_bar, &w.damping_bar})
     *x = c.take<T>(s.ntendon);
+  for (T** x : {&w.bias, &w.bias_bar}) *x = c.take<T>(s.nheavy > 0 ? s.ntendon : 0);
+  w.inertia = c.take<T>(s.nheavy > 0 ? size_t(s.nv) * s.nv : 0);
   for (T** x : {&w.J, &w.J_bar}) *x = c.take<T>(s.ntendof);
   w.coef = c.take<T>(wide);
   w.dof = c.take<int>(wide);

@@ -129,6 +129,7 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
     case ParameterRule::moments:
     case ParameterRule::fraction:
     case ParameterRule::friction_loss:
+    case ParameterRule::tendon_inertia:
       if (*least < 0)
         return refuse_all(*least, "holds " + number(*least) + " " + p.unit,
                           ParameterRule::not_negative);
@@ -138,6 +139,8 @@ std::optional<Violation> ParameterChecker::check_row(const Parameter& p, int row
         return refuse_row(*most,
                           "is > 0, but the model was loaded with none there, so it has no "
                           "friction row");
+      if (p.rule == ParameterRule::tendon_inertia && !in_force && *most > 0)
+        return refuse_row(*most, "is > 0, but the model was loaded with none there");
       break;
     case ParameterRule::nonzero:
       if (std::find(x, end, R(0)) != end) return refuse_all(0, "holds 0", p.rule);

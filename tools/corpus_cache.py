@@ -62,7 +62,7 @@ def fetch(package: str, version: str, cache: Path) -> Path:
     if (target / ".complete").exists():
         return target
     requirement = f"{package}=={version}"
-    print(f"downloading {requirement}", flush=True)
+    print(f"downloading {requirement}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         archive, reason = None, ""
         for way in WAYS:

@@ -4,7 +4,7 @@
 
 namespace fb::FB_ISA {
 
-// operations so far: one for +, -, *, / and sqrt, two for a fused product and sum
+// operations so far: one for +, -, *, /, sqrt, powers and logarithms, two for a fused product and sum
 inline uint64_t operations = 0;
 
 template <class S>
@@ -59,6 +59,18 @@ Counted<S> sub_mul(Counted<S> c, Counted<S> a, Counted<S> b) {
 template <class S>
 Counted<S> sqrt(Counted<S> a) {
   return Counted<S>::of(sqrt(a.x), 1);
+}
+template <class S>
+Counted<S> power(Counted<S> a, Counted<S> p) {
+  return Counted<S>::of(power(a.x, p.x), 1);
+}
+template <class S>
+Counted<S> logarithm(Counted<S> a) {
+  return Counted<S>::of(logarithm(a.x), 1);
+}
+template <class S>
+Real<S> plain(Counted<S> a) {
+  return a.x;
 }
 template <class S>
 auto lane(const Counted<S>& a, int k) {

@@ -26,7 +26,7 @@ FB_OUTLINE void convex_one(const Shape<T>& a, const Shape<T>& b, T far, ContactP
   for (int k = 0; k < slots.n; ++k) {
     const ConvexSlot<R>& s = slots.at[k];
     const Feature<T> feature = feature_of<T>(s.record, s.near);
-    if constexpr (kTangent<T>) {
+    if constexpr (!std::is_same_v<T, R>) {
       const ConvexShapes<T> w = convex_shapes(a, b);
       SlotState<T> z;
       Vec3<R> near;

@@ -1,7 +1,7 @@
-// A plane against everything.  Branch-free: all lanes run together.
+// A plane against everything.  All lanes run together, but for walks over hulls.
 // Proof: docs/derivations/collision.md.
 #pragma once
-#include "core/collision/one_world.hpp"
+#include "core/collision/hull_walk.hpp"
 
 namespace fb::FB_ISA {
 
@@ -261,14 +261,6 @@ FB_INLINE void plane_ellipsoid_adjoint(const Shape<T>& a, const Shape<T>& b,
   add_direction(a_bar, n, n_bar);
 }
 
-// a hull vertex, as seen from the first one found
-template <class T>
-struct HullPoint {
-  T score;
-  Bits<T> index;
-  Vec3<T> x;
-};
-
 template <class T>
 FB_INLINE MeshMap<T> hull_map(const Shape<T>& b) {
   const T o = T(0);
@@ -276,41 +268,30 @@ FB_INLINE MeshMap<T> hull_map(const Shape<T>& b) {
   return mesh_map(b.vert, b.size);
 }
 
-// height lost against spread gained when support points are chosen: points above a cone of this
-// slope are not taken
-inline constexpr double kMeshSlope = 20;
-
-// the vertex with the largest (side . (x - x0) + far |x - x0|) - kMeshSlope * n . (x - x0),
-// distances along the plane, all in the mesh frame; the first of equals
+// numbers and places in the mesh frame of the vertices of all slots
 template <class T>
-FB_INLINE HullPoint<T> best_vertex(const Shape<T>& b, const MeshMap<T>& map, Vec3<T> n, Vec3<T> x0,
-                                   Vec3<T> side, bool far) {
-  using R = Real<T>;
-  HullPoint<T> best{T(R(-1e30)), Bits<T>(0u), x0};
+struct HullPoints {
+  Bits<T> index[kHullPoints];
+  Vec3<T> x[kHullPoints];
+};
+
+// the vertex with the largest score, the first of equals
+template <class T>
+FB_INLINE void scan_hull(const Shape<T>& b, const MeshMap<T>& map, const HullScore<T>& by, int slot,
+                         HullPoints<T>& found) {
+  T most = T(Real<T>(-1e30));
+  Bits<T> index(0u);
+  Vec3<T> best = by.x0;
   for (int k = 0; k < b.nvert; ++k) {
-    const Vec3<T> x = mesh_vertex(b.vert, map, k), arm = x - x0;
-    const T height = dot(n, arm);
-    T spread = dot(side, arm);
-    if (far) spread = norm(arm - n * height);
-    const T score = spread - height * R(kMeshSlope);
-    const Mask<T> better = score > best.score;
-    best = {select(better, score, best.score), select(better, Bits<T>(uint32_t(k)), best.index),
-            select(better, x, best.x)};
+    const Vec3<T> x = mesh_vertex(b.vert, map, k);
+    const T score = score_of(by, x);
+    const Mask<T> better = score > most;
+    most = select(better, score, most);
+    index = select(better, Bits<T>(uint32_t(k)), index);
+    best = select(better, x, best);
   }
-  return best;
-}
-
-// the hull vertex of one slot: the deepest, the one farthest from it, and the farthest to either
-// side of the line between them, each farthest among those that are low
-template <class T>
-FB_INLINE HullPoint<T> hull_point(const Shape<T>& b, const MeshMap<T>& map, Vec3<T> n,
-                                  const HullPoint<T>* found, int slot) {
-  const Vec3<T> none = zero3<T>();
-  if (slot == 0) return best_vertex(b, map, n, none, none, false);
-  if (slot == 1) return best_vertex(b, map, n, found[0].x, none, true);
-  const Vec3<T> across = cross(n, found[1].x - found[0].x);
-  const Vec3<T> side = direction(across, has_direction(across), none).u;
-  return best_vertex(b, map, n, found[0].x, slot == 2 ? side : -side, false);
+  found.index[slot] = index;
+  found.x[slot] = best;
 }
 
 // vertices of a mesh by number, another one in each world
@@ -325,18 +306,44 @@ FB_INLINE Vec3<T> vertex_at(const Shape<T>& b, const MeshMap<T>& map, Bits<T> in
   return mesh_vertex(map, v);
 }
 
+// hulls of more vertices are walked: a scan looks at all worlds of a number at once, a walk at one
+template <class T>
+FB_INLINE bool walks_hull(const Shape<T>& b) {
+  return b.nvert > kWalkedVertices * kLanes<T> && b.hull != nullptr && b.hull[0] > 0;
+}
+// the same by walks; false where one of the worlds needs a scan
+template <class T>
+FB_INLINE bool walk_worlds(const Shape<T>& a, const Shape<T>& b, const MeshMap<T>& map, T far,
+                           HullPoints<T>& found) {
+  int id[kHullPoints] = {};
+  for (int k = 0; k < kLanes<T>; ++k) {
+    if constexpr (kIsOneWorld<T>) {
+      if (!walk_hull(plain(a), plain(b), plain(far), id)) return false;
+    } else {
+      const Real<T> reach = plain(read_world(far, k));
+      if (reach != Real<T>(kNoReach) &&
+          !walk_hull(plain(read_world(a, k)), plain(read_world(b, k)), reach, id))
+        return false;
+    }
+    for (int j = 0; j < kHullPoints; ++j) set_bits(found.index[j], k, uint32_t(id[j]));
+  }
+  for (int j = 0; j < kHullPoints; ++j) found.x[j] = vertex_at(b, map, found.index[j]);
+  return true;
+}
+
 // (C.7)  four hull vertices, whose numbers are the feature's; a vertex found twice is on once
 template <class T>
-FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
+FB_INLINE void plane_mesh(const Shape<T>& a, const Shape<T>& b, T far, ContactPoint<T>* out) {
   const Vec3<T> m = mul_transposed(b.R, column(a.R, 2));
   const MeshMap<T> map = hull_map(b);
-  HullPoint<T> found[4];
-  for (int k = 0; k < 4; ++k) {
-    found[k] = hull_point(b, map, m, found, k);
+  HullPoints<T> found;
+  if (!walks_hull(b) || !walk_worlds(a, b, map, far, found))
+    for (int k = 0; k < kHullPoints; ++k) scan_hull(b, map, slot_score(m, found.x, k), k, found);
+  for (int k = 0; k < kHullPoints; ++k) {
     Mask<T> on(b.nvert > 0);
-    for (int j = 0; j < k; ++j) on = on & !(found[k].index == found[j].index);
-    const Feature<T> feature{Bits<T>(0u), {found[k].index, Bits<T>(0u)}};
-    plane_point(plane_of(a), b.p + mul(b.R, found[k].x), on, feature, out[k]);
+    for (int j = 0; j < k; ++j) on = on & !(found.index[k] == found.index[j]);
+    const Feature<T> feature{Bits<T>(0u), {found.index[k], Bits<T>(0u)}};
+    plane_point(plane_of(a), b.p + mul(b.R, found.x[k]), on, feature, out[k]);
   }
 }
 

@@ -183,9 +183,8 @@ template <int N, class T, class P>
 FB_INLINE GapRowBars<N, T> gap_row_bars(const Model<T, P>& m, const GapLaw<Real<T>>& law,
                                         const T* phi, T weight, const RowBars<T>& bars, int r,
                                         Work<T>& w) {
-  GapBars<N, T> bar;
+  GapBars<N, T> bar{{}, {}, T(0)};
   GapRowBars<N, T> out;
-  bar.R = T(0);
   for (int i = 0; i < N; ++i) {
     const int at = r - bars.first + i;
     bar.beta[i] = bars.beta[at];

@@ -2,7 +2,7 @@
 // Proof: docs/derivations/tendon.md.
 #pragma once
 #include "core/contact/constraint.hpp"
-#include "core/dynamics/tendon.hpp"
+#include "core/dynamics/tendon_inertia.hpp"
 
 namespace fb::FB_ISA {
 
@@ -151,6 +151,63 @@ FB_FN void collect_tendon_gaps(const Model<T, P>& m, const Options<Real<T>>& o, 
   }
 }
 
+// (E.24)  a damper of strength B and armature a at the new velocity: compliance 1 / (h B + a), and the
+// row asks for the speed that inertia keeps
+template <class T>
+struct TendonDrag {
+  T R, beta;
+};
+template <class T, class P>
+FB_INLINE TendonDrag<T> tendon_drag(const Model<T, P>& m, int t, Mask<T> on, const Work<T>& w) {
+  if (!m.s.tendon_heavy[t])
+    return {T(1) / (select(on, w.tendon.damping[t], T(1)) * m.theta.dt[0]), T(0)};
+  const T a = T(m.theta.tendon_armature[t]), hB = w.tendon.damping[t] * m.theta.dt[0];
+  const T R = T(1) / select(on, hB + a, T(1));
+  return {R, -(a * w.tendon.speed[t] * R)};
+}
+// given bars of both, zero where it is off, add to those of speed, implicit damping and parameters
+template <class T, class P>
+FB_INLINE void tendon_drag_adjoint(const Model<T, P>& m, int t, Mask<T> on, TendonDrag<T> bar,
+                                   Work<T>& w) {
+  const T h = T(m.theta.dt[0]);
+  TendonWork<T>& y = w.tendon;
+  if (!m.s.tendon_heavy[t]) {
+    // R = 1 / (h B)
+    const T B = select(on, y.damping[t], T(1)), R_bar = bar.R / (h * B);
+    y.damping_bar[t] -= R_bar / B;
+    if (w.theta_bar) w.theta_bar->dt[0] -= R_bar / h;
+    return;
+  }
+  const T a = T(m.theta.tendon_armature[t]), R = tendon_drag(m, t, on, w).R;
+  const T sum_bar = (bar.beta * a * y.speed[t] - bar.R) * (R * R);
+  y.damping_bar[t] += sum_bar * h;
+  y.speed_bar[t] -= bar.beta * a * R;
+  if (!w.theta_bar) return;
+  w.theta_bar->tendon_armature[t] += sum_bar - bar.beta * y.speed[t] * R;
+  w.theta_bar->dt[0] += sum_bar * y.damping[t];
+}
+// rows of damping and of armature
+template <class T, class P>
+FB_INLINE Mask<T> has_drag(const Model<T, P>& m, int t, const Work<T>& w) {
+  const Mask<T> damped = w.tendon.damping[t] > T(0);
+  return m.s.tendon_heavy[t] ? damped | (T(m.theta.tendon_armature[t]) > T(0)) : damped;
+}
+template <class T, class P>
+FB_FN void collect_tendon_drag(const Model<T, P>& m, int t, Mask<T> alive, Work<T>& w) {
+  const Mask<T> on = alive & has_drag(m, t, w);
+  if (!any(on)) return;
+  push_tendon_row(m.s, w, kTendonDampingRows, t, t);
+  w.geometry[w.ngroup - 1].active = on;
+}
+// within a moment nothing damps, but armature keeps its speed
+template <class T, class P>
+FB_FN void collect_tendon_inertia(const Model<T, P>& m, Mask<T> alive, Work<T>& w) {
+  for (int t = 0; t < m.s.ntendon; ++t) {
+    w.tendon.damping[t] = T(0);
+    if (carries_inertia(m.s, t)) collect_tendon_drag(m, t, alive, w);
+  }
+}
+
 template <class T>
 struct TendonRows {
   template <class P>
@@ -160,12 +217,8 @@ struct TendonRows {
     if (s.ntendon == 0) return;
     collect_tendon_gaps(m, o, alive, w);
     for (int t = 0; t < s.ntendon; ++t) {
-      const Mask<T> damped = alive & (w.tendon.damping[t] > T(0));
       if (!s.tendon_rows[t]) continue;
-      if (any(damped)) {
-        push_tendon_row(s, w, kTendonDampingRows, t, t);
-        w.geometry[w.ngroup - 1].active = damped;
-      }
+      collect_tendon_drag(m, t, alive, w);
       if (!s.tendon_dry[t]) continue;
       push_tendon_row(s, w, kTendonFrictionRows, t, t);
       w.geometry[w.ngroup - 1].active = alive;
@@ -192,10 +245,12 @@ struct TendonRows {
     e.hi[0] = unbounded<T>();
     e.lo[0] = k.kind == kTendonLimitRows ? T(0) : -e.hi[0];
     e.b[0] = e.rest[0] = e.R0[0] = T(0);
-    if (k.kind == kTendonLimitRows)
-      gap_row_data<1>(m, gap_law(o, false), &x.phi, e.weight, e);
-    else if (k.kind == kTendonDampingRows)
-      e.R[0] = T(1) / (select(x.active, w.tendon.damping[t], T(1)) * m.theta.dt[0]);
+    if (k.kind == kTendonLimitRows) gap_row_data<1>(m, gap_law(o, false), &x.phi, e.weight, e);
+    if (k.kind == kTendonDampingRows) {
+      const TendonDrag<T> drag = tendon_drag(m, t, x.active, w);
+      e.R[0] = drag.R;
+      e.b[0] = drag.beta;
+    }
     if (k.kind != kTendonFrictionRows) return;
     e.R[0] = e.weight * o.regularization;
     e.hi[0] = T(m.theta.tendon_frictionloss[t] * m.theta.dt[0]);
@@ -226,11 +281,8 @@ struct TendonRows {
         w.tendon.length_bar[t] += phi_bar * scale;
         if (w.theta_bar) w.theta_bar->tendon_range[2 * t + (k.side > 0)] -= phi_bar * scale;
       } else if (k.kind == kTendonDampingRows) {
-        // R = 1 / (h B)
-        const T B = select(on, w.tendon.damping[t], T(1)), h = T(m.theta.dt[0]);
-        const T R_bar = select(on, bars.R[r], zero) / (h * B);
-        w.tendon.damping_bar[t] -= R_bar / B;
-        if (w.theta_bar) w.theta_bar->dt[0] -= R_bar / h;
+        tendon_drag_adjoint(m, t, on, {select(on, bars.R[r], zero), select(on, bars.beta[r], zero)},
+                            w);
       } else if (w.theta_bar) {
         const T bound_bar = select(on, bars.hi[r] - bars.lo[r], zero);
         w.theta_bar->tendon_frictionloss[t] += bound_bar * m.theta.dt[0];

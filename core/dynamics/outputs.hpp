@@ -3,6 +3,7 @@
 #pragma once
 #include "core/dynamics/dynamics.hpp"
 #include "core/dynamics/integrate.hpp"
+#include "core/dynamics/tendon_inertia.hpp"
 
 namespace fb::FB_ISA {
 
@@ -152,6 +153,7 @@ FB_FN void mass_matrix(const Model<T, P>& m, T* M, Work<T>& w) {
     }
     if (s.link_parent[l] > 0) add(w.link[s.link_parent[l]].IA, w.link[l].IA);
   }
+  if (s.nheavy > 0) add_tendon_mass(m, w, M);
 }
 // (O.6)  <M_bar, M> is a sum over columns j of M_bar_j' M e_j: the equation of motion of bodies at
 // rest without gravity, paired with the rates M_bar_j at the accelerations e_j.  Given M_bar, add
@@ -181,6 +183,8 @@ FB_FN void mass_matrix_adjoint(const Model<T, P>& m, const T* q, const T* M_bar,
     still_tree_adjoint(m, unit, column, q, w, q_bar);
     if (w.theta_bar) w.theta_bar->dof_armature[j] += M_bar[j * s.nv + j];
   }
+  if (s.nheavy > 0)
+    add_tendon_mass_adjoint(m, [&](int d, int e) { return M_bar[d * s.nv + e]; }, w);
 }
 
 // what the adjoint of inverse dynamics leaves to its caller: placements of links and armature
@@ -204,9 +208,24 @@ struct OutputBars {
   T *q, *v, *x;
 };
 
+// the same where tendons have armature, with M dense; leaves the accelerations of links in w
+template <class T, class P>
+FB_FN void heavy_forward_dynamics(const Model<T, P>& m, const T* tau, Work<T>& w) {
+  const int nv = m.s.nv;
+  T* M = w.tendon.inertia;
+  for (int d = 0; d < nv; ++d) w.unit_rate[d] = T(0);
+  inverse_dynamics(m, w.unit_rate, w.qdd, w, w.wrench);
+  add_tendon_inverse(m, w.unit_rate, w.qdd, w);
+  for (int d = 0; d < nv; ++d) w.qdd[d] = tau[d] - w.qdd[d];
+  mass_matrix(m, M, w);
+  factor_dense(nv, M);
+  solve_dense(nv, M, w.qdd);
+  inverse_dynamics(m, w.qdd, w.unit_rate, w, w.wrench);
+}
 // (O.7)  M a + c = tau, without springs, damping, contact and applied wrenches; a in w.qdd
 template <class T, class P>
 FB_FN void forward_dynamics(const Model<T, P>& m, const T* tau, Work<T>& w) {
+  if (m.s.nheavy > 0) return heavy_forward_dynamics(m, tau, w);
   Model<T, P> bare = m;
   bare.applied = false;
   for (int d = 0; d < m.s.nv; ++d) w.hD[d] = T(m.theta.dof_armature[d]);
@@ -218,7 +237,12 @@ template <class T, class P>
 FB_FN void forward_dynamics_adjoint(const Model<T, P>& m, const OutputPoint<T>& at, const T* a_bar,
                                     const OutputBars<T>& bars, Work<T>& w, T* q_bar) {
   const Layout& s = m.s;
-  solve_inertia(s, w, a_bar, w.w_rate, w.wrench, w.twist);
+  if (s.nheavy > 0) {
+    for (int d = 0; d < s.nv; ++d) w.w_rate[d] = a_bar[d];
+    solve_dense(s.nv, w.tendon.inertia, w.w_rate);
+  } else {
+    solve_inertia(s, w, a_bar, w.w_rate, w.wrench, w.twist);
+  }
   for (int d = 0; d < s.nv; ++d) {
     bars.x[d] += w.w_rate[d];
     w.w_rate[d] = -w.w_rate[d];
@@ -226,12 +250,14 @@ FB_FN void forward_dynamics_adjoint(const Model<T, P>& m, const OutputPoint<T>& 
   }
   inverse_dynamics_adjoint<T, P>(m, at.v, w.qdd, w.w_rate, {q_bar, bars.v, w.a_eff}, w);
   motion_parameter_adjoint(m, at.q, w.qdd, w.w_rate, w);
+  if (s.nheavy > 0) add_tendon_inverse_adjoint(m, w.qdd, w.w_rate, w.a_eff, w);
 }
 
 // any output; leaves in w what its adjoint reads
 template <class T, class P>
 FB_FN void output(const Model<T, P>& m, Output kind, const OutputPoint<T>& at, T* y, Work<T>& w) {
   kinematics(m, at.q, at.v, w);
+  if (m.s.nheavy > 0) tendon_kinematics(m, at.q, at.v, w);
   switch (kind) {
     case Output::poses:
       return poses(m, y, w);
@@ -241,7 +267,9 @@ FB_FN void output(const Model<T, P>& m, Output kind, const OutputPoint<T>& at, T
       return mass_matrix(m, y, w);
     case Output::bias:
     case Output::inverse_dynamics:
-      return inverse_dynamics(m, at.x, y, w, w.wrench);
+      inverse_dynamics(m, at.x, y, w, w.wrench);
+      if (m.s.nheavy > 0) add_tendon_inverse(m, at.x, y, w);
+      return;
     case Output::forward_dynamics:
       forward_dynamics(m, at.x, w);
       for (int d = 0; d < m.s.nv; ++d) y[d] = w.qdd[d];
@@ -267,10 +295,13 @@ FB_FN void output_adjoint(const Model<T, P>& m, Output kind, const OutputPoint<T
     case Output::inverse_dynamics:
       inverse_dynamics_adjoint<T, P>(m, at.v, at.x, y_bar, {q_bar, bars.v, bars.x}, w);
       motion_parameter_adjoint(m, at.q, at.x, y_bar, w);
+      if (m.s.nheavy > 0) add_tendon_inverse_adjoint(m, at.x, y_bar, bars.x, w);
       break;
     case Output::forward_dynamics:
       forward_dynamics_adjoint(m, at, y_bar, bars, w, q_bar);
   }
+  if (m.s.nheavy > 0)
+    tendon_kinematics_adjoint<T, P>(m, at.q, at.v, {q_bar, bars.v, nullptr, nullptr}, w);
   lift_tangent(m.s, at.q, q_bar, bars.q);
 }
 

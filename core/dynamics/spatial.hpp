@@ -337,4 +337,20 @@ FB_INLINE void add_pairing(InertiaBar<T>& I_bar, Motion<T> x, Motion<T> y) {
   I_bar.Io.yz += x.ang.y * y.ang.z + x.ang.z * y.ang.y;
 }
 
+// acceleration of a point p of a link
+template <class T>
+FB_INLINE Vec3<T> point_acceleration(Motion<T> v, Motion<T> a, Vec3<T> p) {
+  return a.lin + cross(a.ang, p) + cross(v.ang, v.lin + cross(v.ang, p));
+}
+// given its cotangent Y and that of the point's velocity V, add to those of twist and acceleration;
+// return that of the point
+template <class T>
+FB_INLINE Vec3<T> point_acceleration_adjoint(Motion<T> v, Motion<T> a, Vec3<T> p, Vec3<T> Y,
+                                             Vec3<T> V, Force<T>& v_bar, Force<T>& a_bar) {
+  const Vec3<T> u = v.lin + cross(v.ang, p), u_bar = cross(Y, v.ang) + V;
+  a_bar += Force<T>{cross(p, Y), Y};
+  v_bar += Force<T>{cross(p, u_bar) + cross(u, Y), u_bar};
+  return cross(Y, a.ang) + cross(u_bar, v.ang);
+}
+
 }  // namespace fb::FB_ISA

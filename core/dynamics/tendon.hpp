@@ -234,7 +234,6 @@ template <class T>
 FB_FN void tendon_twists(const Layout& s, int t, Work<T>& w) {
   const int first = s.tendon_dofadr[t];
   w.twist[0] = zero_motion<T>();
-  w.bar[0].w_bar = w.bar[0].pose = zero_force<T>();
   for (int k = first + s.tendon_dofnum[t] - 1; k >= first; --k) {
     const int d = s.tendon_dof[k], l = s.dof_link[d];
     if (d == s.link_dof[l]) {
@@ -290,6 +289,13 @@ FB_FN void spatial_tendon_adjoint(const Model<T, P>& m, int t, const T* q, T* q_
 FB_INLINE bool is_spatial(const Layout& s, int t) {
   return s.tendon_num[t] > 0 && s.wrap_type[s.tendon_adr[t]] != kWrapJoint;
 }
+// what armature on tendons adds: core/dynamics/tendon_inertia.hpp
+template <class T, class P>
+FB_FN void tendon_biases(const Model<T, P>& m, Work<T>& w);
+template <class T, class P>
+FB_FN void tendon_biases_adjoint(const Model<T, P>& m, const T* q, const T* v,
+                                 const ActuationBars<T>& bars, Work<T>& w);
+
 // lengths, moments and speeds, from the kinematics in w; sets all cotangents to zero
 template <class T, class P>
 FB_FN void tendon_kinematics(const Model<T, P>& m, const T* q, const T* v, Work<T>& w) {
@@ -305,6 +311,7 @@ FB_FN void tendon_kinematics(const Model<T, P>& m, const T* q, const T* v, Work<
       fixed_tendon(m, t, q, y);
     for_tendon_dofs(s, t, [&](int k, int d) { y.speed[t] = mul_add(y.J[k], v[d], y.speed[t]); });
   }
+  if (s.nheavy > 0) tendon_biases(m, w);
 }
 // (E.2)  given the cotangents that w has collected, add to those of (q, v), q tangent, and of the
 // parameters; leaves them at zero
@@ -313,6 +320,7 @@ FB_FN void tendon_kinematics_adjoint(const Model<T, P>& m, const T* q, const T* 
                                      const ActuationBars<T>& bars, Work<T>& w) {
   const Layout& s = m.s;
   TendonWork<T>& y = w.tendon;
+  if (s.nheavy > 0) tendon_biases_adjoint(m, q, v, bars, w);
   for (int t = 0; t < s.ntendon; ++t) {
     for_tendon_dofs(s, t, [&](int k, int d) {
       bars.v[d] += y.J[k] * y.speed_bar[t];
@@ -336,6 +344,11 @@ FB_INLINE bool damps_implicitly(const Layout& s, int t, ServoDamping servos) {
   return servos == kAllServos || has_damping_row(s, t, servos);
 }
 
+// whether a tendon has inertia: under the hard law it is a row's
+FB_INLINE bool carries_inertia(const Layout& s, int t) {
+  return s.tendon_heavy[t] > 0 && (s.soft || s.tendon_rows[t] > 0);
+}
+
 // (E.3)  spring and damper: how far the length is out of the spring's range, and the force
 template <class T>
 struct TendonForce {
@@ -352,6 +365,7 @@ FB_INLINE TendonForce<T> tendon_force(const Model<T, P>& m, int t, const Work<T>
   f.stretch = select(f.over, length - T(range[1]), select(f.under, length - T(range[0]), T(0)));
   f.force = -(f.stretch * m.theta.tendon_stiffness[t]) - speed * m.theta.tendon_damping[t];
   if (has_damping_row(m.s, t, w.servos)) f.force += speed * w.tendon.damping[t];
+  if (carries_inertia(m.s, t)) f.force -= w.tendon.bias[t] * m.theta.tendon_armature[t];
   return f;
 }
 
@@ -419,6 +433,10 @@ FB_FN void tendon_forces_adjoint(const Model<T, P>& m, const T* tau_bar, Work<T>
     if (has_damping_row(m.s, t, w.servos)) {
       y.speed_bar[t] += force_bar * y.damping[t];
       y.damping_bar[t] += force_bar * y.speed[t];
+    }
+    if (carries_inertia(s, t)) {
+      y.bias_bar[t] -= force_bar * m.theta.tendon_armature[t];
+      if (w.theta_bar) w.theta_bar->tendon_armature[t] -= force_bar * y.bias[t];
     }
     if (!w.theta_bar) continue;
     w.theta_bar->tendon_stiffness[t] -= force_bar * f.stretch;

@@ -47,7 +47,7 @@ enum WrapType : int { FB_WRAPS(FB_ENUM_AT) };
 // what an actuator acts on: constant, name, MuJoCo's number
 #define FB_TRANSMISSIONS(X)                                                                        \
   X(kJointTransmission, joint, 0) X(kCrankTransmission, slidercrank, 2)                            \
-  X(kTendonTransmission, tendon, 3) X(kSiteTransmission, site, 4)
+  X(kTendonTransmission, tendon, 3) X(kSiteTransmission, site, 4) X(kBodyTransmission, body, 5)
 enum TransmissionType : int { FB_TRANSMISSIONS(FB_ENUM_AT) };
 
 // how the activation of an actuator follows its control: constant, name, MuJoCo's number; held: not
@@ -119,7 +119,7 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(nq) X(nv) X(na) X(nu) X(nbody) X(njnt) X(nlink) X(ntree) X(ngeom) X(nmesh) X(nsite) X(npair)  \
   X(nexplicit) X(neq) X(nlimit) X(nfriction) X(nvert) X(nhull) X(max_contacts) X(max_sweeps)       \
   X(ntendon) X(nwrap) X(ntendof) X(ngravcomp) X(nfluid) X(nmedium) X(nwet) X(nmuscle) X(nreach) \
-  X(nhfield) X(nruled) X(nswept) X(nmoving) X(nplane) X(nallowed)
+  X(nhfield) X(nruled) X(nswept) X(nmoving) X(nplane) X(nallowed) X(nheavy) X(nadhesion)
 
 // integer tables, each int32, with their length in words
 #define FB_TABLES(X)                                                                               \
@@ -140,11 +140,11 @@ enum PairKind : int { FB_PAIRS(FB_ENUM) kPairKinds };
   X(act_forcelimited, nu) X(act_adr, nu) X(act_dyn, nu) X(act_early, nu) X(act_limited, nu)    \
   X(act_tendon, nu) X(tendon_adr, ntendon) X(tendon_num, ntendon) X(tendon_limited, ntendon)       \
   X(tendon_dry, ntendon) X(tendon_rows, ntendon) X(tendon_dofadr, ntendon)                         \
-  X(tendon_dofnum, ntendon)                                                                        \
+  X(tendon_dofnum, ntendon) X(tendon_heavy, ntendon)                                               \
   X(tendon_dof, ntendof) X(wrap_type, nwrap) X(wrap_at, nwrap) X(wrap_obj, nwrap) X(wrap_side, nwrap) \
   X(jnt_gravcomp, njnt) X(fluid_body, nfluid) X(fluid_geom, nfluid)                \
   X(act_muscle_gain, nu) X(act_muscle_bias, nu) X(act_muscle, nu)                   \
-  X(act_trn, nu) X(act_site, nu) X(act_refsite, nu)                                                \
+  X(act_trn, nu) X(act_site, nu) X(act_refsite, nu) X(act_body, nu)                                \
   X(geom_condim, nruled) X(geom_priority, nruled) X(swept_geom, nswept) X(swept_plane, nplane)     \
   X(pair_allowed, nallowed)
 
@@ -165,7 +165,8 @@ inline constexpr double kNoLeast = -__builtin_huge_val();
   X(range, kNoLeast, "the lower end must not lie above the upper.")                                \
   X(moments, 0, "all must be >= 0.")                                                               \
   X(products, kNoLeast, "all must be >= 0.")                                                       \
-  X(friction_loss, 0, "give it a small frictionloss in the file.")
+  X(friction_loss, 0, "give it a small frictionloss in the file.")                                 \
+  X(tendon_inertia, 0, "give it a small armature in the file.")
 enum class ParameterRule : int { FB_RULES(FB_ENUM) };
 
 // why the motion has no gradient with respect to a parameter
@@ -246,6 +247,7 @@ inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms
   X(tendon_stiffness, s.ntendon, 1, "N/m", not_negative, true, kHasGradient, both)                 \
   X(tendon_lengthspring, s.ntendon, 2, "m", any, true, kHasGradient, both)                         \
   X(tendon_damping, s.ntendon, 1, "N·s/m", not_negative, true, kHasGradient, both)                 \
+  X(tendon_armature, s.ntendon, 1, "kg", tendon_inertia, s.tendon_heavy[i] > 0, kHasGradient, both) \
   X(tendon_range, s.ntendon, 2, "m", range, s.tendon_limited[i] > 0, kHasGradient, both)           \
   X(tendon_frictionloss, s.ntendon, 1, "N", friction_loss, s.tendon_dry[i] > 0, kHasGradient,      \
     both)                                                                                          \
@@ -342,7 +344,7 @@ enum GradientMode : int { FB_GRADIENTS(FB_ENUM) };
     "cap on Gauss-Seidel sweeps in one step")                                                      \
   X(max_contacts, whole, 100, whole(0, 100000), both,                                              \
     "contacts one world can hold, by default at most what the model's pairs can give, and 16 for " \
-    "each tree of bodies where that is more")                                                      \
+    "each link where that is more")                                                                \
   X(friction, FrictionModel, kConeFriction, FB_WORDS(FB_FRICTION_MODELS), hard,                    \
     "'cone' (the true cone) or 'box' (each tangent by itself)")                                    \
   X(solver, SolverType, kNewtonSolver, FB_WORDS(FB_SOLVERS), hard,                                 \

@@ -3,6 +3,7 @@
 #pragma once
 #include "core/dynamics/reached.hpp"
 #include "core/dynamics/tendon.hpp"
+#include "core/soft/adhesion.hpp"
 #include "core/soft/fluid_metric.hpp"
 #include "core/soft/gyroscopic.hpp"
 #include "core/soft/in_double.hpp"
@@ -29,6 +30,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
   FB_STAGE(articulated_body);
   smooth_forces(m, w);
   composite_mass(m, w);
+  if (s.nheavy > 0) add_tendon_inertia(m, w);
   factor_metric(m, at, w);
   FB_STAGE(collision);
   collect_soft(m, o, x, alive, w);
@@ -36,6 +38,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
   if (w.ngroup > 0) {
     FB_STAGE(rows);
     open_soft_rows(m, o, at, w);
+    if (s.nadhesion > 0) add_adhesion(m, at, w);
     FB_STAGE(newton);
     // from the motion without rows to the minimum
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.smooth[d]);
@@ -43,6 +46,7 @@ FB_FN void soft_accelerations(const Model<T, P>& m, const Options<Real<T>>& o, c
     for (int d = 0; d < s.nv; ++d) f.a[d] = without_tangent(f.a[d]);
     for (int d = 0; d < s.nwarm; ++d) f.warm[d] = without_tangent(warm_of(s, x)[d]);
     find_minimum(alive, w);
+    for (int r = 0; s.nadhesion > 0 && r < f.nrow; ++r) f.loaded[r] += f.f[r];
     // all forces together are M a: sums over stiff rows would cancel
     multiply(f.M, f.a, f.Ma);
   }
@@ -178,7 +182,7 @@ FB_FN SoftBars<T> soft_bars(Work<T>& w, int g) {
   const int r = w.group[g].row;
   const SoftBlock<T>& b = f.group[g].block;
   const Mask<T> on = w.geometry[g].active;
-  SoftBars<T> bars{f.f + r, f.y_bar + r, w.w_rate, {}};
+  SoftBars<T> bars{f.loaded + r, f.y_bar + r, w.w_rate, {}};
   bars.block.D = bars.block.loss = T(0);
   for (T& mu : bars.block.mu) mu = T(0);
   with_rows(b.rows, [&](auto rows) {
@@ -298,7 +302,9 @@ FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>
       w.theta_bar->dof_armature[d] += (metric_bar - hD_bar[d]) - (w.w_rate[d] - f.mu[d]) * f.a[d];
   }
   if (s.ntendon > 0 && w.servos == kAllServos) add_tendon_damping_adjoint(m, w);
+  if (s.nheavy > 0) add_tendon_inertia_adjoint(m, w);
   const ActuationBars<T> inputs{q_tan, v_bar, activation_of(s, bar.x), bar.u};
+  if (s.nadhesion > 0 && any(f.touched)) add_adhesion_adjoint(m, x, inputs, w);
   actuation_adjoint<T, P>(m, x, {tau_bar, hD_bar}, inputs, w);
   lift_tangent(s, x.q, q_tan, bar.x);
 }

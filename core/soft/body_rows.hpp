@@ -60,11 +60,6 @@ FB_FN EqualityPoints<T> equality_points(const Model<T, P>& m, const RowGroup& k,
   x.phi = (x.p1 - x.p2) + (origin_of(m.s, w, k.linkA) - origin_of(m.s, w, k.linkB));
   return x;
 }
-// acceleration of a point of a link
-template <class T>
-FB_INLINE Vec3<T> point_acceleration(Motion<T> v, Motion<T> a, Vec3<T> p) {
-  return a.lin + cross(a.ang, p) + cross(v.ang, v.lin + cross(v.ang, p));
-}
 // (S.18)  the error of all rows of an equality, and its length, which the impedance sees
 template <class T>
 struct EqualityError {
@@ -141,11 +136,8 @@ FB_FN Vec3<T> point_adjoint(const LinkWork<T>& k, Vec3<T> p, Real<T> sign, Vec3<
   Y = Y * T(sign);
   V = V * T(sign);
   f = f * T(sign);
-  const Vec3<T> u = k.v.lin + cross(k.v.ang, p), u_bar = cross(Y, k.v.ang) + V;
-  b.a_bar += Force<T>{cross(p, Y), Y};
-  b.v_bar += Force<T>{cross(p, u_bar) + cross(u, Y), u_bar};
   b.w_bar += Force<T>{cross(p, f), f};
-  return cross(Y, k.a.ang) + cross(u_bar, k.v.ang) + cross(f, b.w.ang);
+  return point_acceleration_adjoint(k.v, k.a, p, Y, V, b.v_bar, b.a_bar) + cross(f, b.w.ang);
 }
 template <class T>
 FB_FN void connect_adjoint(const RowGroup& k, const EqualityPoints<T>& x, Vec3<T> Y, Vec3<T> V,

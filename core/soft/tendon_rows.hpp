@@ -182,6 +182,43 @@ FB_FN void add_body_damping(const Model<T, P>& m, int first, const Work<T>& w, T
     });
   }
 }
+// (E.25)  M += a J' J
+template <class T, class P>
+FB_FN void add_tendon_inertia(const Model<T, P>& m, Work<T>& w) {
+  const Layout& s = m.s;
+  SoftWork<T>& f = w.soft;
+  const TendonWork<T>& y = w.tendon;
+  for (int t = 0; t < s.ntendon; ++t) {
+    if (!s.tendon_heavy[t]) continue;
+    for_tendon_pairs(s, t, f.M, [&](int i, int j, int place) {
+      T& to = place < 0 ? f.M.diagonal[s.tendon_dof[i]] : f.M.value[place];
+      to = mul_add(y.J[i] * m.theta.tendon_armature[t], y.J[j], to);
+    });
+  }
+}
+// given M_bar = -mu (acc - a)' - W a'
+template <class T, class P>
+FB_FN void add_tendon_inertia_adjoint(const Model<T, P>& m, Work<T>& w) {
+  const Layout& s = m.s;
+  const SoftWork<T>& f = w.soft;
+  TendonWork<T>& y = w.tendon;
+  const auto M_bar = [&](int d, int e) {
+    return -(f.mu[d] * (f.acc[e] - f.a[e])) - w.w_rate[d] * f.a[e];
+  };
+  for (int t = 0; t < s.ntendon; ++t) {
+    if (!s.tendon_heavy[t]) continue;
+    const T armature = T(m.theta.tendon_armature[t]);
+    T sum = T(0);
+    for_tendon_pairs(s, t, f.M, [&](int i, int j, int place) {
+      const int d = s.tendon_dof[i], e = s.tendon_dof[j];
+      const T bar = place < 0 ? M_bar(d, e) : M_bar(d, e) + M_bar(e, d);
+      sum += y.J[i] * y.J[j] * bar;
+      y.J_bar[i] += y.J[j] * bar * armature;
+      y.J_bar[j] += y.J[i] * bar * armature;
+    });
+    if (w.theta_bar) w.theta_bar->tendon_armature[t] += sum;
+  }
+}
 // A += h B J' J
 template <class T, class P>
 FB_FN void add_tendon_damping(const Model<T, P>& m, Work<T>& w) {

@@ -33,6 +33,7 @@ struct SoftWork {
   T* S;             // -df/dy of each group
   int* place;       // of (k, l), l < k of a group's dofs in H
   T *y, *f, *z;     // by row
+  T* loaded;        // f and what adhesion pulls with; f itself where nothing does
   T *y_bar, *f_bar;
   // accelerations: of the constrained motion, and as integrated; generalised forces
   T *a, *acc, *smooth, *pushed;
@@ -96,6 +97,7 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   w.S = c.template take<T>(groups * wide * wide);
   w.place = c.template take<int>(groups * both * both / 2);
   for (T** x : {&w.y, &w.f, &w.z, &w.y_bar, &w.f_bar}) *x = c.template take<T>(rows);
+  w.loaded = s.nadhesion > 0 ? c.template take<T>(rows) : w.f;
   for (T** x :
        {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu, &w.half})
     *x = c.template take<T>(n);

@@ -10,7 +10,7 @@ namespace fb::FB_ISA {
 // set is tried
 inline constexpr int kFirstSteps = 20, kConvexSteps = 25, kRadii = 20, kConvexFactors = 60,
                      kEndSteps = 2;
-inline constexpr double kNear = 1e-6, kFar = 9, kWild = 5, kWildShare = 0.15, kMissed = 10;
+inline constexpr double kNear = 1e-4, kFar = 9, kWild = 5, kWildShare = 0.15, kMissed = 10;
 
 // arrays of rows: velocities, their change along a step, reciprocal compliances, radii at the normals and at
 // the first rows of rims beside them, and whether a row is held, and where
@@ -241,17 +241,20 @@ struct ConvexNewton {
       if (p.block[b].cone == kContactBlock) set(p.block[b].row);
     for_rim_blocks([&](const Rim& m) { set(m.first); });
   }
-  // (F.5)  the exact law of a contact that slides, in the direction and with the slip of the convex solution
+  // (F.5)  the exact law of a contact that slides, against its slip
   FB_INLINE void sliding_law(const RowBlock& k, BlockLaw<S>& law, S* h) const {
     const int r = k.row;
     const S t1 = s.lam[r + 1], t2 = s.lam[r + 2], size = sqrt(dot2(t1, t1, t2, t2));
-    const S inv = size > S(0) ? S(1) / size : S(0), e1 = size > S(0) ? t1 * inv : S(1);
-    const S e2 = t2 * inv, slip = sqrt(dot2(s.w[r + 1], s.w[r + 1], s.w[r + 2], s.w[r + 2]));
-    const S mu = p.mu[r], turn = size / (slip + size * p.soft(r + 1));
-    law = cone_law(law.C[0][0], S(0), turn, mu, e1, e2);
-    const S along = mu * (s.lam[r] + h[0]) - size;
-    h[1] = along * e1;
-    h[2] = along * e2;
+    const S w1 = s.w[r + 1], w2 = s.w[r + 2], slip = sqrt(dot2(w1, w1, w2, w2));
+    const bool slips = dot2(t1, w1, t2, w2) < S(0);
+    const S inv = slips ? S(-1) / slip : size > S(0) ? S(1) / size : S(0);
+    const S e1 = slips ? w1 * inv : size > S(0) ? t1 * inv : S(1), e2 = (slips ? w2 : t2) * inv;
+    const S mu = p.mu[r], den = slip + size * p.soft(r + 1);
+    law = cone_law(law.C[0][0], S(0), size / den, mu, e1, e2);
+    const S along = mu * (s.lam[r] + h[0]) - dot2(t1, e1, t2, e2);
+    const S across = (e2 * t1 - e1 * t2) * slip / den;
+    h[1] = along * e1 - across * e2;
+    h[2] = along * e2 + across * e1;
   }
   // the law of a block in which every row keeps the state of the convex solution
   FB_INLINE void state_law(const RowBlock& k, BlockLaw<S>& law, S* h) const {

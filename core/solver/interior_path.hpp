@@ -32,7 +32,8 @@ template <class S>
 struct PathStart {
   S size, cone_weight, central;
   PathPace pace;
-  int draw = 0;  // weights of single rows, drawn anew for each number; 0: all alike
+  int draw = 0;       // weights of single rows, drawn anew for each number; 0: all alike
+  bool wide = false;  // normals have the largest weight of their contact's rows, not their own
 };
 template <class S>
 struct PathScratch {
@@ -68,7 +69,10 @@ struct InteriorPath {
   const S* unit;  // weights of the products
   S speed;        // of the start
 
-  // of a contact's products, and of a bounded row's
+  // (W.10)  of the products of a normal, and of the rims of a contact
+  FB_INLINE S normal_weight(int r) const {
+    return from.wide ? max(unit[r], unit[r + 1]) * from.cone_weight : weight(r);
+  }
   FB_INLINE S weight(int r) const { return unit[r] * from.cone_weight; }
   FB_INLINE bool rubs(int r) const { return p.mu[r] > S(1e-10); }
   FB_INLINE bool has_lower(int r) const { return is_bound(p.lo[r]) && !is_fixed(p, r); }
@@ -119,7 +123,7 @@ struct InteriorPath {
     PathPoint<S>& q = x.now;
     for_parts(
         [&](int, int r) {
-          q.lam[r] = from.size * V / weight(r);
+          q.lam[r] = from.size * V / normal_weight(r);
           q.w[r] = V;
           for (int e = 0; e < 3 + rims(r); ++e) {
             q.eta[r + e] = V;
@@ -147,7 +151,7 @@ struct InteriorPath {
   FB_INLINE void for_products(const PathPoint<S>& q, F&& see) const {
     for_parts(
         [&](int, int r) {
-          see(q.lam[r] * q.w[r] * weight(r), q.lam[r] * weight(r), q.w[r]);
+          see(q.lam[r] * q.w[r] * normal_weight(r), q.lam[r] * normal_weight(r), q.w[r]);
           for_rims(r, [&](const PathRim& m) {
             const S g = g_of(q, m);
             see(q.eta[m.at] * g * weight(m.base), g * weight(m.base), q.eta[m.at]);
@@ -245,7 +249,7 @@ struct InteriorPath {
   // (W.3)  the right side of one contact towards products `aim`; f: the predictor, or null
   FB_INLINE void cone_side(int b, int r, S aim, const PathPoint<S>* f, S* h) const {
     const PathPoint<S>& q = x.now;
-    S tn = aim / weight(r) - q.lam[r] * q.w[r];
+    S tn = aim / normal_weight(r) - q.lam[r] * q.w[r];
     if (f) tn -= f->lam[r] * f->w[r];
     h[0] = (q.lam[r] * x.miss[r] + tn) / (q.w[r] + q.lam[r] * p.soft(r));
     for (int i = 1; i < 3 + rims(r); ++i) h[i] = S(0);

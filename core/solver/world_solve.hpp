@@ -91,13 +91,18 @@ inline constexpr double kWorldGrowth = 10;
 inline constexpr int kStarts = 8;
 template <class S>
 FB_FN PathStart<S> path_start(int k) {
-  const PathStart<S> starts[kStarts] = {
-      {S(0.3), S(1), S(1e-3), kReduce2000},      {S(0.3), S(0.3), S(1e-3), kReduce2000},
-      {S(0.3), S(1), S(1e-3), kReduce2000, 1},   {S(1e2), S(1), S(1e-2), kReduce50},
-      {S(0.3), S(0.3), S(1e-3), kReduce2000, 2}, {S(1e2), S(1e4), S(1e-2), kReduce50},
-      {S(0.3), S(0.1), S(1e-3), kReduce2000, 3}, {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder}};
+  const PathStart<S> starts[kStarts] = {{S(0.3), S(1), S(1e-3), kReduce2000, 0, true},
+                                        {S(0.3), S(1), S(1e-3), kReduce2000},
+                                        {S(0.3), S(1), S(1e-3), kReduce2000, 1, true},
+                                        {S(1e2), S(1), S(1e-2), kReduce50, 0, true},
+                                        {S(0.3), S(0.3), S(1e-3), kReduce2000, 2, true},
+                                        {S(1e2), S(1e4), S(1e-2), kReduce50, 0, true},
+                                        {S(0.3), S(0.1), S(1e-3), kReduce2000, 3, true},
+                                        {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder, 0, true}};
   return starts[k];
 }
+// so many of them come before the first continuation
+inline constexpr int kStartsBefore = 2;
 // the starts of the continuation are draws of the first one; a residual over the scale that ends them
 inline constexpr int kContinuations = 3;
 inline constexpr double kContinued = 1e-7;
@@ -166,15 +171,24 @@ FB_FN void follow_paths(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, 
     }
     return out.solved;
   };
-  for (int k = 0; k < kStarts; ++k)
-    if (solves(path_start<S>(k), [&](const Path& path) { return path.follow(out); })) return;
+  const auto start = [&](int k) {
+    return solves(path_start<S>(k), [&](const Path& path) { return path.follow(out); });
+  };
   // what the path leaves where it turns
   const S size(0.3), product = size * p.scale * p.scale;
-  for (int k = 0; k < kContinuations && !(least <= S(kContinued) * p.scale); ++k)
-    if (solves({size, S(1), S(1e-3), kReduce50, k}, [&](const Path& path) {
-          return PathContinuation<S, kRims>{path, product}.follow(out, least);
-        }))
-      return;
+  const auto go_round = [&](int k) {
+    if (least <= S(kContinued) * p.scale) return false;
+    return solves({size, S(1), S(1e-3), kReduce50, k, true}, [&](const Path& path) {
+      return PathContinuation<S, kRims>{path, product}.follow(out, least);
+    });
+  };
+  for (int k = 0; k < kStartsBefore; ++k)
+    if (start(k)) return;
+  if (go_round(0)) return;
+  for (int k = kStartsBefore; k < kStarts; ++k)
+    if (start(k)) return;
+  for (int k = 1; k < kContinuations; ++k)
+    if (go_round(k)) return;
   out.stage = 0;
   for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.nearest[r];
   world_done(p, s, out.residual);

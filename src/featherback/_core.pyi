@@ -80,7 +80,7 @@ class OutputRow:
     def result(self) -> str:
         """Symbol of its value."""
 
-    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(35), order='C', device='cpu', writable=False)]) -> list[int]:
+    def shape(self, sizes: Annotated[NDArray[numpy.int32], dict(shape=(37), order='C', device='cpu', writable=False)]) -> list[int]:
         """Its shape in one world of a model."""
 
 class OptionRow:
@@ -201,7 +201,7 @@ class Options:
     @property
     def max_contacts(self) -> int:
         """
-        contacts one world can hold, by default at most what the model's pairs can give, and 16 for each tree of bodies where that is more.
+        contacts one world can hold, by default at most what the model's pairs can give, and 16 for each link where that is more.
         """
 
     @property
@@ -325,7 +325,7 @@ def option_table() -> list[OptionRow]:
 def status_table() -> list[StatusRow]:
     """What can go wrong in a world."""
 
-def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(35), order='C', device='cpu', writable=False)]) -> int:
+def table_size(sizes: Annotated[NDArray[numpy.int32], dict(shape=(37), order='C', device='cpu', writable=False)]) -> int:
     """Words of all integer tables together."""
 
 class Violation:

@@ -18,6 +18,10 @@ from tests.core.ops_models import (
     crowd,
     crowd_box,
     crowd_smooth,
+    heavy,
+    heavy_bounce,
+    heavy_smooth,
+    heavy_unfinished,
     hits,
     hits_smooth,
     hits_unfinished,
@@ -303,11 +307,11 @@ def _precision(label: str, name: str) -> dict[str, float]:
         # a smooth law bends within its smoothing
         stencil = 1e-6 if "smooth" in label else 3e-5
         return {"float_tolerance": 3e-3, "pairing": pairing, "stencil": stencil}
-    if label == "tendons/unfinished":
+    if label in ("tendons/unfinished", "heavy/unfinished"):
         # what a few sweeps leave of stiff couplings is recovered by positions, to its own tolerance
         return {"float_tolerance": 2e-3, "pairing": 1e-8}
     if name != "step" or not label.startswith(
-        ("loop", "limits", "laikago", "pile", "mesh", "tendons", "wraps")
+        ("loop", "limits", "laikago", "pile", "mesh", "tendons", "heavy", "wraps")
     ):
         return {}
     return {"float_tolerance": 2e-4, "pairing": 1e-11}
@@ -356,7 +360,7 @@ OF_MUJOCO = re.compile("_(solref|solreffriction|solimp|margin|friction_rest)(_li
 SCALED = (
     "body_inertia jnt_range actuator_gear mesh_scale actuator_dynprm actuator_actrange wrap_prm "
     "tendon_stiffness tendon_damping tendon_frictionloss tendon_range tendon_lengthspring "
-    "pair_friction_rest"
+    "tendon_armature pair_friction_rest"
 ).split()
 
 
@@ -431,12 +435,14 @@ def _theta_rows(label: str, case: Case) -> list[OpRow]:
 # output -> the parameters that it reads
 PLACES = "body_pos body_quat jnt_pos jnt_axis qpos0"
 INERTIAS = "body_mass body_ipos body_inertia body_iquat body_inertia_products dof_armature"
+# of tendons with armature
+PATHS = "tendon_armature wrap_prm site_pos"
 OUTPUTS = {
     "poses": f"{PLACES} site_pos site_quat",
     "center_of_mass": f"{PLACES} body_mass body_ipos",
-    "mass_matrix": f"{PLACES} {INERTIAS}",
-    "inverse_dynamics": f"{PLACES} {INERTIAS} gravity",
-    "forward_dynamics": f"{PLACES} {INERTIAS} gravity",
+    "mass_matrix": f"{PLACES} {INERTIAS} {PATHS}",
+    "inverse_dynamics": f"{PLACES} {INERTIAS} {PATHS} gravity",
+    "forward_dynamics": f"{PLACES} {INERTIAS} {PATHS} gravity",
 }
 
 
@@ -512,6 +518,12 @@ ROWS: list[OpRow] = [
     *_theta_rows("tendons", tendons),
     _theta_row("tendons/smooth", tendons_smooth),
     _theta_row("tendons/unfinished", tendons_unfinished),
+    _model_row("heavy/step", heavy),
+    _model_row("heavy/step/bounce", heavy_bounce),
+    _theta_row("heavy", heavy),
+    _theta_row("heavy/bounce", heavy_bounce),
+    _theta_row("heavy/smooth", heavy_smooth),
+    _theta_row("heavy/unfinished", heavy_unfinished),
     _model_row("wraps/actuation", wraps),
     _model_row("wraps/step", wraps),
     _model_row("wraps_inside/step", wraps_inside),
@@ -539,6 +551,11 @@ ROWS: list[OpRow] = [
     *_theta_rows("mesh", mesh),
     *(_output_row("limits", name, limits) for name in OUTPUTS),
     *(_output_row("mesh", name, mesh) for name in OUTPUTS),
+    *(
+        _output_row("heavy", name, heavy)
+        for name in OUTPUTS
+        if name.startswith(("mass", "inv", "for"))
+    ),
     _model_row("tree/step/unfinished", tree_unfinished),
     _model_row("loop/step/unfinished", loop_unfinished),
     _theta_row("tree/unfinished", tree_unfinished),

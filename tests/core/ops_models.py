@@ -10,7 +10,7 @@ import numpy as np
 
 import featherback as fb
 from featherback import _oracle
-from tests.core.ops_tendons import tendons_model, wraps_inside_model, wraps_model
+from tests.core.ops_tendons import heavy_model, tendons_model, wraps_inside_model, wraps_model
 from tests.core.references import all_parameters
 
 
@@ -474,6 +474,10 @@ mesh = Case(mesh_model)
 activation = Case(activation_model)
 robot = Case(laikago)
 tendons = Case(tendons_model)
+heavy = Case(heavy_model)
+heavy_bounce = Case(heavy_model, params={"geom_restitution": np.full(7, 0.5)})
+heavy_smooth = Case(heavy_model, smoothing=0.02)
+heavy_unfinished = Case(heavy_model, solver="pgs", max_sweeps=4)
 tendons_smooth = Case(tendons_model, smoothing=0.02)
 tendons_unfinished = Case(tendons_model, solver="pgs", max_sweeps=4)
 wraps = Case(wraps_model)

@@ -28,7 +28,7 @@ from tests.core.ops_models import (
     pile_model,
     tree_model,
 )
-from tests.core.ops_tendons import tendons_model, wraps_inside_model, wraps_model
+from tests.core.ops_tendons import heavy_model, tendons_model, wraps_inside_model, wraps_model
 
 # ---- the parts of a row
 
@@ -273,6 +273,28 @@ def driven_model() -> fb.Model:
     return fb.load(text, name="driven", on_unsupported="drop")
 
 
+# bodies that are held at one contact, at several, and at one with each other
+HELD = """
+  <actuator>
+    <motor joint="a" gear="2"/>
+    <general body="rod" gainprm="9" ctrlrange="-3 3"/>
+    <adhesion body="box" gain="20" ctrlrange="0 2" forcerange="-15 15"/>
+    <general body="foot" dyntype="filter" dynprm="0.03" gainprm="6" biastype="affine"
+             biasprm="2 0 0"/>
+  </actuator>
+"""
+
+
+@cache
+def adhesion_model() -> fb.Model:
+    """Return the scene with actuators on bodies, which hold them at their contacts."""
+    text = SCENE.replace(' gap="0.001"', "")
+    for at, name in (("0.5 0 0.048", "rod"), ("1 0 0.096", "box"), ("0.3 0 0", "foot")):
+        text = text.replace(f'<body pos="{at}"', f'<body name="{name}" pos="{at}"')
+    head, _, rest = text.partition("<actuator>")
+    return fb.load(head + HELD + rest.partition("</actuator>")[2], name="adhesion")
+
+
 def _soft(
     model: Callable[[], fb.Model], cone: str, impratio: float = 1.0, integrator: str = "euler"
 ) -> Case:
@@ -291,6 +313,11 @@ limits = _soft(limits_model, "elliptic")
 tendons = _soft(tendons_model, "pyramidal")
 tendons_fast = _soft(tendons_model, "pyramidal", integrator="implicitfast")
 tendons_rk4 = _soft(tendons_model, "elliptic", integrator="rk4")
+adhesion = _soft(adhesion_model, "elliptic")
+adhesion_rk4 = _soft(adhesion_model, "pyramidal", integrator="rk4")
+heavy = _soft(heavy_model, "pyramidal")
+heavy_fast = _soft(heavy_model, "elliptic", integrator="implicitfast")
+heavy_rk4 = _soft(heavy_model, "pyramidal", integrator="rk4")
 wraps = _soft(wraps_model, "elliptic")
 wraps_inside = _soft(wraps_inside_model, "pyramidal", integrator="implicitfast")
 pile = _soft(pile_model, "elliptic")
@@ -386,6 +413,11 @@ SOFT_ROWS: list[OpRow] = [
     *step_rows("tendons/pyramid", tendons),
     *step_rows("tendons/implicitfast/pyramid", tendons_fast),
     *step_rows("tendons/rk4", tendons_rk4),
+    *step_rows("adhesion", adhesion),
+    *step_rows("adhesion/rk4/pyramid", adhesion_rk4),
+    *step_rows("heavy/pyramid", heavy),
+    *step_rows("heavy/implicitfast", heavy_fast),
+    *step_rows("heavy/rk4/pyramid", heavy_rk4),
     *step_rows("wraps", wraps),
     # MuJoCo finds the point of touch from the inside to 1e-6
     *step_rows("wraps_inside/implicitfast/pyramid", wraps_inside, like_mujoco=False),

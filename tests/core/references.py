@@ -323,6 +323,9 @@ def with_parameters(model: fb.Model, theta: dict[str, Vector]) -> Any:
     for name in ("body_quat", "site_quat", "jnt_axis"):
         getattr(m, name)[:] = theta[name] / np.linalg.norm(theta[name], axis=1, keepdims=True)
     m.dof_armature[:], m.opt.gravity[:] = theta["dof_armature"], theta["gravity"]
+    for name in ("tendon_armature", "wrap_prm"):
+        if theta[name].size:
+            getattr(m, name)[:] = theta[name]
     for b in range(1, m.nbody):
         moments, axes = np.linalg.eigh(inertia_of(theta, b))
         axes[:, 2] *= np.linalg.det(axes)
@@ -354,8 +357,16 @@ def output(model: fb.Model, name: str, x: Vector) -> Vector:
         tau = np.zeros(nv)
         data.qacc = acceleration
         mujoco.mj_rne(m, data, 1, tau)
-        return tau + m.dof_armature * acceleration
+        return tau + m.dof_armature * acceleration + pulled + carried @ acceleration
 
+    pulled, carried = np.zeros(nv), np.zeros((nv, nv))
+    if np.any(m.tendon_armature):
+        pulled -= force(np.zeros(nv))
+        mujoco.mj_fwdPosition(m, data)
+        mujoco.mj_fwdVelocity(m, data)
+        pulled += data.qfrc_bias
+        moments = tendon_moments(m, data)
+        carried += moments.T * m.tendon_armature @ moments
     bias = force(np.zeros(nv))
     M = np.array([force(e) - bias for e in np.eye(nv)])
     if name == "mass_matrix":

@@ -69,7 +69,7 @@ def test_every_rule_and_reason_is_used() -> None:
     table = {row.name: row for row in _core.parameter_table()}
     assert {row.rule for row in table.values()} == set(
         "any not_negative positive fraction nonzero quaternion axis range moments products "
-        "friction_loss".split()
+        "friction_loss tendon_inertia".split()
     )
     assert table["dt"].least == table["geom_restitution"].least == 0.0
     assert table["mesh_scale"].least == table["body_pos"].least == -np.inf

@@ -37,6 +37,7 @@ FORCES = {
     "ngravcomp": {"body_gravcomp", "jnt_gravcomp"},
     "nfluid": {"density", "viscosity", "wind", "geom_fluid"},
     "nmuscle": {"act_muscle", "act_muscle_gain", "act_muscle_bias"},
+    "nadhesion": {"act_body"},
     "nreach": {"actuator_cranklength", "act_trn", "act_site", "act_refsite"},
 }
 

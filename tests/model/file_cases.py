@@ -192,17 +192,20 @@ HOSTILE = [
 ]
 
 USERS = "".join(f'<general name="u{i}" joint="j" gaintype="user"/>' for i in range(12))
-MANY = mjcf(after=f'<actuator>{USERS}<adhesion name="m" body="b" ctrlrange="0 1"/></actuator>')
+MANY = mjcf(
+    after=f'<actuator>{USERS}<general name="m" body="b" biastype="affine" biasprm="0 0 1"/>'
+    "</actuator>"
+)
 
 MIXED = mjcf(
     '<geom size="1" solref="1 1"/>',
     world='<geom name="w" type="plane" size="1 1 1"/>',
     after='<contact><pair name="p" geom1="w" geom2="g" friction="0.5 0.2"/></contact>'
-    '<actuator><adhesion name="m" body="b" ctrlrange="0 1"/></actuator>',
+    '<actuator><general name="m" body="b" biastype="affine" biasprm="0 0 1"/></actuator>',
 )
 
 NOTICES = [
-    _source("many things at once", MANY, "13 things", "3 more", '<adhesion name="m">'),
+    _source("many things at once", MANY, "13 things", "3 more", '<general name="m">'),
     _notices("an idle tendon", mjcf(after=TENDON), '<fixed name="t">'),
     _notices(
         "an inactive equality",
@@ -253,7 +256,7 @@ NOTICES = [
     returns(
         "report: a mixed model",
         lambda: Model(read(MIXED, on_unsupported="drop"), None).report(),  # type: ignore[arg-type]
-        '<adhesion name="m">',
+        '<general name="m">',
         '<pair name="p">',
         "solref",
     ),

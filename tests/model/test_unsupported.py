@@ -33,7 +33,7 @@ def test_left_out_on_request(case: Unsupported) -> None:
 def test_dropped_actuator_keeps_its_place_without_force() -> None:
     """Mask a refused actuator and take its gain, so that controls keep their numbers."""
     text = mjcf(
-        after='<actuator><adhesion body="b" ctrlrange="0 1"/><motor joint="j"/>'
+        after='<actuator><general body="b" biastype="affine" biasprm="0 0 1"/><motor joint="j"/>'
         '<dcmotor joint="j" motorconst="1" resistance="1"/></actuator>',
     )
     parsed = read(text, on_unsupported="drop")
@@ -47,11 +47,14 @@ def test_dropped_actuator_keeps_its_place_without_force() -> None:
 def test_many_problems_are_listed_ten_at_a_time_and_of_every_sort() -> None:
     """Name ten of many problems, the first of each sort before the others, and count the rest."""
     users = "".join(f'<general name="u{i}" joint="j" gaintype="user"/>' for i in range(12))
-    text = mjcf(after=f'<actuator>{users}<adhesion name="m" body="b" ctrlrange="0 1"/></actuator>')
+    text = mjcf(
+        after=f'<actuator>{users}<general name="m" body="b" biastype="affine" biasprm="0 0 1"/>'
+        "</actuator>"
+    )
     lines = message(text).splitlines()
     assert lines[0].startswith("<string>: 13 things") and 'on_unsupported="drop"' in lines[0]
     assert '<string>:8: <general name="u0">' in lines[1] and "#actuator-laws" in lines[1]
-    assert '<string>:8: <adhesion name="m">' in lines[2] and "#transmission" in lines[2]
+    assert '<string>:8: <general name="m">' in lines[2] and "#transmission" in lines[2]
     assert len(lines) == 12
     assert "3 more" in lines[-1]
 

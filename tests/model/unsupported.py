@@ -112,12 +112,31 @@ UNSUPPORTED = [
         "actuator/general velrange",
     ),
     # actuators: transmissions
+    Unsupported(
+        ("actuator/* body",),
+        actuator("adhesion", 'body="b" ctrlrange="0 1"'),
+        '<string>:8: <adhesion name="m">',
+        "body (adhesion)",
+        "transmission",
+        law="hard",
+    ),
     transmission(
         "adhesion",
-        actuator("adhesion", 'body="b" ctrlrange="0 1"'),
-        "body (adhesion)",
-        "actuator/adhesion",
-        "actuator/* body",
+        actuator("adhesion", 'body="b" ctrlrange="0 1"', '<geom size="1" gap="0.1"/>'),
+        "a gap",
+        "actuator/adhesion body",
+    ),
+    transmission(
+        "general",
+        actuator("general", 'body="b" biastype="affine" biasprm="0 0 -1"'),
+        "its speed",
+        "actuator/general body",
+    ),
+    transmission(
+        "general",
+        actuator("general", 'body="b"', '<joint actuatorfrcrange="-1 1"/>'),
+        "actuatorfrcrange",
+        "body/joint actuatorfrcrange",
     ),
     transmission(
         "motor",
@@ -220,9 +239,9 @@ UNSUPPORTED = [
     # tendons and equalities
     Unsupported(
         ("tendon/fixed", "default/tendon"),
-        mjcf(after=TENDON, before='<default><tendon armature="1"/></default>'),
+        mjcf(after=TENDON, before='<default><tendon stiffness="1 2"/></default>'),
         '<string>:8: <fixed name="t">',
-        "armature",
+        "polynomial spring",
         "tendon",
     ),
     Unsupported(
@@ -230,11 +249,11 @@ UNSUPPORTED = [
         mjcf(
             '<site name="s"/>',
             world='<site name="w"/>',
-            after='<tendon><spatial name="t" armature="1">'
+            after='<tendon><spatial name="t" damping="1 2">'
             '<site site="s"/><site site="w"/></spatial></tendon>',
         ),
         '<string>:8: <spatial name="t">',
-        "armature",
+        "polynomial damping",
         "tendon",
     ),
     *(

@@ -425,7 +425,8 @@ inline OpTable model_table(const Box& box) {
       "connect point weld_rotation turn soft_limit soft_friction soft_coupling soft_acceleration "
       "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
       "stage_activation stage_drive set_tendon_row tendon_coupling soft_moment soft_tendon "
-      "soft_tendon_coupling add_tendon_damping fluid_inertia fluid_twist slope reach_damping";
+      "soft_tendon_coupling add_tendon_damping add_tendon_inertia tendon_drag tendon_biases "
+      "part_motion point_acceleration add_adhesion fluid_inertia fluid_twist slope reach_damping";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));
@@ -433,9 +434,9 @@ inline OpTable model_table(const Box& box) {
   return {
       {"output_poses", output(Output::poses, "output poses placed_pose pose_tree")},
       {"output_center_of_mass", output(Output::center_of_mass, "center_of_mass body_centre")},
-      {"output_mass_matrix", output(Output::mass_matrix, "mass_matrix")},
+      {"output_mass_matrix", output(Output::mass_matrix, "mass_matrix add_tendon_mass")},
       {"output_inverse_dynamics",
-       output(Output::inverse_dynamics, "inverse_dynamics motion_parameter")},
+       output(Output::inverse_dynamics, "inverse_dynamics motion_parameter add_tendon_inverse")},
       {"output_forward_dynamics", output(Output::forward_dynamics, "forward_dynamics")},
       {"inverse_dynamics", make_op(InverseDynamicsOp{box}, "inverse_dynamics", nq + 2 * nv, nv)},
       {"integrate", make_op(IntegrateOp{box}, "integrate", nq + nv, nq)},

@@ -71,9 +71,11 @@ def _spatial(m: mujoco.MjModel, rng: Rng, narrow: bool) -> Path | None:
     return Path(inner, frozenset(dofs), length, "spatial")
 
 
-def _tendon(rng: Rng, name: str, path: Path) -> str:
+def _tendon(rng: Rng, name: str, path: Path, heavy: bool) -> str:
     """Return one tendon near whose length, at the reference, its ends and its spring are."""
     more = f'name="{name}"'
+    if heavy:
+        more += f' armature="{text(10.0 ** rng.uniform(-2, 1))}"'
     if rng.random() < 0.6:
         more += f' stiffness="{text(10.0 ** rng.uniform(-1, 2))}"'
         wide = rng.uniform(0, 0.3) if rng.random() < 0.5 else 0.0
@@ -107,25 +109,28 @@ def _actuator(rng: Rng, name: str, tendon: str) -> str:
     return f"<{kind} {more}/>"
 
 
-def with_tendons(xml: str, rng: Rng, narrow: bool = False) -> str:
+def with_tendons(xml: str, rng: Rng, narrow: bool = False, heavy: bool = False) -> str:
     """Return a file with up to four tendons more, and what acts on them.
 
     Args:
         xml: a mechanism of random_tree.
         rng: source of every random number.
         narrow: whether tendons and couplings lie on two branches at most, as the hard law asks.
+        heavy: whether tendons have armature.
     """
     m = mujoco.MjModel.from_xml_string(xml)
     made = (_fixed, _spatial)
     drawn = [made[int(rng.integers(2))](m, rng, narrow) for _ in range(int(rng.integers(1, 5)))]
-    return with_paths(xml, m, [path for path in drawn if path], rng, narrow)
+    return with_paths(xml, m, [path for path in drawn if path], rng, narrow, heavy)
 
 
-def with_paths(xml: str, m: mujoco.MjModel, paths: list[Path], rng: Rng, narrow: bool) -> str:
+def with_paths(
+    xml: str, m: mujoco.MjModel, paths: list[Path], rng: Rng, narrow: bool, heavy: bool = False
+) -> str:
     """Return a file with tendons of these paths, and what acts on them."""
     if not paths:
         return xml
-    parts = [_tendon(rng, f"t{k}", path) for k, path in enumerate(paths)]
+    parts = [_tendon(rng, f"t{k}", path, heavy) for k, path in enumerate(paths)]
     acts = [_actuator(rng, f"ta{k}", f"t{k}") for k in range(len(paths)) if rng.random() < 0.7]
     equal = ""
     if rng.random() < 0.4:
@@ -140,10 +145,23 @@ def with_paths(xml: str, m: mujoco.MjModel, paths: list[Path], rng: Rng, narrow:
     return xml.replace("</mujoco>", f"{more}</mujoco>")
 
 
-def draw_tendons(seed: int, narrow: bool = False) -> tuple[fb.Model, Vector, Vector, Rng]:
-    """Return a model with tendons and a state of it."""
-    rng = np.random.default_rng((seed, 21))
+def joins_branches(model: fb.Model, q: Vector) -> bool:
+    """Return whether MuJoCo's inertia, without what joins branches, is no longer positive."""
+    m, data = model.mujoco, mujoco.MjData(model.mujoco)
+    data.qpos[:] = q
+    mujoco.mj_fwdPosition(m, data)
+    M = np.zeros((m.nv, m.nv))
+    mujoco.mj_fullM(m, data, M)
+    size = np.sqrt(np.abs(np.diag(M)))
+    return bool(np.linalg.eigvalsh(M / np.outer(size, size)).min() < 1e-3)
+
+
+def draw_tendons(
+    seed: int, narrow: bool = False, heavy: bool = False
+) -> tuple[fb.Model, Vector, Vector, Rng]:
+    """Return a model with tendons, with armature on them if they are heavy, and a state of it."""
+    rng = np.random.default_rng((seed, 22 if heavy else 21))
     xml = grounded_tree(rng, bodies=int(rng.integers(2, 9)), mass_ratio=100.0)
-    model = fb.load(with_tendons(xml, rng, narrow))
+    model = fb.load(with_tendons(xml, rng, narrow, heavy))
     q, v = random_models.random_state(model, rng, spread=0.3)
     return model, q, v, rng

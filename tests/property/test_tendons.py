@@ -17,6 +17,7 @@ from tests.property.soft import soft_options
 from tests.property.tendons import draw_tendons
 from tests.property.test_random_linearize import lift
 
+ARMATURE = ["tendon_armature", "wrap_prm", "site_pos", "body_pos", "jnt_axis", "dt"]
 OF_TENDONS = "wrap_prm tendon_stiffness tendon_damping tendon_lengthspring tendon_range".split()
 
 
@@ -60,6 +61,19 @@ def test_gradients_agree_with_differences(hard: bool) -> None:
     assert {*OF_TENDONS, "q", "v", "u"} <= tally.acted
 
 
+@pytest.mark.parametrize("hard", [True, False], ids=["hard", "mujoco"])
+def test_gradients_with_armature_agree_with_differences(hard: bool) -> None:
+    """Agree with differences over one step and over ten, on forty models each."""
+    tally = Tally()
+    for seed in range(40):
+        for steps in (1, 10):
+            drawn = draw_tendons(seed, narrow=hard, heavy=True)
+            check(drawn, seed, (steps, ARMATURE, hard), tally)
+    print(tally)
+    assert not tally.failures, "\n".join(tally.failures)
+    assert {*ARMATURE, "q", "v", "u"} <= tally.acted
+
+
 def derivatives_apart(drawn: Drawn, seed: int, hard: bool) -> float | None:
     """Return how far columns, dual numbers and cotangents are apart, None where there are none."""
     model, q, v, rng = drawn
@@ -88,10 +102,12 @@ def derivatives_apart(drawn: Drawn, seed: int, hard: bool) -> float | None:
     return apart
 
 
+@pytest.mark.parametrize("heavy", [False, True], ids=["light", "heavy"])
 @pytest.mark.parametrize("hard", [True, False], ids=["hard", "mujoco"])
-def test_columns_and_dual_numbers_agree_with_reverse_mode(hard: bool) -> None:
+def test_columns_and_dual_numbers_agree_with_reverse_mode(hard: bool, heavy: bool) -> None:
     """Give one derivative by columns, by dual numbers and by cotangents, to 1e-9."""
-    apart = [derivatives_apart(draw_tendons(seed, narrow=hard), seed, hard) for seed in range(25)]
+    drawn = [draw_tendons(seed, narrow=hard, heavy=heavy) for seed in range(25)]
+    apart = [derivatives_apart(each, seed, hard) for seed, each in enumerate(drawn)]
     found = [error for error in apart if error is not None]
     print(max(found), len(found))
     assert max(found) < 1e-9 and len(found) > 15

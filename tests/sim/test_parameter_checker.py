@@ -22,6 +22,7 @@ XML = """
       <body name="hand"><joint name="b"/><geom size="0.1"/></body>
     </body>
   </worldbody>
+  <tendon><fixed damping="1"><joint joint="a" coef="1"/></fixed></tendon>
   <actuator><motor joint="a"/></actuator>
 </mujoco>
 """
@@ -79,6 +80,14 @@ WRONG = [
         7,
         'params["dof_frictionloss"][7] is > 0, but the model was loaded with none there, so it has '
         "no friction row; give it a small frictionloss in the file.",
+    ),
+    (
+        "tendon_armature",
+        0,
+        0.5,
+        0,
+        'params["tendon_armature"][0] is > 0, but the model was loaded with none there; give it a '
+        "small armature in the file.",
     ),
 ]
 

@@ -284,6 +284,31 @@ def test_diagnosis_counts_ties_and_activations() -> None:
     np.testing.assert_allclose(found.norm[:, 0], both, rtol=1e-14)
 
 
+def test_diagnosis_counts_hits_within_a_step() -> None:
+    """Count the contact of a hit, and what touches at its moment, in worlds that are hit alone."""
+    model = fb.load(
+        "<mujoco><option gravity='0 0 0' timestep='0.002'/><worldbody>"
+        "<geom type='plane' size='2 2 1'/><body pos='0 0 .125'><freejoint/>"
+        "<geom size='.125' mass='1'/></body><body pos='1 0 .125'><freejoint/>"
+        "<geom size='.125' mass='1'/></body></worldbody></mujoco>"
+    )
+    sim = fb.Simulator(model, params={"geom_restitution": np.full(model.ngeom, 0.5)})
+    q, v = np.repeat(model.q0[None], 3, axis=0), np.zeros((3, model.nv))
+    # one ball hits the floor, leaves it, hits it; the other touches it in the first two worlds
+    q[:, 2] += 0.001
+    v[:, 2] = -1.0, 1.0, -1.0
+    q[2, 9] += 0.5
+    roll = sim.rollout(q, v, steps=2)
+    # the compliance of rows takes 1e-6 of an impulse
+    np.testing.assert_allclose(roll.v[:, -1, 2], [0.5, 1.0, 0.5], rtol=0, atol=2e-6)
+    v_bar = np.tile(np.eye(model.nv)[2], (3, 1))
+    found = roll.diagnose(v_bar=v_bar)
+    assert found.contacts.tolist() == [[1, 0], [0, 0], [1, 0]]
+    # the touch is a tie of the step, and of its hit once more
+    assert found.ties.tolist() == [[2, 1], [1, 1], [0, 0]]
+    assert roll.vjp(v_bar=v_bar).ties.tolist() == [3, 2, 0]
+
+
 def test_growth_rate_of_an_unstable_motion() -> None:
     """Measure the rate sqrt(g / L) at which a pendulum on its head departs."""
     model = fb.load(

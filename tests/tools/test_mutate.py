@@ -13,7 +13,7 @@ import pytest
 from tools.mutate import build, judge, report, run, sites
 from tools.mutate.board import Board
 from tools.mutate.sites import Site
-from tools.mutate.verdicts import Known, Verdicts
+from tools.mutate.verdicts import EARLIER, Known, Verdicts
 
 HEADER = """\
 #pragma once
@@ -369,3 +369,18 @@ def test_verdicts_hold_as_long_as_the_text(root: Path, tmp_path: Path) -> None:
     assert known("other") == [Known("tests/a.py::b", True), None, None]
     (root / "core" / "foo.hpp").write_text(HEADER.replace("out[0] += x", "out[0] -= x"))
     assert known("state") == [None, None, None]
+
+
+def test_functions_that_were_noticed_are_not_judged_again(root: Path, tmp_path: Path) -> None:
+    """Skip functions of the project's list until their text changes; leave out those with a gap."""
+    every = sites.all_sites(root)
+    gap = every[0]
+    noticed, file = tmp_path / "noticed.txt", tmp_path / "verdicts.jsonl"
+    Verdicts(file, root, "state").write_noticed(noticed, every, {gap})
+    store = Verdicts(file, root, "state", noticed)
+    others = [site for site in every if (site.file, site.function) != (gap.file, gap.function)]
+    assert others and store.known(gap) is None
+    assert all(store.known(site) == Known(EARLIER, True) for site in others)
+    header = root / others[0].file
+    header.write_text(header.read_text().replace("+=", "-="))
+    assert Verdicts(file, root, "state", noticed).known(others[0]) is None

@@ -12,6 +12,7 @@ that is missing. Those that are listed are not tried again unless asked for.
     python -m tools.mutate.run --all                  every mutant
     python -m tools.mutate.run --all --resume         those without a verdict on the same text
     python -m tools.mutate.run --all --resume --minutes 30    as many as this time allows
+    python -m tools.mutate.run --all --resume --keep  list functions without a gap
     python -m tools.mutate.run --file contact.hpp     those of headers whose path ends so
     python -m tools.mutate.run --again                those that survived the last run
     python -m tools.mutate.run --all --equivalent     every mutant, those listed as equivalent too
@@ -35,7 +36,7 @@ from tools.mutate.build import ROOT, build, digest_of, source_files
 from tools.mutate.judge import Place, Test, Verdict, judge, record
 from tools.mutate.report import EQUIVALENT, read_equivalents, report
 from tools.mutate.sites import Site, all_sites, draw
-from tools.mutate.verdicts import Verdicts
+from tools.mutate.verdicts import NOTICED, Verdicts
 
 # what drives the steps, and the adjoints of the newest laws, have their verdicts first
 FIRST = ("engine/", "core/solver/", "core/contact/solve.hpp", "core/dynamics/spin.hpp", "core/step")
@@ -56,6 +57,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="judge what survived the last run")
     parser.add_argument("--resume", action="store_true", help="skip what has a verdict already")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after (never)")
+    parser.add_argument("--keep", action="store_true", help=f"write {NOTICED.name}")
     parser.add_argument("--equivalent", action="store_true", help="judge those listed too")
     parser.add_argument("--tests", nargs="+", default=TESTS, help=f"({' '.join(TESTS)})")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
@@ -82,11 +84,16 @@ def state_of(tests: tuple[str, ...]) -> str:
     return digest_of([ROOT / "CMakeLists.txt", *source_files(ROOT), *sorted(python)])
 
 
+def open_verdicts(place: Place) -> Verdicts:
+    """Return the verdicts of earlier runs, on this machine and on others."""
+    return Verdicts(place.folder / "verdicts.jsonl", ROOT, state_of(place.tests), NOTICED)
+
+
 def find_verdicts(
     place: Place, tests: list[Test], tried: list[tuple[int, Site]], options: argparse.Namespace
 ) -> Verdict:
     """Return what is known of the mutants, and judge the others as long as time allows."""
-    store = Verdicts(place.folder / "verdicts.jsonl", ROOT, state_of(place.tests))
+    store = open_verdicts(place)
     verdict = Verdict()
     left: list[tuple[int, Site]] = []
     for number, site in tried:
@@ -151,6 +158,10 @@ def main(arguments: list[str]) -> int:
     (options.folder / "survived.txt").write_text("\n".join(survived) + "\n")
     print("\n".join(lines[len(told) :]))
     print(f"mutate: {time.monotonic() - begin:.0f} s; all of it in {options.folder / 'report.txt'}")
+    if options.keep and options.all:
+        open_verdicts(place).write_noticed(
+            NOTICED, sites, {s for n, s in tried if n in left or not verdict.killers[n]}
+        )
     if left:
         print(f"mutate: {len(left)} mutants have no verdict yet; go on with --resume.")
     return 2 if left else 0 if well else 1

@@ -28,24 +28,36 @@ class Known:
     reached: bool
 
 
+NOTICED = Path(__file__).with_name("noticed.txt")
+EARLIER = "a test of an earlier run"
+
+
+def read_noticed(file: Path) -> set[str]:
+    """Return the functions all of whose mutants were noticed, with their digests."""
+    return set(file.read_text().splitlines()) if file.exists() else set()
+
+
 class Verdicts:
     """A file of verdicts, one line each, written as they come.
 
     One that was noticed counts as long as its function is the same; one that was not also asks for
-    the same tests and sources, since another test may notice it.
+    the same tests and sources, since another test may notice it. Functions all of whose mutants
+    were noticed stand in a file of the project too: a fresh clone judges what has changed since.
     """
 
-    def __init__(self, file: Path, root: Path, state: str) -> None:
+    def __init__(self, file: Path, root: Path, state: str, noticed: Path | None = None) -> None:
         """Read what is there.
 
         Args:
             file: lines of JSON.
             root: the project.
             state: digest of sources and tests.
+            noticed: the project's file of functions all of whose mutants were noticed.
         """
         self.file = file
         self.root = root
         self.state = state
+        self.noticed = read_noticed(noticed) if noticed else set[str]()
         self.headers: dict[str, dict[str, str]] = {}
         self.entries: dict[tuple[str, str], tuple[str, Known]] = {}
         # the last line of a run that was cut may be incomplete
@@ -63,8 +75,19 @@ class Verdicts:
             self.headers[site.file] = digests_of(site.file, (self.root / site.file).read_text())
         return self.headers[site.file][site.function]
 
+    def name(self, site: Site) -> str:
+        """Return the line that names the function of a mutant, with the digest of its text."""
+        return f"{site.file} | {site.function} | {self.text(site)[:16]}"
+
+    def write_noticed(self, file: Path, sites: list[Site], left: set[Site]) -> None:
+        """Write the functions none of whose mutants is left, neither unnoticed nor unjudged."""
+        names = {self.name(site) for site in sites} - {self.name(site) for site in left}
+        file.write_text("".join(f"{name}\n" for name in sorted(names)))
+
     def known(self, site: Site) -> Known | None:
         """Return the verdict on a mutant, if it still holds."""
+        if self.name(site) in self.noticed:
+            return Known(EARLIER, True)
         state, known = self.entries.get((site.key, self.text(site)), ("", None))
         if known is None or (known.killer is None and state != self.state):
             return None

@@ -61,7 +61,7 @@ SUBTREES: dict[str, Meaning] = _row(
     checked="tendon/fixed tendon/spatial default/tendon",
     refused="extension asset/model asset/mesh/plugin body/attach body/plugin body/geom/plugin "
     "body/flexcomp body/composite deformable/flex equality/flex equality/flexvert "
-    "equality/flexstrain equality/distance actuator/orientation actuator/pid actuator/adhesion "
+    "equality/flexstrain equality/distance actuator/orientation actuator/pid "
     "actuator/dcmotor actuator/plugin",
     ignored="size sensor custom",
     visual="visual statistic asset/skin asset/texture asset/material body/camera body/light "
@@ -185,6 +185,11 @@ ATTRIBUTES: dict[str, dict[str, Meaning]] = {
         f"{_ACTUATOR} timeconst tausmooth range force scale lmin lmax vmax fpmax fvmax lengthrange "
         "actlimited actrange actearly actdim dynprm",
         **{**_TRANSMISSION, "ignored": "nsample interp user"},
+    ),
+    "actuator/adhesion": _row(
+        "name class group ctrllimited ctrlrange forcelimited forcerange gain",
+        checked="body delay",
+        ignored="nsample interp user",
     ),
     "actuator/cylinder": _row(f"{_ACTUATOR} area bias diameter timeconst", **_TRANSMISSION),
     "keyframe/key": _row("name qpos qvel act", ignored="ctrl mpos mquat plastic time"),

@@ -140,7 +140,7 @@ def build_structure(parsed: Parsed) -> Structure:
         "nfriction": len(tables["friction_dof"]),
         "nvert": len(vert),
         "nhull": len(tables["hull"]),
-        "max_contacts": _room(options["max_contacts"], touches, len(tables["tree_link"])),
+        "max_contacts": _room(options["max_contacts"], touches, len(tables["link_parent"]) - 1),
         "max_sweeps": options["max_sweeps"].default,
         **tendon_sizes,
         "ngravcomp": m.nbody if is_carried(m) else 0,
@@ -148,6 +148,8 @@ def build_structure(parsed: Parsed) -> Structure:
         "nmedium": int(is_wet(m)),
         "nwet": m.ngeom if is_wet(m) else 0,
         "nreach": np.count_nonzero(tables["act_site"] >= 0),
+        "nadhesion": np.count_nonzero(tables["act_body"] >= 0),
+        "nheavy": np.count_nonzero(tables["tendon_heavy"]),
         "nmuscle": np.count_nonzero(tables["act_muscle"] >= 0),
         "nhfield": m.nhfield,
         "nruled": len(tables["geom_condim"]),
@@ -162,13 +164,13 @@ def build_structure(parsed: Parsed) -> Structure:
     return Structure({k: int(v) for k, v in sizes.items()}, ready, params, vert, touches, law)
 
 
-# contacts that a tree of links has room for where there are many of them
-TREE_CONTACTS = 16
+# contacts that a link has room for where there are many of them
+LINK_CONTACTS = 16
 
 
-def _room(option: OptionRow, touches: int, trees: int) -> int:
+def _room(option: OptionRow, touches: int, links: int) -> int:
     """Return how many contacts a world can hold by default."""
-    return int(min(touches, max(option.default, TREE_CONTACTS * trees), option.most))
+    return int(min(touches, max(option.default, LINK_CONTACTS * links), option.most))
 
 
 INTEGRATORS = ("euler", "rk4", "implicit", "implicitfast")
@@ -369,7 +371,8 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
     m = parsed.mujoco
     kind = m.actuator_trntype
     on_site = np.isin(kind, (TRANSMISSIONS["site"], TRANSMISSIONS["slidercrank"]))
-    on_joint = ~on_site & (kind != TRANSMISSIONS["tendon"])
+    on_body = kind == TRANSMISSIONS["body"]
+    on_joint = ~on_site & ~on_body & (kind != TRANSMISSIONS["tendon"])
     acts, first, second = parsed.keep_actuator, *m.actuator_trnid.T.reshape(2, -1)
     joint = np.where(acts & on_joint, first, -1)
     muscle = _is_muscle(parsed)
@@ -386,6 +389,7 @@ def _add_actuators(parsed: Parsed, tables: dict[str, Ints]) -> None:
         act_trn=np.where(on_joint, TRANSMISSIONS["joint"], kind),
         act_site=np.where(acts & on_site, first, -1),
         act_refsite=np.where(acts & on_site, second, -1),
+        act_body=np.where(acts & on_body, first, -1),
         act_muscle=np.where(muscle, np.cumsum(muscle) - 1, -1).astype(np.int32),
     )
 

@@ -39,7 +39,6 @@ _REFUSED = {
         "every number of damping but the first",
     ),
     "tendon_springyield": ("a plastic spring (springyield)", "springyield"),
-    "tendon_armature": ("armature on a tendon", "armature"),
     "tendon_actfrclimited": (
         "a limit of all actuators on a tendon (actuatorfrcrange)",
         "actuatorfrcrange",
@@ -121,7 +120,8 @@ def check_branches(parsed: Parsed, locator: Locator, findings: Findings) -> None
                 f"a tendon over {count} branches has {' and '.join(effects)}",
                 "tendon",
                 kind="approximated",
-                drop="its damping is explicit, and its limits and dry friction are left out.",
+                drop="its damping is explicit, and its armature, limits and dry friction are "
+                "left out.",
                 law="hard",
             )
     for number in _couplings(parsed):
@@ -225,6 +225,7 @@ def add_tendons(parsed: Parsed, tables: dict[str, Ints]) -> dict[str, int]:
         "tendon_limited": m.tendon_limited.astype(bool) & keep,
         "tendon_dry": (m.tendon_frictionloss > 0) & keep,
         "tendon_rows": holds,
+        "tendon_heavy": (m.tendon_armature > 0) & keep,
         "tendon_dofadr": start[:-1],
         "tendon_dofnum": count,
         "tendon_dof": np.array([dof for each in dofs for dof in each]),

@@ -235,6 +235,8 @@ def acting_actuators(
         )
         if number in dead:
             keep[number] = False
+        elif kind == mujoco.mjtTrn.mjTRN_BODY:
+            keep[number] = _check_adhesion(model, number, locator, findings)
         elif not plain:
             word = _TRANSMISSIONS.get(kind.name.removeprefix("mjTRN_"), "this")
             findings.add_unsupported(
@@ -257,6 +259,34 @@ def acting_actuators(
     model.actuator_gainprm[~keep] = 0.0
     model.actuator_biasprm[~keep] = 0.0
     return keep
+
+
+def _check_adhesion(
+    model: mujoco.MjModel, number: int, locator: Locator, findings: Findings
+) -> bool:
+    """Return whether an actuator on the contacts of a body acts; under the hard law none does."""
+    where = locator.at("actuator", number)
+    word = _TRANSMISSIONS["BODY"]
+    left = f"the actuator with {word} transmission has no effect; its control is ignored."
+    affine = (model.actuator_gainprm[number, 2], model.actuator_biasprm[number, 2])
+    causes = {
+        "a law that knows its speed": any(affine),
+        "a joint with actuatorfrcrange": np.any(model.jnt_actfrclimited),
+        "a gap": np.any(model.geom_gap > 0) or np.any(model.pair_gap > 0),
+    }
+    for cause, found in causes.items():
+        if found:
+            findings.add_unsupported(
+                where,
+                f"an actuator with {word} transmission and {cause} are not supported together",
+                "transmission",
+                drop=left,
+            )
+            return False
+    findings.add_unsupported(
+        where, f"an actuator with {word} transmission", "transmission", drop=left, law="hard"
+    )
+    return True
 
 
 def acting_equalities(model: mujoco.MjModel, locator: Locator, findings: Findings) -> Bools:

@@ -30,7 +30,7 @@ class Arguments(TypedDict, total=False):
             1e-10, in float32 0.0001.
         max_sweeps: cap on Gauss-Seidel sweeps in one step; default 200.
         max_contacts: contacts one world can hold, by default at most what the model's pairs can
-            give, and 16 for each tree of bodies where that is more; default 100.
+            give, and 16 for each link where that is more; default 100.
         friction: 'cone' (the true cone) or 'box' (each tangent by itself); default 'cone'.
         solver: 'newton' (sweeps, then Newton steps on the active set), 'pgs' (sweeps only) or
             'interior' (an interior point method, world by world); default 'newton'.

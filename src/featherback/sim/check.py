@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from featherback.errors import ParameterError, WorldError
 from featherback.model.manifold import quaternions
 from featherback.sim.bridge import bridge_of
 from featherback.sim.contacts import find_contacts
-from featherback.sim.differences import LADDER, Slopes, slopes, stencil
+from featherback.sim.differences import LADDER, Slopes, sides, slopes, stencil
+from featherback.sim.gradient_report import GradientReport, Where
 from featherback.sim.inputs import NO_GRADIENT, refuse_without_gradient
 from featherback.sim.laws import refuse_other_parameter
 from featherback.sim.rollout import Rollout
@@ -31,11 +32,16 @@ OFFSETS = stencil()
 LINES = 2
 # share of the steps of differences with which a line is looked at again
 FINE = 1e-4
+# what is said of a line along which a gradient is one of several slopes
+TIE = "a tie: slopes on its two sides differ, and the gradient is one of them or between them"
+APART = "a tie, or rounding: large and small differences disagree, and the gradient is one of them"
 # entries of one input that are looked at to say which of them is off
 MAX_ENTRIES = 200
 MAX_CHANGE = 1e3
-# rounding of a loss, relative to the sum of its parts and of what inputs contribute to it
-ROUNDING = 100 * float(np.finfo(np.float64).eps)
+# rounding of a loss, relative to the sum of its parts and of what inputs contribute to it: of one
+# number, and of all that a rollout computes
+EPSILON = float(np.finfo(np.float64).eps)
+ROUNDING = 100 * EPSILON
 # deviation of the draws from the base: states in their units, u in ranges of the controls
 SPREAD = {"q": 0.01, "v": 0.1, "act": 0.01, "u": 0.1}
 # shares of that deviation: a smaller one is taken where a draw's steps are not solved
@@ -43,107 +49,6 @@ NEARNESS = (1.0, 0.1, 0.01, 0.001)
 UNSOLVED = int(Status.NONFINITE) | int(Status.UNCONVERGED)
 # parameters that keep their sign when they are drawn
 KEEPS_SIGN = frozenset(p.name for p in parameter_table() if p.least == 0.0 or p.rule == "nonzero")
-
-
-@dataclass(frozen=True)
-class Where:
-    """One place where a gradient and differences were compared, or could not be.
-
-    Attributes:
-        draw: index of the draw; 0 is the given state itself.
-        name: "q", "v", "act", "u" or the name of a parameter.
-        index: entry of that input, in its own shape; None for a line through all of them.
-        step: first step after which the loss has this error or the modes differ; None if unknown.
-        error: error relative to the largest entry of the gradient of that input, or to the
-            smallest slope that rounding leaves visible.
-        what: the contact whose mode changed, or why there is no gradient; may be empty.
-    """
-
-    draw: int
-    name: str = ""
-    index: tuple[int, ...] | None = None
-    step: int | None = None
-    error: float = 0.0
-    what: str = ""
-
-    def __str__(self) -> str:
-        """Return the place in words."""
-        entry = "" if self.index is None else str(list(self.index))
-        step = "" if self.step is None else f", step {self.step}"
-        what = f": {self.what}" if self.what else ""
-        return (
-            f"draw {self.draw}, {self.name}{entry}{step}{what}"
-            if self.name
-            else (f"draw {self.draw}{step}{what}")
-        )
-
-
-@dataclass(frozen=True)
-class GradientReport:
-    """What `check_gradients` found; `print` it.
-
-    Attributes:
-        model: name of the model.
-        steps: steps of each rollout.
-        draws: rollouts that were made.
-        tolerance: largest relative error that is allowed.
-        lines: lines through q, v, u or a parameter along which slopes were compared.
-        errors: largest error by input, relative to the largest entry of its gradient; that of a
-            gradient of rounding size to the smallest slope that rounding leaves visible.
-        worst: where the largest error is; None where nothing could be compared.
-        crossed: lines whose differences cross a contact mode, so that they say nothing.
-        missing: draws without a gradient, and why.
-    """
-
-    model: str
-    steps: int
-    draws: int
-    tolerance: float
-    lines: int
-    errors: dict[str, float]
-    worst: Where | None
-    crossed: tuple[Where, ...] = field(default=())
-    missing: tuple[Where, ...] = field(default=())
-
-    @property
-    def ok(self) -> bool:
-        """Whether something was compared and no error is above the tolerance."""
-        return self.worst is not None and self.worst.error <= self.tolerance
-
-    @property
-    def crossed_draws(self) -> tuple[int, ...]:
-        """The draws in which at least one line crossed a mode."""
-        return tuple(sorted({place.draw for place in self.crossed}))
-
-    @property
-    def missing_draws(self) -> tuple[int, ...]:
-        """The draws without a gradient."""
-        return tuple(place.draw for place in self.missing)
-
-    def __str__(self) -> str:
-        """Return a short table."""
-        verdict = "ok" if self.ok else "NOT OK" if self.lines else "nothing could be compared"
-        rows = [
-            f'gradients of "{self.model}", {self.draws} draws of {self.steps} steps: {verdict}',
-            f"  lines compared   {self.lines}",
-        ]
-        if self.worst is not None:
-            rows.append(
-                f"  worst error      {self.worst.error:.1e} (allowed {self.tolerance:.0e}), "
-                f"{self.worst}"
-            )
-        worst = sorted(self.errors.items(), key=lambda item: -item[1])[:8]
-        rows += [f"    {name:<22} {error:.1e}" for name, error in worst]
-        crossings = f"{len(self.crossed)} lines in {len(self.crossed_draws)} draws"
-        for label, found, places in (
-            ("crossed a mode", crossings, self.crossed),
-            ("no gradient", f"{len(self.missing)} draws", self.missing),
-        ):
-            rows.append(f"  {label:<16} {found}")
-            rows += [f"    {place}" for place in places[:3]]
-            if len(places) > 3:
-                rows.append(f"    and {len(places) - 3} more")
-        return "\n".join(rows)
 
 
 def check_gradients(
@@ -165,7 +70,8 @@ def check_gradients(
     where their steps are not solved or not finite. The loss is a
     random linear function of all states; its slopes along random lines through q, v, act, u and
     each parameter are compared with Richardson differences. A line along which differences disagree
-    crossed a contact mode (touching, sliding, a joint at its limit); it is counted apart. What is
+    crossed a contact mode (touching, sliding, a joint at its limit); it is counted apart. So is a
+    tie, where the slopes on the two sides of a line differ and the gradient is one of them. What is
     zero up to the rounding of the loss, in gradient and differences, agrees. Where an error is
     above the tolerance, the report names its entry and the first step that shows it.
 
@@ -265,7 +171,7 @@ def _near(sim: Simulator, base: Inputs, rng: np.random.Generator) -> Inputs:
     away["act"] = rng.normal(size=model.na)
     away["u"] = size * rng.normal(size=base["u"].shape)
     out = dict(base)
-    for name in base.keys() & KEEPS_SIGN:
+    for name in sorted(base.keys() & KEEPS_SIGN):
         # equal values tie where a pair takes the larger one
         out[name] = base[name] * rng.uniform(0.97, 1.0, base[name].shape)
     for share in NEARNESS:
@@ -292,6 +198,21 @@ def _reason(draw: int, error: WorldError) -> Where:
     return Where(draw, step=int(error.step[0]), what=" ".join(sentences))
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """Slopes along lines beside a gradient, relative to what errors are relative to.
+
+    Attributes:
+        error: float64[lines], of the gradient.
+        doubt: float64[lines], of the slopes.
+        tied: bool[lines], whether the sides differ, and the gradient is the slope of one of them.
+    """
+
+    error: Vector
+    doubt: Vector
+    tied: NDArray[np.bool_]
+
+
 class _Case:
     """One rollout with a linear loss on all its states, its gradient, and rollouts beside it."""
 
@@ -299,13 +220,16 @@ class _Case:
         self, sim: Simulator, inputs: Inputs, bars: list[Vector], tolerance: float
     ) -> None:
         self.sim, self.inputs, self.bars = sim, inputs, bars
+        self.tolerance = tolerance
         self.steps = len(inputs["u"])
         self.roll = _rollout(self.sim, inputs)
+        self.ties = 0
         self.gradient = self._vjp(self.steps)
         self.largest = max(
             float(np.abs(a * self.sizes(name)).max(initial=0)) for name, a in self.gradient.items()
         )
-        self.floor = self._floor(tolerance)
+        self.parts = self._parts()
+        self.floor = self._floor()
 
     def sizes(self, name: str) -> Vector:
         """Return by how much the entries of an input are moved."""
@@ -317,6 +241,7 @@ class _Case:
         for bar in bars:
             bar[horizon + 1 :] = 0
         found = self.roll.vjp(*bars)
+        self.ties = int(found.ties)
         named = {name: getattr(found, name) for name in STATES} | found.params
         return {name: np.asarray(a, np.float64).reshape(-1) for name, a in named.items()}
 
@@ -341,31 +266,38 @@ class _Case:
         loss[roll.status != self.roll.status] = np.nan
         return loss.cumsum(axis=1)
 
-    def errors(self, name: str, lines: Vector, share: float = 1.0) -> tuple[Vector, Vector]:
-        """Return error and doubt of the slope along each line, relative to the largest entry.
+    def compare(self, name: str, lines: Vector, share: float = 1.0) -> _Compared:
+        """Compare the gradient along lines with slopes of differences.
 
         Steps of the differences are a share of the usual ones.
         """
-        loss = self.losses(self.beside(name, lines, share)[1])[:, -1]
-        found = slopes(loss.reshape(len(lines), -1), share * LADDER)
+        loss = self.losses(self.beside(name, lines, share)[1])[:, -1].reshape(len(lines), -1)
+        steps, rounding = share * LADDER, EPSILON * self.parts
+        found = slopes(loss, steps, rounding)
         scale = self.scale(name, self.gradient[name], found)
-        error = np.abs(lines @ self.gradient[name] - found.value) / scale
+        slope = lines @ self.gradient[name]
         # differences cannot follow a slope by which the smallest step moves the loss this far
         lost = scale * share * -OFFSETS[-1] > MAX_CHANGE
         # sweeps that end early may be rough below any step, with slopes far from the gradient
-        slope = scale if self.roll.ok else min(scale, float(np.abs(found.value).max()))
+        sure = scale if self.roll.ok else min(scale, float(np.abs(found.value).max()))
+        one_sided = sides(loss, steps, rounding)
+        tied = one_sided.hold(slope, self.tolerance * scale, between=self.ties > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return error, np.full(len(lines), np.inf) if lost else found.doubt / slope
+            doubt = np.full(len(lines), np.inf) if lost else found.doubt / sure
+        return _Compared(np.abs(slope - found.value) / scale, doubt, tied)
 
-    def _floor(self, tolerance: float) -> float:
-        """Return the smallest slope that rounding leaves enough digits for."""
+    def _parts(self) -> float:
+        """Return the sum of what the loss is made of, and of what inputs contribute to it."""
         parts = [
             getattr(self.roll, k) * b for k, b in zip(("q", "v", "act"), self.bars, strict=True)
         ]
         parts += [a * self.inputs[name].reshape(-1) for name, a in self.gradient.items()]
-        rounding = ROUNDING * sum(float(np.abs(part).sum()) for part in parts)
+        return sum(float(np.abs(part).sum()) for part in parts)
+
+    def _floor(self) -> float:
+        """Return the smallest slope that rounding leaves enough digits for."""
         # the largest step brings the slope out best, and a third of the tolerance is for doubt
-        seen = rounding / OFFSETS.max() / (tolerance / 3)
+        seen = ROUNDING * self.parts / OFFSETS.max() / (self.tolerance / 3)
         # what lies eight digits below the largest entry of all is rounding, too
         return max(1e-8 * self.largest, seen, float(np.finfo(np.float64).tiny))
 
@@ -397,8 +329,8 @@ class _Case:
         size = self.sizes(name)
         largest = np.argsort(-np.abs(self.gradient[name] * size), kind="stable")[:MAX_ENTRIES]
         lines = np.diag(size)[largest]
-        error, doubt = self.errors(name, lines, share)
-        error = np.where(doubt <= tolerance / 3, error, 0.0)
+        found = self.compare(name, lines, share)
+        error = np.where(found.doubt <= tolerance / 3, found.error, 0.0)
         k = int(np.argmax(error))
         if error[k] == 0:
             return None
@@ -452,6 +384,23 @@ class _Case:
         return count.reshape(worlds, self.steps, len(pairs)), pairs
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    """What differences say of a gradient along lines.
+
+    Attributes:
+        error: float64[lines], of the gradient.
+        known: bool[lines], whether they say anything.
+        share: float64[lines], of the usual steps that was taken.
+        what: by line, the sentence of a tie.
+    """
+
+    error: Vector
+    known: NDArray[np.bool_]
+    share: Vector
+    what: dict[int, str]
+
+
 class _Tally:
     """Collects what comparisons gave."""
 
@@ -480,17 +429,14 @@ class _Tally:
         lines = _lines(case.sizes(name), rng)
         if not len(lines):
             return
-        error, doubt = case.errors(name, lines)
-        known = doubt <= self.tolerance / 3
-        share = np.ones(len(lines))
-        if not known.all():
-            # a mode that is crossed at a distance is not within steps that are small enough
-            share[~known] = FINE
-            error[~known], doubt[~known] = case.errors(name, lines[~known], FINE)
-            known = doubt <= self.tolerance / 3
-        for line in lines[~known]:
-            step, what = case.mode_change(name, line)
-            self.crossed.append(Where(draw, name, step=step, what=what))
+        found = self.judge(case, name, lines)
+        error, known, share = found.error, found.known, found.share
+        for k in np.flatnonzero(~known):
+            step, what = case.mode_change(name, lines[k])
+            tie = found.what.get(int(k))
+            # the name of a contact that opens or closes says more
+            what = what if step is not None or tie is None else tie
+            self.crossed.append(Where(draw, name, step=step, what=what, tie=tie is not None))
         if not known.any():
             return
         self.lines += int(known.sum())
@@ -502,6 +448,36 @@ class _Tally:
             self.worst = place
             if largest > self.tolerance:
                 self.worst = self._locate(case, place, lines[k], float(share[k]))
+
+    def judge(self, case: _Case, name: str, lines: Vector) -> _Verdict:
+        """Return what differences say of a gradient along lines.
+
+        A mode that is crossed at a distance is not within steps that are small enough, so these are
+        asked where the usual ones do not agree. Where both have a slope, that of the smaller steps
+        is right, but they may be so small that rounding is all they see.
+        """
+        allowed = self.tolerance
+        wide = case.compare(name, lines)
+        error, known = wide.error.copy(), wide.doubt <= allowed / 3
+        share, what = np.ones(len(lines)), dict[int, str]()
+        again = np.flatnonzero(~known | (error > allowed))
+        if not again.size:
+            return _Verdict(error, known, share, what)
+        fine = case.compare(name, lines[again], FINE)
+        for k, i in enumerate(again.tolist()):
+            near = fine.doubt[k] <= allowed / 3
+            if near and (not known[i] or fine.error[k] <= allowed):
+                error[i], share[i], known[i] = fine.error[k], FINE, True
+            if known[i] and error[i] <= allowed:
+                continue
+            # small differences that tell the gradient from the slope of the large ones
+            small = fine.error[k] <= allowed and fine.doubt[k] <= max(allowed, error[i] / 3)
+            agrees = small or wide.error[i] <= allowed
+            if wide.tied[i] or fine.tied[k]:
+                known[i], what[i] = False, TIE
+            elif known[i] and agrees:
+                known[i], what[i] = False, APART
+        return _Verdict(error, known, share, what)
 
     def _locate(self, case: _Case, place: Where, line: Vector, share: float) -> Where:
         """Find the entry and the step of an error above the tolerance."""
