@@ -52,8 +52,10 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long
     for (; a < b.w.naside && b.w.aside[a].order < group.order; ++a)
       write(b.w.aside[a], b.w.aside_geometry[a], 0);
     // under the hard law rims are a group of their own
-    const RowGroup& rim = b.w.group[i + 1 < b.w.ngroup ? i + 1 : i];
-    write(group, b.w.geometry[i], group.rows + (rim.kind == kRimRows ? rim.rows : 0));
+    int rows = group.rows;
+    for (int j = i + 1; j < b.w.ngroup && b.w.group[j].kind == kRimRows; ++j)
+      rows += b.w.group[j].rows;
+    write(group, b.w.geometry[i], rows);
   }
   for (; a < b.w.naside; ++a) write(b.w.aside[a], b.w.aside_geometry[a], 0);
   t.count[world] = count;

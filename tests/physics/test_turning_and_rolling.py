@@ -172,3 +172,21 @@ def test_a_bouncing_ball_loses_spin_at_the_hit() -> None:
     # the speed of the hit is that of the middle of the step
     hit = 1.0 + 0.5 * G * DT
     assert abs(lost * INERTIA / (TURN * MASS * 1.5 * hit) - 1) < 2e-3
+
+
+def test_equal_frictions_of_spin_have_half_of_the_gradient_each() -> None:
+    """Give each of two geoms with the same torsional friction half of its gradient."""
+    text = """<mujoco><worldbody><geom type="plane" size="1 1 1" friction="0.8 0.03 0.01"/>
+    <body pos="0 0 0.1"><freejoint/><geom size="0.1" condim="4" friction="0.8 0.03 0.01"/></body>
+    </worldbody></mujoco>"""
+    model = fb.load(text)
+    sim, v = fb.Simulator(model), np.array([0.0, 0, 0, 0, 0, 9])
+
+    def run(change: float) -> fb.Rollout:
+        both = model.params["geom_friction"] + [0, change, 0]
+        return sim.rollout(model.q0, v, steps=20, params={"geom_friction": both})
+
+    found = run(0.0).vjp(v_bar=np.eye(6)[5]).params["geom_friction"][:, 1]
+    assert found[0] == found[1] < -1e-3
+    slope = (run(1e-6).v[-1, 5] - run(-1e-6).v[-1, 5]) / 2e-6
+    assert found.sum() == pytest.approx(slope, rel=1e-6)

@@ -63,3 +63,21 @@ def test_overflow_before_a_hit_is_told() -> None:
     assert int(few.count) == int(many.count) == 1
     assert few.force[0, 2] == many.force[0, 2] > 100.0
     assert bool(few.overflow) and not bool(many.overflow)
+
+
+@pytest.mark.parametrize("second", [0.0, 1.0])
+def test_contacts_that_leave_are_listed_in_their_order(second: float) -> None:
+    """List contacts that the free motion opens before and after one that holds."""
+    balls = "".join(
+        f'<body pos="{k} 0 0.1">{FREE}<geom {BALL} condim="3"/></body>' for k in range(3)
+    )
+    model = fb.load(
+        f'<mujoco><worldbody><geom type="plane" size="9 9 1"/>{balls}</worldbody></mujoco>'
+    )
+    v = np.array(model.v0)
+    v[[2, 8, 14]] = 1.0, -1e-3, second
+    found = fb.Simulator(model).contacts(model.q0, v)
+    assert int(found.count) == 3 and found.geom2[:3].tolist() == [1, 2, 3]
+    np.testing.assert_allclose(found.point[:3, 0], [0, 1, 2], rtol=0, atol=1e-12)
+    pushed = found.force[:3, 2] > 1.0
+    assert pushed.tolist() == [False, True, second == 0.0]
