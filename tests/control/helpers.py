@@ -10,6 +10,18 @@ from featherback.control import Effort, Shooting, Sum, Value, make_controls
 
 Array = NDArray[np.float64]
 STEPS = 60
+FILTERED = """
+<mujoco model="f">
+  <option timestep="0.01" gravity="0 0 0"/>
+  <worldbody>
+    <body>
+      <joint name="x" type="slide" axis="1 0 0" damping="1"/>
+      <geom size="0.1" mass="1"/>
+    </body>
+  </worldbody>
+  <actuator><general joint="x" dyntype="filter" dynprm="0.3" gainprm="20"/></actuator>
+</mujoco>
+"""
 
 
 class Reach:
@@ -76,3 +88,13 @@ def swing(
     cost = Sum([Reach(goal), Effort(np.full(1, effort), np.zeros(1))])
     sim = fb.Simulator(model, dt=0.01)
     return Shooting(sim, np.zeros(1), np.zeros(1), controls, cost)
+
+
+def push(
+    act: Array | None = None, steps: int = STEPS, dynamics: str = 'dyntype="filter" dynprm="0.3"'
+) -> Shooting:
+    """Return the problem of bringing a mass, pushed through a filter, to rest half a metre away."""
+    model = fb.load(FILTERED.replace('dyntype="filter" dynprm="0.3"', dynamics))
+    controls = make_controls(model, np.zeros((steps, 1)), lower=-5.0, upper=5.0)
+    sim = fb.Simulator(model)
+    return Shooting(sim, np.zeros(1), np.zeros(1), controls, Reach(0.5), act=act)

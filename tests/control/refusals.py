@@ -12,6 +12,7 @@ import featherback as fb
 from featherback.control import (
     RecedingHorizon,
     Sum,
+    Tracking,
     bundle,
     clip_norm,
     final_position,
@@ -24,7 +25,7 @@ from featherback.control import (
     tracking,
 )
 from featherback.errors import FeatherbackError, OptimizationError, ParameterError, ShapeError
-from tests.control.helpers import Quadratic, swing
+from tests.control.helpers import Quadratic, push, swing
 from tests.golden.sentences import Case, module_as, raises, returns
 
 pytest.importorskip("scipy")
@@ -48,6 +49,20 @@ def _ilqr(**options: Any) -> None:
     model = fb.models.pendulum()
     given: dict[str, Any] = {"q": [0], "v": [0], "u": np.zeros((5, 1)), **options}
     ilqr(fb.Simulator(model), cost=tracking(model, [0.0]), **given)
+
+
+class _Narrow(Tracking):
+    """A cost that leaves out the activation."""
+
+    def errors(self, q: Any, v: Any, *act: Any) -> Any:
+        """Return the errors of q and v."""
+        return super().errors(q, v)
+
+
+def _narrow() -> None:
+    """Call iLQR with a cost whose derivatives leave out the activation."""
+    cost = _Narrow(**vars(tracking(fb.models.pendulum(), [0.0])))
+    ilqr(push().sim, [0], [0], np.zeros((5, 1)), cost)
 
 
 def _horizon(guess: Any = None, steps: Any = 5, **options: Any) -> None:
@@ -166,6 +181,14 @@ FEEDBACK = [
         "ilqr: no iterations", ParameterError, lambda: _ilqr(max_iterations=0), "max_iterations"
     ),
     raises("ilqr: a state of another shape", ShapeError, lambda: _ilqr(q=[0, 0]), "q", "(2,)"),
+    raises(
+        "ilqr: an activation without actuators that have one",
+        ShapeError,
+        lambda: _ilqr(act=[0.0, 0.0]),
+        "act",
+        "(2,)",
+    ),
+    raises("ilqr: a cost without activation", ShapeError, _narrow, "expand()", "(6, 2)", "(6, 3)"),
     raises("ilqr: a guess that explodes", OptimizationError, _explode, "ilqr", "at step"),
     raises(
         "tracking: no effort",
@@ -197,6 +220,13 @@ FEEDBACK = [
         lambda: multiple_shooting(swing(steps=120), 7),
         "segments",
         "7",
+    ),
+    raises(
+        "multiple_shooting: states without activation",
+        ShapeError,
+        lambda: multiple_shooting(push(), 2, states=(np.zeros((1, 1)), np.zeros((1, 1)))),
+        "states",
+        "act",
     ),
     raises(
         "multiple_shooting: a negative penalty",

@@ -17,7 +17,7 @@ from featherback.control import (
 )
 from featherback.errors import OptimizationError
 from featherback.model.manifold import difference
-from tests.control.helpers import swing
+from tests.control.helpers import push, swing
 from tests.golden.sentences import refused
 
 pytest.importorskip("scipy")
@@ -186,6 +186,12 @@ def test_a_receding_horizon_balances_another_robot_than_its_own() -> None:
     # without control the pole falls
     fallen = plant.rollout([0.2, 0.2], [0.0, 0.0], steps=300)
     assert abs(fallen.q[-1, 1]) > 1.0
+
+
+def test_multiple_shooting_ends_at_a_cost_of_zero() -> None:
+    """End where a problem is solved to rounding, though its cost still changes."""
+    found = multiple_shooting(push(dynamics=""), 4)
+    assert found.cost < 1e-20 and found.rounds < 5
 
 
 def test_multiple_shooting_agrees_with_single_shooting() -> None:

@@ -19,6 +19,7 @@ from featherback.identify import (
     unknown,
 )
 from featherback.models import ball, pendulum
+from tests.control.helpers import push
 from tests.golden.sentences import Case, raises, returns
 
 pytest.importorskip("scipy")
@@ -67,6 +68,12 @@ def _diverge() -> None:
     identify(sim, Log(roll.q, roll.v), [unknown(sim, "gravity", 2, start=-1e200)])
 
 
+def _unknown_activation() -> None:
+    """Cut windows where the activation of an actuator is not known."""
+    sim, zeros = push().sim, np.zeros((11, 1))
+    identify(sim, Log(zeros, zeros, zeros[:10]), [unknown(sim, "body_mass", 1)], window=5)
+
+
 PLAIN = Log(Q, V, U)
 
 LOGS = [
@@ -111,6 +118,15 @@ LOGS = [
         lambda: identify(_sim(), PLAIN, []),
         "identify()",
         "unknowns",
+    ),
+    _log("activations of another shape", ShapeError, Log(Q, V, U, act=Q), "act", "(11, 0)"),
+    raises(
+        "identify: a window without activation",
+        ParameterError,
+        _unknown_activation,
+        "identify(): log 0",
+        "act",
+        "row 5",
     ),
     raises("identify: a zero quaternion", ParameterError, _zero_quaternion, "q[2, 3:7]"),
     raises(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from featherback._optional import import_optional
 from featherback._typing import Array
 from featherback.control.controls import check_bounds, control_range, real_array, real_numbers
 from featherback.control.quadratic_cost import Expansion, StageCost
-from featherback.errors import OptimizationError, WorldError
+from featherback.errors import OptimizationError, ShapeError, WorldError
 from featherback.model.manifold import difference
 from featherback.sim import Simulator, Status
 
@@ -41,10 +41,11 @@ class Policy:
         q: float64[steps + 1, nq].
         v: float64[steps + 1, nv].
         u: float64[steps, nu].
-        gains: float64[steps, nu, 2 nv]; x is (tangent of q, v).
+        gains: float64[steps, nu, 2 nv + na]; x is (tangent of q, v, act).
         costs: cost after each iteration; the first is that of the initial guess.
         reason: why it stopped, in a sentence.
         converged: whether it stopped because the cost no longer decreases.
+        act: float64[steps + 1, na], activations of actuators.
     """
 
     q: Array
@@ -54,6 +55,7 @@ class Policy:
     costs: list[float]
     reason: str
     converged: bool
+    act: Array
 
     @property
     def cost(self) -> float:
@@ -68,8 +70,23 @@ class TrajectoryProblem:
     sim: Simulator
     q: Array
     v: Array
+    act: Array
     cost: StageCost
     limits: Array
+
+
+class _Path(NamedTuple):
+    """One trajectory, or those of a batch: q, v, act with a row for each state, and u."""
+
+    q: Array
+    v: Array
+    act: Array
+    u: Array
+
+    @property
+    def arguments(self) -> tuple[Array, ...]:
+        """What a cost is called with: q, v, u, and act where there is any."""
+        return (self.q, self.v, self.u, self.act)[: 4 if self.act.shape[-1] else 3]
 
 
 def ilqr(
@@ -79,6 +96,7 @@ def ilqr(
     u: ArrayLike,
     cost: StageCost,
     *,
+    act: ArrayLike | None = None,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
     max_iterations: int = 100,
@@ -93,6 +111,7 @@ def ilqr(
         v: real[nv], initial velocity.
         u: real[steps, nu], initial guess; it is clipped to the limits.
         cost: such as what `tracking` returns.
+        act: real[na], initial activation of actuators; zero when None.
         lower: lower limits of u, real[nu]; the model's control range when None.
         upper: upper limits of u; the model's control range when None.
         max_iterations: maximum number of iterations.
@@ -106,7 +125,7 @@ def ilqr(
         OptimizationError: where the trajectory of the guess becomes non-finite, or a step has no
             derivative.
         ParameterError: for bad limits.
-        ShapeError: for arrays of a wrong shape.
+        ShapeError: for arrays of a wrong shape, and a cost whose derivatives have one.
     """
     where = "ilqr()"
     model = sim.model
@@ -121,7 +140,11 @@ def ilqr(
     check_bounds(where, limits[0], limits[1])
     given = real_numbers(where, "u", u)
     guess = real_array(where, "u", given, (*given.shape[:-1], model.nu))
-    state = real_array(where, "q", q, (model.nq,)), real_array(where, "v", v, (model.nv,))
+    state = (
+        real_array(where, "q", q, (model.nq,)),
+        real_array(where, "v", v, (model.nv,)),
+        real_array(where, "act", 0.0 if act is None else act, (model.na,)),
+    )
     problem = TrajectoryProblem(sim, *state, cost, limits)
     return _solve(problem, np.clip(guess, *limits), max_iterations, tolerance, report)
 
@@ -134,31 +157,32 @@ def _solve(
     report: Report | None,
 ) -> Policy:
     """Iterate: linearize, sweep backwards, search forwards."""
-    q, v, value = _initial_trajectory(problem, u)
+    path, value = _initial_trajectory(problem, u)
     costs, damping = [value], 1e-6
-    gains = np.zeros((len(u), problem.sim.model.nu, 2 * problem.sim.model.nv))
+    model = problem.sim.model
+    gains = np.zeros((len(u), model.nu, 2 * model.nv + model.na))
     reason, converged = f"max_iterations ({max_iterations}) was reached", False
     for iteration in range(1, max_iterations + 1):
         try:
-            A, B = (np.asarray(J, np.float64) for J in problem.sim.linearize(q[:-1], v[:-1], u))
+            A, B = _linearize(problem.sim, path)
         except WorldError as error:
             raise OptimizationError(
                 f"ilqr: iteration {iteration}: the trajectory has a step without a derivative: "
                 f"{str(error).splitlines()[-1].rstrip('.')}; the cost before was {costs[-1]:.6g}."
             ) from None
-        expansion = problem.cost.expand(q, v, u)
+        expansion = _expand(problem, path)
         accepted = None
         while accepted is None and damping <= MAX_DAMPING:
-            update = _backward(A, B, expansion, u, problem.limits, damping)
+            update = _backward(A, B, expansion, path.u, problem.limits, damping)
             if update is not None:
                 gains = update[1]
-                accepted = _forward(problem, (q, v, u), update, costs[-1])
+                accepted = _forward(problem, path, update, costs[-1])
             damping *= GROWTH if accepted is None else 1.0 / GROWTH
         damping = max(damping, MIN_DAMPING)
         if accepted is None:
             reason, converged = "no step lowers the cost", True
             break
-        q, v, u, value = accepted
+        path, value = accepted
         costs.append(value)
         if report is not None:
             report(iteration, value)
@@ -166,19 +190,40 @@ def _solve(
             reason, converged = "the cost no longer decreases", True
             break
     head = f"ilqr: stopped at the cost {costs[-1]:.6g} after {len(costs) - 1} iterations, because "
-    return Policy(q, v, u, gains, costs, f"{head}{reason}.", converged)
+    reason = f"{head}{reason}."
+    return Policy(path.q, path.v, path.u, gains, costs, reason, converged, path.act)
 
 
-def _initial_trajectory(problem: TrajectoryProblem, u: Array) -> tuple[Array, Array, float]:
+def _linearize(sim: Simulator, path: _Path) -> tuple[Array, Array]:
+    """Return the Jacobians of all steps of a trajectory."""
+    A, B = sim.linearize(path.q[:-1], path.v[:-1], path.u, act=path.act[:-1])
+    return np.asarray(A, np.float64), np.asarray(B, np.float64)
+
+
+def _expand(problem: TrajectoryProblem, path: _Path) -> Expansion:
+    """Return the expansion of the cost; refuse one of another size than the state."""
+    expansion = problem.cost.expand(*path.arguments)
+    model = problem.sim.model
+    expected = (len(path.q), 2 * model.nv + model.na)
+    if expansion.x.shape != expected:
+        raise ShapeError(
+            f"ilqr(): the cost's expand() gives x of shape {expansion.x.shape}; expected "
+            f'{expected}, steps + 1 and 2 nv + na of model "{model.name}".'
+        )
+    return expansion
+
+
+def _initial_trajectory(problem: TrajectoryProblem, u: Array) -> tuple[_Path, float]:
     """Return the trajectory of the initial guess and its cost."""
-    roll = problem.sim.rollout(problem.q, problem.v, u)
+    roll = problem.sim.rollout(problem.q, problem.v, u, act=problem.act)
     if int(roll.status) & Status.NONFINITE:
         raise OptimizationError(
             f"ilqr: the rollout of the initial guess becomes non-finite at step "
             f"{int(roll.status_step)}; give another guess or a smaller time step."
         )
-    q, v = np.array(roll.q, np.float64), np.array(roll.v, np.float64)
-    return q, v, float(problem.cost.total(q[None], v[None], u[None])[0])
+    path = _Path(*(np.array(part, np.float64) for part in (roll.q, roll.v, roll.act, u)))
+    batch = _Path(*(part[None] for part in path))
+    return path, float(problem.cost.total(*batch.arguments)[0])
 
 
 def _backward(
@@ -234,37 +279,37 @@ def _solve_bounded(H: Array, g: Array, cross: Array, bounds: Array) -> tuple[Arr
 
 def _forward(
     problem: TrajectoryProblem,
-    nominal: tuple[Array, Array, Array],
+    nominal: _Path,
     update: tuple[Array, Array, float, float],
     before: float,
-) -> tuple[Array, Array, Array, float] | None:
+) -> tuple[_Path, float] | None:
     """Try all step sizes at once; return the best trajectory, None if none lowers the cost."""
-    q, v, u = nominal
     change, gains, linear, quadratic = update
-    worlds, steps = len(STEP_SIZES), len(u)
-    qs = np.repeat(q[None], worlds, axis=0)
-    vs = np.repeat(v[None], worlds, axis=0)
-    us = np.repeat(u[None], worlds, axis=0)
+    q, v, act, u = nominal
+    tried = _Path(*(np.repeat(part[None], len(STEP_SIZES), axis=0) for part in nominal))
+    qs, vs, acts, us = tried
     model = problem.sim.model
     with np.errstate(all="ignore"):
-        for t in range(steps):
-            error = np.concatenate([difference(model, q[t], qs[:, t]), vs[:, t] - v[t]], axis=-1)
-            step = STEP_SIZES[:, None] * change[t] + error @ gains[t].T
+        for t in range(len(u)):
+            errors = difference(model, q[t], qs[:, t]), vs[:, t] - v[t], acts[:, t] - act[t]
+            step = STEP_SIZES[:, None] * change[t] + np.concatenate(errors, axis=-1) @ gains[t].T
             us[:, t] = np.clip(np.nan_to_num(u[t] + step), *problem.limits)
-            qs[:, t + 1], vs[:, t + 1] = _advance(problem.sim, qs[:, t], vs[:, t], us[:, t])
-        costs = problem.cost.total(qs, vs, us)
+            _advance(problem.sim, tried, t)
+        costs = problem.cost.total(*tried.arguments)
     predicted = -(STEP_SIZES * linear + STEP_SIZES**2 * quadratic)
     good = np.isfinite(costs) & (before - costs > ACCEPTED * np.maximum(predicted, 0.0))
     good &= costs < before
     if not np.any(good):
         return None
     best = int(np.argmin(np.where(good, costs, np.inf)))
-    return qs[best], vs[best], us[best], float(costs[best])
+    return _Path(*(part[best] for part in tried)), float(costs[best])
 
 
-def _advance(sim: Simulator, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
-    """Advance worlds by one step; one that is not finite any more stays so."""
-    q1, v1 = np.full_like(q, np.nan), np.full_like(v, np.nan)
-    on = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
-    q1[on], v1[on] = sim.step(q[on], v[on], u[on])
-    return q1, v1
+def _advance(sim: Simulator, path: _Path, t: int) -> None:
+    """Fill in the states after step t; a world that is not finite any more stays so."""
+    q, v, act, u = (part[:, t] for part in path)
+    on = np.isfinite(np.concatenate([q, v, act], axis=-1)).all(axis=-1)
+    found = sim.step(q[on], v[on], u[on], act=act[on])
+    for part, after in zip((path.q, path.v, path.act), found, strict=False):
+        part[:, t + 1] = np.nan
+        part[on, t + 1] = after

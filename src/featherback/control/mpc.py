@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from featherback._checks import check_integer
 from featherback._typing import Array
+from featherback.control.controls import real_array
 from featherback.control.ilqr import Policy, ilqr
 from featherback.control.quadratic_cost import StageCost
 from featherback.errors import OptimizationError, ParameterError
@@ -47,8 +48,8 @@ class RecedingHorizon:
                 f'for model "{self.sim.model.name}".'
             )
 
-    def control(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """Plan from a state and return the control to apply, float64[nu].
+    def control(self, q: ArrayLike, v: ArrayLike, act: ArrayLike | None = None) -> Array:
+        """Plan from a state and return the control to apply, float64[nu]; act is zero when None.
 
         Raises:
             OptimizationError: where no plan can be made from this state.
@@ -59,6 +60,7 @@ class RecedingHorizon:
             v,
             self.guess,
             self.cost,
+            act=act,
             lower=self.lower,
             upper=self.upper,
             max_iterations=self.max_iterations,
@@ -76,11 +78,13 @@ class ClosedLoopTrajectory:
         q: float64[steps + 1, nq].
         v: float64[steps + 1, nv].
         u: float64[steps, nu].
+        act: float64[steps + 1, na], activations of actuators.
     """
 
     q: Array
     v: Array
     u: Array
+    act: Array
 
 
 def run_closed_loop(
@@ -90,6 +94,7 @@ def run_closed_loop(
     v: ArrayLike,
     steps: int,
     *,
+    act: ArrayLike | None = None,
     every: int = 1,
 ) -> ClosedLoopTrajectory:
     """Run a plant under a controller.
@@ -101,6 +106,7 @@ def run_closed_loop(
         q: real[nq], initial configuration.
         v: real[nv], initial velocity.
         steps: steps of the plant.
+        act: real[na], initial activation of actuators; zero when None.
         every: steps of the plant for which one control holds.
 
     Returns:
@@ -109,22 +115,30 @@ def run_closed_loop(
     Raises:
         OptimizationError: where no plan can be made, with the step.
     """
-    model = plant.model
-    check_integer("run_closed_loop()", "steps", steps)
-    check_integer("run_closed_loop()", "every", every)
-    qs, vs = np.empty((steps + 1, model.nq)), np.empty((steps + 1, model.nv))
+    where, model = "run_closed_loop()", plant.model
+    check_integer(where, "steps", steps)
+    check_integer(where, "every", every)
+    sizes = {"q": model.nq, "v": model.nv, "act": model.na}
+    given = {"q": q, "v": v, "act": 0.0 if act is None else act}
+    path = {name: np.empty((steps + 1, n)) for name, n in sizes.items()}
+    for name, n in sizes.items():
+        path[name][0] = real_array(where, name, given[name], (n,))
+    # a controller without activations is asked with q and v alone
+    state = [path[name] for name in ("q", "v", "act")[: 3 if model.na else 2]]
     us = np.empty((steps, model.nu))
-    qs[0], vs[0] = np.asarray(q, np.float64), np.asarray(v, np.float64)
     for t in range(steps):
         if t % every == 0:
             try:
-                us[t] = controller.control(qs[t], vs[t])
+                us[t] = controller.control(*(part[t] for part in state))
             except OptimizationError as error:
+                done = {name: part[: t + 1] for name, part in path.items()}
                 raise OptimizationError(
-                    f"run_closed_loop(): step {t} of {steps}: {error}",
-                    ClosedLoopTrajectory(qs[: t + 1], vs[: t + 1], us[:t]),
+                    f"{where}: step {t} of {steps}: {error}",
+                    ClosedLoopTrajectory(u=us[:t], **done),
                 ) from None
         else:
             us[t] = us[t - 1]
-        qs[t + 1], vs[t + 1] = plant.step(qs[t], vs[t], us[t])
-    return ClosedLoopTrajectory(qs, vs, us)
+        after = plant.step(path["q"][t], path["v"][t], us[t], act=path["act"][t])
+        for part, value in zip(state, after, strict=True):
+            part[t + 1] = value
+    return ClosedLoopTrajectory(u=us, **path)

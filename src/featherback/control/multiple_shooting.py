@@ -17,8 +17,9 @@ from featherback._typing import Array
 from featherback.control.controls import real_array
 from featherback.control.optimize import optimize
 from featherback.control.shooting import Shooting
-from featherback.errors import OptimizationError, ParameterError
+from featherback.errors import OptimizationError, ParameterError, ShapeError
 
+NEGLIGIBLE = 1e-12  # of the first cost: a change below it is none
 GROWTH = 5.0  # of the penalty, where the gaps do not shrink fast enough
 RATE = 0.01  # first step of a round, in units of the unknowns
 SHRINK = 0.25  # a gap that shrinks less than this in a round makes the penalty grow
@@ -39,6 +40,7 @@ class Segments:
         gap: largest gap between segments that is left, in units of q and v.
         rounds: number of outer iterations.
         evaluations: gradient evaluations; one covers all segments.
+        act: float64[steps + 1, na], activations of actuators.
     """
 
     x: Array
@@ -50,13 +52,14 @@ class Segments:
     gap: float
     rounds: int
     evaluations: int
+    act: Array
 
 
 @dataclass(eq=False)
 class _Lagrangian:
     """Cost of segments plus multipliers and penalty of the gaps, as a function of one vector.
 
-    The vector holds the controls' unknowns, then q and v at the start of each later segment.
+    The vector holds the controls' unknowns, then q, v and act at the start of each later one.
     """
 
     problem: Shooting
@@ -65,11 +68,12 @@ class _Lagrangian:
     multipliers: Array
     gaps: Array = field(default_factory=lambda: np.zeros(0))
     joined: tuple[Array, Array, Array] | None = None
+    act: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def node(self) -> int:
-        """Size of one state (q, v)."""
-        return len(self.problem.q) + len(self.problem.v)
+        """Size of one state (q, v, act)."""
+        return sum(_sizes(self.problem))
 
     @property
     def size(self) -> int:
@@ -95,35 +99,33 @@ class _Lagrangian:
     def gradient(self, x: Array) -> tuple[float, Array]:
         """Return the value and its gradient at z."""
         problem, n = self.problem, self.segments
-        nq = len(problem.q)
         u = problem.controls.expand(x[None, : problem.size])
         nodes = x[problem.size :].reshape(n - 1, self.node)
-        states = np.concatenate([[np.concatenate([problem.q, problem.v])], nodes])
+        q0, v0, act0 = _parts(problem, np.concatenate([[_start(problem)], nodes]))
         length = u.shape[1] // n
-        cut = u.reshape(n, length, -1)
-        roll = problem.sim.rollout(states[:, :nq], states[:, nq:], cut)
+        roll = problem.sim.rollout(q0, v0, u.reshape(n, length, -1), act=act0)
         problem.count.rollouts += 1
-        q, v = np.array(roll.q, np.float64), np.array(roll.v, np.float64)
-        self.joined = _join(q), _join(v), u
+        q, v, act = (np.array(part, np.float64) for part in (roll.q, roll.v, roll.act))
+        self.joined, self.act = (_join(q), _join(v), u), _join(act)[0]
         value = problem.cost(*self.joined)
         # gaps: where a segment ends, less where the next one starts
-        ends = np.concatenate([q[:-1, -1], v[:-1, -1]], axis=1)
+        ends = np.concatenate([q[:-1, -1], v[:-1, -1], act[:-1, -1]], axis=1)
         self.gaps = ends - nodes
         pull = self.multipliers + self.penalty * self.gaps
         total = float(value.cost[0]) + float(
             np.sum(self.gaps * (self.multipliers + 0.5 * self.penalty * self.gaps))
         )
-        q_bar, v_bar = _cut(value.q_bar, q), _cut(value.v_bar, v)
-        q_bar[:-1, -1] += pull[:, :nq]
-        v_bar[:-1, -1] += pull[:, nq:]
+        bars = _cut(value.q_bar, q), _cut(value.v_bar, v), np.zeros_like(act)
+        for bar, part in zip(bars, _parts(problem, pull), strict=True):
+            bar[:-1, -1] += part
         problem.count.gradients += 1
-        gradient = roll.vjp(q_bar, v_bar)
+        gradient = roll.vjp(*bars)
         u_bar = np.asarray(gradient.u, np.float64).reshape(1, n * length, -1)
         if value.u_bar is not None:
             u_bar = u_bar + value.u_bar
-        starts = np.concatenate([gradient.q, gradient.v], axis=1)[1:].astype(np.float64) - pull
+        starts = np.concatenate([gradient.q, gradient.v, gradient.act], axis=1)[1:]
         controls = problem.controls.gather(u_bar).ravel()
-        return total, np.concatenate([controls, starts.ravel()])
+        return total, np.concatenate([controls, (starts.astype(np.float64) - pull).ravel()])
 
 
 def multiple_shooting(
@@ -131,7 +133,7 @@ def multiple_shooting(
     segments: int,
     *,
     start: ArrayLike | None = None,
-    states: tuple[ArrayLike, ArrayLike] | None = None,
+    states: tuple[ArrayLike, ...] | None = None,
     penalty: float = 1.0,
     max_rounds: int = 20,
     max_evaluations: int = 50,
@@ -144,8 +146,9 @@ def multiple_shooting(
         problem: the rollout and its cost.
         segments: number of segments, which must divide the number of steps.
         start: initial guess of the controls' unknowns; zero when None.
-        states: initial guess of the later segments' initial states, q real[segments - 1, nq] and
-            v real[segments - 1, nv]; those of the guess's rollout when None.
+        states: initial guess of the later segments' initial states, q real[segments - 1, nq],
+            v real[segments - 1, nv], and act real[segments - 1, na] where the model has
+            activations; those of the guess's rollout when None.
         penalty: initial weight of the squared gaps.
         max_rounds: maximum number of outer iterations.
         max_evaluations: maximum number of gradient evaluations in one round; one covers all
@@ -168,13 +171,15 @@ def multiple_shooting(
     nodes = _nodes(where, problem, x, segments, states)
     inner = _Lagrangian(problem, segments, penalty, np.zeros_like(nodes))
     z, evaluations = np.concatenate([x, nodes.ravel()]), 0
-    before = last = np.inf
+    before = last = first = np.inf
     for number in range(1, max_rounds + 1):
         outcome = optimize(inner, start=z, max_evaluations=max_evaluations, rate=RATE)
         z, evaluations = outcome.x, evaluations + outcome.total_evaluations + 1
         value = inner.gradient(z)[0]
+        first = abs(outcome.costs[0]) if number == 1 else first
         gap, change, last = float(np.abs(inner.gaps).max()), abs(value - last), value
-        if gap <= tolerance and change <= cost_tolerance * abs(value):
+        small = max(cost_tolerance * abs(value), NEGLIGIBLE * first)
+        if gap <= tolerance and change <= small:
             return _segments(inner, z[: problem.size], gap, number, evaluations)
         inner.multipliers = inner.multipliers + inner.penalty * inner.gaps
         if gap > SHRINK * before:
@@ -212,6 +217,7 @@ def _segments(inner: _Lagrangian, x: Array, gap: float, rounds: int, evaluations
         gap=gap,
         rounds=rounds,
         evaluations=evaluations,
+        act=inner.act,
     )
 
 
@@ -220,26 +226,54 @@ def _nodes(
     problem: Shooting,
     x: Array,
     segments: int,
-    states: tuple[ArrayLike, ArrayLike] | None,
+    states: tuple[ArrayLike, ...] | None,
 ) -> Array:
-    """Return the guess of the later segments' initial states, float64[segments - 1, nq + nv]."""
+    """Return the guess of the later segments' initial states, float64[segments - 1, node]."""
     if states is None:
         roll = problem.rollout(x)
         rows = np.arange(1, segments) * (len(problem.controls.base) // segments)
-        guess = np.concatenate([roll.q[rows], roll.v[rows]], axis=1).astype(np.float64)
+        parts = roll.q[rows], roll.v[rows], roll.act[rows]
+        guess = np.concatenate(parts, axis=1).astype(np.float64)
         if not np.all(np.isfinite(guess)):
             raise OptimizationError(
                 f"{where}: the rollout of the initial guess becomes non-finite; pass states=."
             )
         return guess
-    q = real_array(where, "states[0]", states[0], (segments - 1, len(problem.q)))
-    v = real_array(where, "states[1]", states[1], (segments - 1, len(problem.v)))
-    return np.concatenate([q, v], axis=1)
+    sizes = _sizes(problem)[: 3 if problem.sim.model.na else 2]
+    if len(states) != len(sizes):
+        raise ShapeError(
+            f"{where}: states has {len(states)} arrays; expected {len(sizes)}: q, v"
+            f'{", act" if problem.sim.model.na else ""} for model "{problem.sim.model.name}".'
+        )
+    given = [
+        real_array(where, f"states[{i}]", part, (segments - 1, size))
+        for i, (part, size) in enumerate(zip(states, sizes, strict=True))
+    ]
+    return np.concatenate(given, axis=1)
+
+
+def _sizes(problem: Shooting) -> tuple[int, int, int]:
+    """Return the lengths of q, v and act."""
+    return len(problem.q), len(problem.v), problem.sim.model.na
+
+
+def _parts(problem: Shooting, states: Array) -> list[Array]:
+    """Return q, v and act of states [..., node]."""
+    nq, nv, _ = _sizes(problem)
+    return np.split(states, [nq, nq + nv], axis=-1)
+
+
+def _start(problem: Shooting) -> Array:
+    """Return the initial state of the first segment, float64[node]."""
+    given = 0.0 if problem.act is None else problem.act
+    act = real_array("multiple_shooting()", "act", given, (problem.sim.model.na,))
+    return np.concatenate([problem.q, problem.v, act])
 
 
 def _join(parts: Array) -> Array:
     """Return [segments, length + 1, n] as one trajectory [1, segments * length + 1, n]."""
-    joined = parts[:, :-1].reshape(-1, parts.shape[-1])
+    segments, length, n = parts.shape
+    joined = parts[:, :-1].reshape(segments * (length - 1), n)
     return np.concatenate([joined, parts[-1, -1:]])[None]
 
 

@@ -36,6 +36,7 @@ class Shooting:
         controls: what x means.
         cost: what is minimized.
         count: how often the simulator ran.
+        act: float64[na], initial activation of actuators; zero when None.
     """
 
     sim: Simulator
@@ -44,6 +45,7 @@ class Shooting:
     controls: Controls
     cost: Cost
     count: Count = field(default_factory=Count)
+    act: Array | None = None
 
     @property
     def size(self) -> int:
@@ -65,10 +67,11 @@ class Shooting:
         u = self.controls.expand(x)
         if u.ndim == 2:
             self.count.rollouts += 1
-            return self.sim.rollout(self.q, self.v, u)
+            return self.sim.rollout(self.q, self.v, u, act=self.act)
         n = len(u)
         self.count.rollouts += n
-        return self.sim.rollout(np.tile(self.q, (n, 1)), np.tile(self.v, (n, 1)), u)
+        q, v = np.tile(self.q, (n, 1)), np.tile(self.v, (n, 1))
+        return self.sim.rollout(q, v, u, act=self.act)
 
     def values(self, x: Array) -> Array:
         """Return the costs of x[worlds, size]; infinite where a world becomes non-finite."""

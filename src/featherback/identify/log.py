@@ -30,6 +30,8 @@ class Log:
             known: all of q is weighted alike, and the noise is estimated from what is left over.
         v_noise: likewise for v.
         every: simulator steps from a row to the next.
+        act: real[rows, na], activations of actuators, from which predictions start; they are not
+            compared. When None the activation is zero in the first row and not known in others.
     """
 
     q: ArrayLike
@@ -38,6 +40,7 @@ class Log:
     q_noise: ArrayLike | None = None
     v_noise: ArrayLike | None = None
     every: int = 1
+    act: ArrayLike | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,7 @@ class Windows:
         v_weight: float64[windows, rows, nv].
         every: simulator steps from a row to the next.
         known: whether the noise was given.
+        act: float64[windows, na], activations at the first rows.
     """
 
     q: Array
@@ -61,6 +65,7 @@ class Windows:
     v_weight: Array
     every: int
     known: bool
+    act: Array
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -81,6 +86,7 @@ class _Checked:
     u: Array
     q_weight: Array
     v_weight: Array
+    act: Array | None
 
 
 def cut(
@@ -115,13 +121,28 @@ def cut(
         for first in range(0, len(log.q) - steps, stride):
             rows = slice(first, first + steps + 1)
             u = np.repeat(log.u[first : first + steps], min(every), axis=0)
-            pieces.append((log.q[rows], log.v[rows], u, log.q_weight[rows], log.v_weight[rows]))
-    q, v, u, q_weight, v_weight = (np.array(part) for part in zip(*pieces, strict=True))
+            act = _activation(f"{where}: log {i}", model, log.act, first)
+            pieces.append(
+                (log.q[rows], log.v[rows], u, log.q_weight[rows], log.v_weight[rows], act)
+            )
+    q, v, u, q_weight, v_weight, act = (np.array(part) for part in zip(*pieces, strict=True))
     if not free:
         # the first row is where the prediction starts, so there is nothing to compare
         q_weight[:, 0], v_weight[:, 0] = 0.0, 0.0
     known = all(log.q_noise is not None for log in logs)
-    return Windows(q, v, u, q_weight, v_weight, min(every), known)
+    return Windows(q, v, u, q_weight, v_weight, min(every), known, act)
+
+
+def _activation(here: str, model: Model, act: Array | None, row: int) -> Array:
+    """Return the activation at a row, float64[na]; refuse a window where it is not known."""
+    if act is not None:
+        return act[row]
+    if model.na and row:
+        raise ParameterError(
+            f"{here} has no act, and a window starts at row {row}, where the activation is not "
+            "known; give act, such as that of a rollout of u, or a window as long as the log."
+        )
+    return np.zeros(model.na)
 
 
 def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked:
@@ -157,6 +178,7 @@ def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked
         )
     none = np.zeros((len(q) - 1, model.nu))
     u = none if log.u is None else _numbers(here, "u", log.u, model.nu, len(q) - 1)
+    act = None if log.act is None else _numbers(here, "act", log.act, model.na, len(q))
     v_noise = np.inf if log.v is None else log.v_noise
     q_weight = _weights(here, "q_noise", log.q_noise, q)
     v_weight = _weights(here, "v_noise", v_noise, v)
@@ -165,7 +187,7 @@ def _check(here: str, model: Model, dt: float, log: Log, free: bool) -> _Checked
             f"{here}: q_noise and v_noise are infinite throughout, so nothing was measured; give "
             "a finite noise to what was."
         )
-    return _Checked(q, v, u, q_weight, v_weight)
+    return _Checked(q, v, u, q_weight, v_weight, act)
 
 
 def _numbers(here: str, name: str, value: Any, width: int, rows: int | None) -> Array:

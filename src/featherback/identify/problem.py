@@ -144,7 +144,8 @@ class PredictionProblem:
 
     def _predict(self, x: Array, starts: Starts) -> Point:
         """Simulate all windows and return the weighted errors."""
-        roll = self.sim.rollout(starts.q, starts.v, self.windows.u, params=dict(self.params(x)))
+        windows, params = self.windows, dict(self.params(x))
+        roll = self.sim.rollout(starts.q, starts.v, windows.u, act=windows.act, params=params)
         rows = slice(None, None, self.windows.every)
         with np.errstate(all="ignore"):
             q = np.asarray(roll.q[:, rows], np.float64)
