@@ -32,7 +32,7 @@ def test_sizes_names_and_states() -> None:
     assert made.q0.dtype == made.v0.dtype == np.float64
     with pytest.raises(ValueError, match="read-only"):
         made.q0[0] = 1.0
-    assert repr(made) == 'Model("test", nq=1, nv=1, nu=1, nbody=2, ngeom=1)'
+    assert repr(made) == 'Model("test", nq=1, nv=1, nu=1, na=0, nbody=2, ngeom=1)'
 
 
 def test_model_is_frozen() -> None:

@@ -89,12 +89,14 @@ def test_arrays_that_jax_traces_are_refused() -> None:
 
 
 def test_parameters_cannot_be_assigned() -> None:
-    """Raise where a parameter in force is assigned or written."""
+    """Raise where a parameter of a simulator or a model is assigned or written."""
     sim = fb.Simulator(fb.models.cartpole())
-    with pytest.raises(TypeError, match="assignment"):
-        sim.params["body_mass"] = 1.0  # pyright: ignore[reportIndexIssue]
-    with pytest.raises(ValueError, match="read-only"):
-        sim.params["body_mass"][0] = 1.0
+    for params in (sim.params, sim.model.params, sim.model.structure.tables):
+        name = next(iter(params))
+        with pytest.raises(TypeError, match="assignment"):
+            params[name] = -1.0  # pyright: ignore[reportIndexIssue]
+        with pytest.raises(ValueError, match="read-only"):
+            params[name][...] = -1
     for name in ("device", "dt", "options", "model", "params", "dtype", "threads"):
         with pytest.raises(AttributeError):
             setattr(sim, name, None)

@@ -70,6 +70,22 @@ def test_a_rollout_keeps_its_arrays_and_derivatives(way: str) -> None:
     assert np.array_equal(one.params["geom_friction"], two.params["geom_friction"])
 
 
+@pytest.mark.parametrize("way", COPIES)
+def test_a_model_stays_read_only(way: str) -> None:
+    """Give a copy of a model the same arrays, none of which can be written."""
+    model = fb.models.laikago()
+    assert model.q0.size and model.v0.size
+    other = COPIES[way](model)
+    assert repr(other) == repr(model) and np.array_equal(other.q0, model.q0)
+    arrays = {"q0": other.q0, "v0": other.v0, "act0": other.act0, "vert": other.structure.vert}
+    arrays |= {"geom1": other.parsed.pairs.geom1, "keep": other.parsed.keep_actuator}
+    for name, array in {**arrays, **other.params, **other.structure.tables}.items():
+        assert not array.flags.writeable, name
+    with pytest.raises(TypeError, match="assignment"):
+        other.params["body_mass"] = model.params["body_mass"]
+    assert np.array_equal(other.params["body_mass"], model.params["body_mass"])
+
+
 def test_a_rollout_and_its_simulator_share_an_engine() -> None:
     """Build the engine once where a simulator travels with its rollouts."""
     sim = robot()

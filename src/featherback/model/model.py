@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -86,9 +87,22 @@ class Model:
     def __repr__(self) -> str:
         """Return name and sizes."""
         return (
-            f'Model("{self.name}", nq={self.nq}, nv={self.nv}, nu={self.nu}, '
+            f'Model("{self.name}", nq={self.nq}, nv={self.nv}, nu={self.nu}, na={self.na}, '
             f"nbody={self.nbody}, ngeom={self.ngeom})"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel as what it was made from."""
+        return {"parsed": self.parsed, "structure": self.structure}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled, read-only as it was; arrays such as q0 are made again."""
+        self.__dict__.update(state)
+        self.__post_init__()
+        parsed = self.parsed
+        parsed.pairs.frozen()
+        for mask in (parsed.keep_equality, parsed.keep_actuator, parsed.keep_tendon):
+            mask.setflags(write=False)
 
     @property
     def mujoco(self) -> mujoco.MjModel:
@@ -168,8 +182,8 @@ class Model:
         return tuple(self.mujoco.key(i).name or i for i in range(int(self.mujoco.nkey)))
 
     @property
-    def params(self) -> dict[str, Array]:
-        """Physical parameters by MuJoCo's field names, read-only arrays."""
+    def params(self) -> Mapping[str, Array]:
+        """Physical parameters by MuJoCo's field names, read-only; change them in a Simulator."""
         return self.structure.params
 
     def keyframe(self, which: str | int) -> tuple[Array, ...]:

@@ -7,7 +7,9 @@ parameters are the core's (`core/model/layout.hpp`), which says what each means.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,12 +62,12 @@ COMPENSATIONS = {row.name: row.number for row in compensation_types()}
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """What an engine is built from.
+    """What an engine is built from; its tables and parameters are read-only.
 
     Attributes:
         sizes: counts by name.
         tables: int32 tables by name.
-        params: float64 parameters by name, read-only, in MuJoCo's shapes.
+        params: float64 parameters by name, in MuJoCo's shapes.
         vert: float64[nvert, 3]; for each mesh the rotation of its frame in the file's axes, its
             position there, its scale, and the vertices of its hull in that frame; for each
             height field its sizes and heights (`hfields.py`).
@@ -74,11 +76,27 @@ class Structure:
     """
 
     sizes: dict[str, int]
-    tables: dict[str, Ints]
-    params: dict[str, Array]
+    tables: Mapping[str, Ints]
+    params: Mapping[str, Array]
     vert: Array
     touches: int
     law: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        """Make tables and parameters read-only."""
+        for name in ("tables", "params"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for array in (*self.tables.values(), *self.params.values(), self.vert):
+            array.setflags(write=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel as plain dictionaries."""
+        return {**vars(self), "tables": dict(self.tables), "params": dict(self.params)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled, read-only as it was."""
+        self.__dict__.update(state)
+        self.__post_init__()
 
     def packed(self, **limits: int) -> tuple[Ints, Ints]:
         """Return int32 sizes, some replaced by `limits`, and tables, in the core's order."""
@@ -465,7 +483,7 @@ def _add_fluid(m: mujoco.MjModel, tables: dict[str, Ints]) -> None:
 
 
 def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
-    """Collect the physical parameters in MuJoCo's names and shapes, read-only."""
+    """Collect the physical parameters in MuJoCo's names and shapes."""
     m = parsed.mujoco
     muscle, wet = _is_muscle(parsed), is_wet(m)
     ours: dict[str, Any] = {
@@ -500,7 +518,6 @@ def _params(parsed: Parsed, body_link: Ints) -> dict[str, Array]:
         value = np.array(ours.get(name, getattr(m, name, None)), np.float64)
         if name.startswith(("tendon_", "wrap_")) and not parsed.keep_tendon.any():
             value = value[:0]
-        value.setflags(write=False)
         params[name] = value
     return params
 
