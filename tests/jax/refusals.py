@@ -97,6 +97,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], type[Exception], tuple[str, ...]]] 
         ShapeError,
         ("v", "complex128"),
     ),
+    "step, controls of many worlds": (
+        lambda sim: fbj.step(sim, Z, Z, np.zeros((10, 2))),
+        ShapeError,
+        ("u", "(10, 2)", "rollout()"),
+    ),
     "step, half precision": (
         lambda sim: fbj.step(sim, jnp.zeros(2, "float16"), Z),
         ShapeError,
@@ -173,6 +178,10 @@ def _calls() -> Iterator[Case]:
         yield raises(name, error, lambda call=call: call(pendulum()), where, *names)
     names = ("Simulator", "jax_enable_x64")
     yield raises("step, 64-bit numbers are off", ParameterError, _single_precision, *names)
+    call = lambda: fbj.step(pendulum(), np.array([0.0, np.nan]), Z)  # noqa: E731
+    yield raises("step, NaN in q", ParameterError, call, "step()", "q[1]", "nan")
+    call = lambda: fbj.step(pendulum(), Z, Z, jnp.full(2, jnp.inf))  # noqa: E731
+    yield raises("step, infinity in u", ParameterError, call, "step()", "u[0]", "inf")
     for what, model, u, need in (
         ("controls", fb.models.pendulum(2), None, "16 GB"),
         ("held controls", fb.models.pendulum(2), Z, "16 GB"),

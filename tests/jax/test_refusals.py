@@ -112,6 +112,14 @@ def test_nan_is_a_status_forward() -> None:
     assert list(got.status_step) == [-1, 2, -1]
 
 
+def test_nan_in_a_traced_step_is_a_status() -> None:
+    """Follow a NaN inside of jit, and say it in the status of a rollout of one step."""
+    sim, q = pendulum(), np.array([0.0, np.nan])
+    assert np.isnan(jax.jit(lambda q: fbj.step(sim, q, np.zeros(2))[0])(q)).any()
+    roll = jax.jit(lambda q: fbj.rollout(sim, q, np.zeros(2), steps=1))(q)
+    assert int(roll.status) == Status.NONFINITE
+
+
 def test_parameters_without_a_gradient_may_be_given() -> None:
     """Take a parameter without a gradient where another input is differentiated."""
     sim = fb.Simulator(laikago())

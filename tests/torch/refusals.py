@@ -20,6 +20,7 @@ import torch
 import featherback as fb
 import featherback.torch as fbt
 from featherback.errors import FeatherbackError, ParameterError, ShapeError, WorldError
+from tests.control.helpers import push
 from tests.golden.sentences import Case, module_as, raises
 from tests.torch.scenes import simulator
 
@@ -134,11 +135,19 @@ def _steps() -> Iterator[Case]:
         ("long q", (zeros(3), V), ("q", "(3,)")),
         ("long u", (Q, V, zeros(2)), ("u", "(2,)", "(1,)")),
         ("no worlds of u", (Q, V, zeros(0, 1)), ("u", "0 worlds")),
+        ("controls of many worlds", (Q, V, zeros(10, 1)), ("u", "(10, 1)", "rollout()")),
         ("a text", ("q", V), ("q", "str")),
         ("worlds of a parameter", (Q, V, None, {"body_mass": zeros(4, 3)}), ("body_mass", "(3,)")),
     ):
         call = partial(fbt.step, SIM, *arguments)
         yield raises(f"step, {name}", ShapeError, call, "featherback.torch.step()", *names)
+    filtered = push().sim
+    call = partial(fbt.step, filtered, np.zeros(1), np.zeros(1))
+    names = ("featherback.torch.step()", "q", "ndarray", "torch.as_tensor(q")
+    yield raises("step, an array where there are activations", ShapeError, call, *names)
+    loop = partial(fbt.closed_loop, filtered, lambda q, v, act, t: zeros(2), zeros(1), zeros(1), 3)
+    names = ("policy(q, v, act, t)", "(2,)", "(1,)")
+    yield raises("closed_loop, a long answer with activations", ShapeError, loop, *names)
 
 
 def _values() -> Iterator[Case]:

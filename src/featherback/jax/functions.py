@@ -8,6 +8,7 @@ import jax
 from jax.typing import ArrayLike
 
 from featherback.jax.inputs import (
+    STATE,
     Params,
     controls,
     count_worlds,
@@ -15,12 +16,13 @@ from featherback.jax.inputs import (
     give_worlds,
     join_state,
     open_call,
+    require_known,
     rows,
     split_state,
 )
 from featherback.jax.primitives import rollout_map
 from featherback.sim import Simulator
-from featherback.sim.bridge import refuse_too_large
+from featherback.sim.bridge import check_step_controls, refuse_too_large
 
 
 class Trajectory(NamedTuple):
@@ -71,13 +73,18 @@ def step(
         has no gradient. What has no world axis is shared by all worlds.
 
     Raises:
-        ShapeError: where an array has a wrong shape or number type.
-        ParameterError: where a parameter or the simulator cannot be used.
+        ShapeError: where an array has a wrong shape or number type, or u has a world axis and no
+            state has.
+        ParameterError: where a parameter or the simulator cannot be used, or an array that is not
+            traced holds a NaN or infinity; what is traced is followed, and the status of
+            `rollout` with one step tells of it.
     """
     where = "step()"
     call = open_call(where, sim)
     arrays = rows(call, {"q": q, "v": v, "act": act, "warm": warm, "u": u})
+    require_known(call, arrays)
     worlds = count_worlds(where, arrays, {})
+    check_step_controls(where, arrays["u"].shape, [arrays[name].ndim for name in STATE])
     theta = flat_params(call, params, worlds)
     full = {name: give_worlds(x, worlds, 1) for name, x in arrays.items()}
     point = (join_state(full), full["u"], theta)

@@ -26,6 +26,7 @@ from featherback.sim.bridge import (
     named_arrays,
     refuse_unknown,
     require_finite,
+    require_usable,
     same_worlds,
 )
 
@@ -105,6 +106,13 @@ def rows(call: Call, given: dict[str, Any]) -> dict[str, jax.Array]:
             )
         arrays[name] = x
     return arrays
+
+
+def require_known(call: Call, arrays: dict[str, jax.Array]) -> None:
+    """Refuse states and controls that are not finite; what JAX traces has no values yet."""
+    for name, x in arrays.items():
+        if not isinstance(x, Tracer):
+            require_usable(call.where, call.engines.layout, name, np.asarray(x))
 
 
 def join_state(arrays: dict[str, jax.Array]) -> jax.Array:

@@ -59,7 +59,15 @@ from featherback.sim.replay import (
     require_finite_gradient,
     require_finite_states,
 )
-from featherback.sim.state import Point, StateLayout, Trajectory, check_carried, check_controls
+from featherback.sim.state import (
+    Point,
+    StateLayout,
+    Trajectory,
+    check_carried,
+    check_controls,
+    check_step_controls,
+    require_usable,
+)
 from featherback.sim.status import SENTENCES, Status, WorldStatus, describe, world_error
 
 if TYPE_CHECKING:
@@ -86,6 +94,7 @@ __all__ = [
     "bridge_of_handle",
     "check_carried",
     "check_controls",
+    "check_step_controls",
     "describe",
     "evaluate",
     "evaluate_vjp",
@@ -97,6 +106,7 @@ __all__ = [
     "require_finite",
     "require_finite_gradient",
     "require_finite_states",
+    "require_usable",
     "same_worlds",
     "world_error",
 ]

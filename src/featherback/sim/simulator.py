@@ -185,7 +185,7 @@ class Simulator:
                 return (*out[:-1], np.uint32(out[-1])) if return_status else out
         bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u, "warm": warm}
         point, _ = read_point("step()", bridge, state, params, finite=True)
-        check_step_controls("step()", point, q, v, act, warm)
+        check_step_controls("step()", np.shape(u), map(np.ndim, (q, v, act, warm)))
         x, found = run.take_step(bridge, point)
         views = bridge.layout.parts(x[point.one])
         if warm is not None:

@@ -6,7 +6,7 @@ callers pass in as q, v, act, warm and u is checked and put together here, once 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -143,9 +143,7 @@ def read_rows(
             check_carried(where, layout, array.shape[-1:])
         named[name] = rows(where, name, array, n, layout.model)
         if finite or name not in FOLLOWED:
-            require_finite(where, name, array)
-        if finite and name == "q":
-            _check_quaternions(where, layout, array)
+            require_usable(where, layout, name, array)
     found, batched = broadcast_worlds(where, named)
     for name in FILLED:
         if name in given and name not in found:
@@ -160,6 +158,13 @@ def check_carried(where: str, layout: StateLayout, length: tuple[int, ...]) -> N
             f"{where}: warm is given and this Simulator carries no warm start; leave it out, or "
             'make a Simulator with contact="mujoco" and warmstart=1.'
         )
+
+
+def require_usable(where: str, layout: StateLayout, name: str, array: Real) -> None:
+    """Refuse an input with a NaN or infinity, or a quaternion without a length."""
+    require_finite(where, name, array)
+    if name == "q":
+        _check_quaternions(where, layout, array)
 
 
 def _check_quaternions(where: str, layout: StateLayout, q: Real) -> None:
@@ -253,12 +258,12 @@ def _state(layout: StateLayout, worlds: int, named: Mapping[str, Real]) -> Real:
     return layout.join((worlds,), *own, warm=named.get("warm"))
 
 
-def check_step_controls(where: str, point: Point, *state: Any) -> None:
-    """Refuse controls of many worlds, or of many steps, for the one state of a step."""
-    if point.batched and all(part is None or np.ndim(part) < 2 for part in state):
+def check_step_controls(where: str, shape: tuple[int, ...], ranks: Iterable[int]) -> None:
+    """Refuse controls of many worlds, or of many steps, where all of a state has rank 1."""
+    if len(shape) > 1 and max(ranks) < 2:
         raise ShapeError(
-            f"{where}: u has shape {(point.worlds, point.layout.nu)} and the state has no world "
-            "axis; give one control, a state of each world, or call rollout() for many steps."
+            f"{where}: u has shape {shape} and the state has no world axis; give one control, a "
+            "state of each world, or call rollout() for many steps."
         )
 
 

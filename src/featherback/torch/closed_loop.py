@@ -69,7 +69,7 @@ def closed_loop(
     segment: int | None = None,
     act: Tensor | None = None,
 ) -> ClosedLoop:
-    """Advance by many steps with u = policy(q, v, t), and keep every state.
+    """Advance by many steps with u = policy(q, v, t), or policy(q, v, act, t); keep every state.
 
     Gradients flow to the start, to the parameters, and to the weights of the policy through all
     steps. What the graph keeps between forward and backward is a choice:
@@ -153,9 +153,10 @@ def _check_options(policy: Any, steps: Any, memory: Any, segment: Any) -> None:
 
 def _check_control(u: Any, bridge: Bridge, worlds: int | None) -> Tensor:
     """Refuse an answer of a policy that is not a control."""
-    u = check_tensor(WHERE, "policy(q, v, t)", u, bridge)
+    answer = "policy(q, v, act, t)" if bridge.layout.na else "policy(q, v, t)"
+    u = check_tensor(WHERE, answer, u, bridge)
     nu = bridge.layout.nu
     shape = (nu,) if worlds is None else (worlds, nu)
     if tuple(u.shape) != shape:
-        raise ShapeError(f"{WHERE}: policy(q, v, t) has shape {tuple(u.shape)}; expected {shape}.")
+        raise ShapeError(f"{WHERE}: {answer} has shape {tuple(u.shape)}; expected {shape}.")
     return u

@@ -126,7 +126,7 @@ def check_state(
     where: str, bridge: Bridge, q: Any, v: Any, act: Any, warm: Any = None
 ) -> tuple[dict[str, Tensor], dict[str, int | None]]:
     """Refuse what is no state; return its parts by name, and their numbers of worlds."""
-    parts = {"q": q, "v": v}
+    parts = {"q": check_tensor(where, "q", q, bridge), "v": v}
     if bridge.layout.na or act is not None:
         parts["act"] = q.new_zeros(bridge.layout.na) if act is None else act
     if bridge.layout.nwarm or warm is not None:

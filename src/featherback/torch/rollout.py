@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from featherback.sim import Simulator
-from featherback.sim.bridge import check_controls, world_error
+from featherback.sim.bridge import check_controls, check_step_controls, world_error
 from featherback.torch.functions import roll
 from featherback.torch.inputs import (
     check_rows,
@@ -104,6 +104,7 @@ def step(
     u = q.new_zeros(bridge.layout.nu) if u is None else check_tensor(where, "u", u, bridge)
     worlds["u"] = check_rows(where, "u", u, bridge.layout)
     count = same_worlds(where, worlds)
+    check_step_controls(where, tuple(u.shape), [x.ndim for x in parts.values()])
     names, *packs = pack_params(where, params, sim, count)
     q, v, rest, _ = roll(sim, names, STEP, spread_state(parts, count), u, *packs)
     act, carried = split_rest(bridge.layout, rest)
