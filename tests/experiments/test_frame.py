@@ -30,6 +30,7 @@ from featherback.experiments import context as context_module
 from featherback.experiments.files import load_arrays, save_arrays, write_bytes
 from featherback.experiments.film import make_film
 from featherback.experiments.result import plain, write_json
+from tests.control.helpers import FILTERED, push
 from tests.experiments.problems import bowl_experiment
 from tests.golden.sentences import refused
 
@@ -221,6 +222,20 @@ def test_a_recording_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> No
     for damaged in odd:
         path.write_bytes(damaged)
         refused(lambda: Recording.load(path), FeatherbackError, f"{path}: not a complete archive")
+
+
+def test_a_recording_has_activations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store activations where there are any, so that the motion can be run again from any row."""
+    monkeypatch.setattr(context_module, "make_film", lambda path: (None, None))
+    sim, u = push().sim, np.ones((5, 1))
+    roll = sim.rollout([0.0], [0.0], u, act=[0.3])
+    here = Context("push", 0, True, tmp_path, show=False)
+    here.record(FILTERED, {"q": roll.q, "v": roll.v, "u": u, "act": roll.act}, dt=sim.dt)
+    back = Recording.load(here.files["recording"])
+    assert back.act is not None
+    again = sim.rollout(back.q[2], back.v[2], back.u[2:], act=back.act[2])
+    assert np.array_equal(again.q[-1], roll.q[-1])
+    assert Recording.load(motion().save(tmp_path / "m.npz")).act is None
 
 
 def test_a_film_or_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

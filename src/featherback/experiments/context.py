@@ -129,17 +129,18 @@ class Context:
         camera: tuple[float, float, float, float, float, float] = CAMERA,
         ending: str = "-motion",
     ) -> None:
-        """Save q, v and u of one world as a recording and a film; a note says what a film needs.
+        """Save the motion of one world as a recording and a film; a note says what a film needs.
 
         Args:
             xml: the model, MJCF.
-            motion: such as a Rollout's.
+            motion: q, v and u of the world, and act where the model has activations.
             dt: step [s].
             target: real[n, 3], points to mark [m].
             camera: look-at point [m], distance [m], azimuth and elevation [degrees].
             ending: of the file names.
         """
-        arrays = {name: np.asarray(motion[name], np.float64) for name in ("q", "v", "u")}
+        there = ("q", "v", "u", "act") if np.size(motion.get("act", ())) else ("q", "v", "u")
+        arrays = {name: np.asarray(motion[name], np.float64) for name in there}
         marks = np.zeros((0, 3)) if target is None else np.atleast_2d(np.asarray(target, float))
         recording = Recording(xml=xml, dt=dt, target=marks, camera=np.array(camera), **arrays)
         path = recording.save(self.path(f"{ending}.npz"))

@@ -10,6 +10,7 @@ An archive (`.npz`, read by `numpy.load` with its default settings) has these ar
 | `q` | float64[steps + 1, nq] | configurations in MuJoCo's layout |
 | `v` | float64[steps + 1, nv] | velocities |
 | `u` | float64[steps, nu] | controls |
+| `act` | float64[steps + 1, na] | activations; only where the model has any |
 | `target` | float64[n, 3] | points to mark [m]; n may be 0 |
 | `camera` | float64[6] | look-at point [m], distance [m], azimuth and elevation [degrees] |
 """
@@ -40,6 +41,7 @@ class Recording:
     u: Array
     target: Array
     camera: Array
+    act: Array | None = None
 
     @property
     def steps(self) -> int:
@@ -48,9 +50,9 @@ class Recording:
 
     def save(self, path: Path) -> Path:
         """Write the archive and return its path."""
-        return save_arrays(
-            path, {"format": FORMAT, **{f.name: getattr(self, f.name) for f in fields(self)}}
-        )
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        there = {name: array for name, array in arrays.items() if array is not None}
+        return save_arrays(path, {"format": FORMAT, **there})
 
     @classmethod
     def load(cls, path: Path) -> Recording:
@@ -60,7 +62,7 @@ class Recording:
             FeatherbackError: if the file is missing, cut short, or no recording.
         """
         arrays = load_arrays(path)
-        names = [f.name for f in fields(cls)]
+        names = [f.name for f in fields(cls) if f.name != "act" or "act" in arrays]
         missing = [name for name in ("format", *names) if name not in arrays]
         if missing or str(arrays["format"]) != FORMAT:
             raise FeatherbackError(
