@@ -28,6 +28,18 @@ pytest.importorskip("scipy")
 TORCH = importlib.util.find_spec("torch") is not None
 
 
+def test_a_trajectory_that_is_not_finite_has_an_infinite_cost() -> None:
+    """Return infinity for the position of a site where a world becomes non-finite."""
+    model = fb.models.pendulum(2)
+    sim = fb.Simulator(model, dt=0.5)
+    controls = make_controls(model, np.zeros((400, 2)))
+    cost = site_position(sim, "tip", [1.0, 0.0, 0.0], always=True)
+    problem = Shooting(sim, np.zeros(2), np.zeros(2), controls, cost)
+    found = problem.values(np.stack([np.zeros(800), np.full(800, 1e6)]))
+    assert np.isfinite(found[0]) and np.isinf(found[1])
+    assert problem.value(np.full(800, 1e6)) == np.inf
+
+
 @pytest.mark.parametrize("hold", [1, 4, 7])
 def test_gradient_agrees_with_differences(hold: int) -> None:
     """Agree with central differences for unknowns that hold one or several steps."""

@@ -22,6 +22,7 @@ DISCRETE = """<mujoco><option integrator="discrete"/><worldbody><body><joint/><g
 
 OPTIONS: dict[str, Any] = {
     "dtype": ["float16", int, None, np.float16],
+    "contact": ["soft", "", np.array(["hard", "mujoco"])],
     "friction": ["pyramid"],
     "solver": ["lcp"],
     "smoothing": [-0.01, 9e-9, np.nan, np.inf, 1.5, True, "a little"],

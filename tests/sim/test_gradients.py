@@ -300,7 +300,7 @@ def test_the_callers_arrays_do_not_matter_afterwards() -> None:
 
 
 def test_step_without_all_contacts_has_no_gradient() -> None:
-    """Raise where contacts were left out, by world and step."""
+    """Raise where contacts were left out, by world and step, with the residual."""
     model = fb.models.box()
     sim = fb.Simulator(model, max_contacts=1)
     q = np.tile(model.q0, (2, 1))
@@ -309,6 +309,7 @@ def test_step_without_all_contacts_has_no_gradient() -> None:
     with pytest.raises(WorldError) as caught:
         roll.vjp(np.ones_like(roll.q))
     assert at_fault(caught.value) == [(1, 0, fb.Status.NO_GRADIENT)]
+    assert caught.value.residual.tolist() == [roll.residual[1]]
 
 
 def test_unfinished_solve_has_the_gradient_of_its_sweeps() -> None:

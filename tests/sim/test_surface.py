@@ -237,8 +237,10 @@ except MemoryError as error:
 def test_limits_of_the_system_are_sentences() -> None:
     """Say that the system starts no more threads, or leaves no more addresses (ulimit -v)."""
     threads, memory = run_program(LIMITED).splitlines()
-    assert threads.startswith("Simulator(): threads is 256, and the system starts no more of them")
-    assert threads.endswith("; pass fewer threads, or raise its limit.")
+    assert threads == (
+        "Simulator(): threads is 256, and the system starts no more of them; pass fewer threads, "
+        "or raise its limits (ulimit -u, ulimit -v)."
+    )
     assert memory.startswith("Simulator(): the workspace takes ")
     assert memory.endswith("; pass a smaller max_contacts, or fewer threads.")
 

@@ -122,12 +122,18 @@ class SitePosition:
         """Return the cost and its derivative."""
         rows = slice(None) if self.always else slice(-1, None)
         states = q[:, rows].reshape(-1, q.shape[-1])
-        miss = np.asarray(self.sim.site_positions(states), np.float64)[:, self.site] - self.target
+        # a trajectory that left the finite numbers has no cost
+        finite = np.isfinite(states).all(axis=1)
+        miss = np.full((len(states), 3), np.nan)
+        found = np.asarray(self.sim.site_positions(states[finite]), np.float64)
+        miss[finite] = found[:, self.site] - self.target
         share = self.weight * len(q) / len(states)
-        x_bar = np.zeros((len(states), self.sim.model.nsite, 3))
-        x_bar[:, self.site] = share * miss
-        q_bar = np.zeros_like(q)
-        q_bar[:, rows] = self.sim.site_positions_vjp(states, x_bar).q.reshape(q[:, rows].shape)
+        finite = np.isfinite(miss).all(axis=1)
+        x_bar = np.zeros((np.count_nonzero(finite), *found.shape[1:]))
+        x_bar[:, self.site] = share * miss[finite]
+        bars, q_bar = np.zeros_like(states), np.zeros_like(q)
+        bars[finite] = self.sim.site_positions_vjp(states[finite], x_bar).q
+        q_bar[:, rows] = bars.reshape(q[:, rows].shape)
         squares = np.sum(miss**2, axis=1).reshape(len(q), -1)
         return Value(0.5 * share * squares.sum(axis=1), q_bar)
 

@@ -143,7 +143,7 @@ def controls(call: Call, u: Any, steps: int | None) -> jax.Array:
     layout, dtype = call.engines.layout, call.engines.dtype
     array = None if u is None else real(call, "u", u)
     shape = None if array is None else array.shape
-    held = check_controls(call.where, layout, shape, steps, dtype.itemsize, advice="")
+    held = check_controls(call.where, layout, shape, steps, dtype.itemsize)
     if held is not None:
         zero = jnp.zeros(layout.nu, dtype)
         array = jnp.broadcast_to(zero if array is None else array, (held, layout.nu))

@@ -445,8 +445,8 @@ def _build(structure: Structure, theta: Real, options: Options, threads: int) ->
     except RuntimeError as error:
         # nothing else in it asks the system for threads
         raise ParameterError(
-            f"Simulator(): threads is {threads}, and the system starts no more of them ({error}); "
-            "pass fewer threads, or raise its limit."
+            f"Simulator(): threads is {threads}, and the system starts no more of them; pass fewer "
+            "threads, or raise its limits (ulimit -u, ulimit -v)."
         ) from error
 
 

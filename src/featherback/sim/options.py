@@ -38,7 +38,8 @@ def read_options(where: str, model: Model, dtype: str, given: Mapping[str, Any])
             near = difflib.get_close_matches(str(name), CHOSEN, n=3)
             hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(CHOSEN)}."
             raise ParameterError(f'{where}: unknown option "{name}"; {hint}')
-    law = _checked(where, CHOSEN["contact"], given.get("contact") or "hard")
+    law = given.get("contact")
+    law = _checked(where, CHOSEN["contact"], "hard" if law is None else law)
     refuse_other_options(where, law, given)
     refuse_model(model, law)
     values: dict[str, Any] = {}
@@ -170,7 +171,7 @@ def check_model(where: str, model: Any) -> None:
 
 def check_choice(where: str, name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Refuse a word that is none of those allowed."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ParameterError(
             f"{where}: {name} is {value!r}; it must be one of {', '.join(allowed)}."
         )

@@ -87,13 +87,12 @@ PARTS: dict[str, tuple[slice, tuple[int, ...]]] = {
 }
 
 
-def find_output(where: str, name: Any) -> Output:
-    """Return a row of the table; refuse what is none."""
-    if name not in OUTPUTS:
+def check_output(where: str, name: Any) -> None:
+    """Refuse what is no output."""
+    if not isinstance(name, str) or name not in OUTPUTS:
         raise ParameterError(
             f"{where}: there is no output {name!r}; it must be one of {', '.join(OUTPUTS)}."
         )
-    return OUTPUTS[name]
 
 
 def output_shape(model: Model, name: str) -> tuple[int, ...]:
@@ -106,12 +105,22 @@ def output_shape(model: Model, name: str) -> tuple[int, ...]:
 
 
 def evaluate(
-    where: str, bridge: Bridge, name: str, inputs: tuple[ArrayLike, ...], params: Params | None
+    where: str,
+    bridge: Bridge,
+    name: str,
+    inputs: tuple[ArrayLike, ...],
+    params: Params | None,
+    *,
+    finite: bool = False,
 ) -> tuple[Real, ...]:
-    """Return the arrays of one output, from what it reads in the order of the table."""
-    output = find_output(where, name)
+    """Return the arrays of one output, from what it reads in the order of the table.
+
+    With `finite`, inputs must be finite, and quaternions must have a length.
+    """
+    output = OUTPUTS[name]
     _check_count(where, output.inputs, inputs)
-    named, batched = read_rows(where, bridge.layout, dict(zip(output.inputs, inputs, strict=True)))
+    given = dict(zip(output.inputs, inputs, strict=True))
+    named, batched = read_rows(where, bridge.layout, given, finite=finite)
     worlds = len(named["q"])
     theta, _ = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
@@ -131,7 +140,7 @@ def evaluate_vjp(
     where: str, bridge: Bridge, name: str, arrays: tuple[Any, ...], params: Params | None
 ) -> OutputGradient:
     """Return the gradient of a loss on one output, from its inputs and then its cotangents."""
-    output = find_output(where, name)
+    output = OUTPUTS[name]
     _check_count(where, (*output.inputs, *output.bars), arrays)
     count = len(output.inputs)
     inputs = dict(zip(output.inputs, arrays[:count], strict=True))

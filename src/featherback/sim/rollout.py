@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from featherback._typing import Ints, Params, Real
-from featherback.errors import ParameterError
+from featherback.errors import ParameterError, WorldError
 from featherback.sim.cotangents import (
     ask_function,
     place_rows,
@@ -203,8 +204,9 @@ class Rollout:
             ShapeError: where a cotangent has another shape than the states.
         """
         where = "vjp()"
-        given = self._cotangents(where, (q_bar, v_bar, act_bar), cotangents)
-        bars = self.replay.vjp(where, given)
+        with self._residuals():
+            given = self._cotangents(where, (q_bar, v_bar, act_bar), cotangents)
+            bars = self.replay.vjp(where, given)
         path = self.replay.path
         return gradient_of(path.layout, bars, bars.u, path.one)
 
@@ -250,8 +252,9 @@ class Rollout:
         """
         where = "jvp()"
         path = self.replay.path
-        along = self._direction(where, (dq, dv, du), dact, dparams)
-        return path.layout.parts(self.replay.jvp(where, *along)[path.one])
+        with self._residuals():
+            along = self._direction(where, (dq, dv, du), dact, dparams)
+            return path.layout.parts(self.replay.jvp(where, *along)[path.one])
 
     def hessian_vector_product(
         self,
@@ -298,6 +301,15 @@ class Rollout:
         )
         product = self.replay.hvp(where, bars, x_dot, du, dtheta)
         return gradient_of(path.layout, product, product.u, path.one)
+
+    @contextmanager
+    def _residuals(self) -> Generator[None, None, None]:
+        """Tell an error the residuals of its worlds."""
+        try:
+            yield
+        except WorldError as error:
+            error.residual = np.atleast_1d(self.residual)[error.world].astype(np.float64)
+            raise
 
     @property
     def _found(self) -> WorldStatus:

@@ -18,7 +18,7 @@ from featherback.sim.cotangents import require_cotangent
 from featherback.sim.replay import Replay
 from featherback.sim.rollout import Gradient, Rollout, gradient_of
 from featherback.sim.state import Point, Trajectory, read_point
-from featherback.sim.status import Status, WorldStatus, overflow_error, world_error
+from featherback.sim.status import Status, WorldStatus, overflow_error
 
 Report = Callable[[int], None]
 # q, v, act and u as the caller gave them
@@ -127,7 +127,7 @@ def step_jvp(
 ) -> tuple[Real, ...]:
     """Return the derivatives of the next q and v, and act, along dq, dv, dact and du."""
     where = "jvp()"
-    point, dots = read_point(where, bridge, state, params, along)
+    point, dots = read_point(where, bridge, state, params, along, finite=True)
     dtheta = bridge.read_direction(where, dparams, point.worlds if point.batched else None)
     start = bridge.layout.join((point.worlds,), *(dots.get(k) for k in ("dq", "dv", "dact")))
     du = dots.get("du")
@@ -142,13 +142,9 @@ def step_vjp(
     """Return the gradient of a loss on the next state, from q_bar, v_bar and act_bar."""
     where = "vjp()"
     require_cotangent(where, cotangents.values(), "q_bar, v_bar or act_bar")
-    point, bars = read_point(where, bridge, state, params, cotangents)
+    point, bars = read_point(where, bridge, state, params, cotangents, finite=True)
     names = ("q_bar", "v_bar", "act_bar")
     x_cot = bridge.layout.join((point.worlds,), *(bars.get(k) for k in names))[:, None]
-    finite = np.isfinite(point.x).all(axis=1)
-    if not finite.all():
-        status = np.where(finite, 0, int(Status.NONFINITE)).astype(np.uint32)
-        raise world_error(where, status, np.zeros(len(status), np.int32))
     found = bridge.replay(point.trajectory()).vjp(where, lambda first, x: x_cot)
     return gradient_of(bridge.layout, found, found.u[:, 0], point.one)
 
@@ -156,7 +152,7 @@ def step_vjp(
 def linearize_step(bridge: Bridge, state: State, params: Params | None) -> tuple[Real, Real]:
     """Return the Jacobians A and B of one step; see `Simulator.linearize`."""
     where = "linearize()"
-    point, _ = read_point(where, bridge, state, params)
+    point, _ = read_point(where, bridge, state, params, finite=True)
     layout = bridge.layout
     n = 2 * layout.nv + layout.na
     A = np.empty((point.worlds, n, n), layout.dtype)

@@ -30,7 +30,7 @@ from featherback.sim.options import (
     read_options,
     shown_options,
 )
-from featherback.sim.outputs import OutputGradient, evaluate, evaluate_vjp
+from featherback.sim.outputs import OutputGradient, check_output, evaluate, evaluate_vjp
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.state import check_step_controls, read_point, read_start
 
@@ -185,7 +185,8 @@ class Simulator:
                 return (*out[:-1], np.uint32(out[-1])) if return_status else out
         bridge, state = self._bridge, {"q": q, "v": v, "act": act, "u": u, "warm": warm}
         point, _ = read_point("step()", bridge, state, params, finite=True)
-        check_step_controls("step()", np.shape(u), map(np.ndim, (q, v, act, warm)))
+        ranks = [0 if part is None else np.ndim(part) for part in (q, v, act, warm)]
+        check_step_controls("step()", () if u is None else np.shape(u), ranks)
         x, found = run.take_step(bridge, point)
         views = bridge.layout.parts(x[point.one])
         if warm is not None:
@@ -380,8 +381,14 @@ class Simulator:
 
         Returns:
             Its array, or a tuple of positions and rotation matrices for poses.
+
+        Raises:
+            ParameterError: where there is no such output, or an input holds a NaN or infinity, or
+                a quaternion of length zero.
+            ShapeError: where an array has a wrong shape.
         """
-        arrays = evaluate(f"{name}()", self._bridge, name, inputs, params)
+        check_output("output()", name)
+        arrays = evaluate(f"{name}()", self._bridge, name, inputs, params, finite=True)
         return arrays[0] if len(arrays) == 1 else arrays
 
     def output_vjp(
@@ -400,6 +407,7 @@ class Simulator:
             ParameterError: where a cotangent holds a NaN or infinity.
             ShapeError: where an array has a wrong shape.
         """
+        check_output("output_vjp()", name)
         return evaluate_vjp(f"{name}_vjp()", self._bridge, name, arrays, params)
 
     def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
@@ -516,5 +524,5 @@ class Simulator:
 
     def _one(self, name: str, *inputs: ArrayLike, params: Params | None) -> Real:
         """Return an output that is one array."""
-        (array,) = evaluate(f"{name}()", self._bridge, name, inputs, params)
+        (array,) = evaluate(f"{name}()", self._bridge, name, inputs, params, finite=True)
         return array

@@ -23,7 +23,7 @@ from featherback.sim.inputs import (
     rows,
     same_worlds,
 )
-from featherback.sim.memory import CHECKPOINT, refuse_too_large
+from featherback.sim.memory import refuse_too_large
 
 if TYPE_CHECKING:
     from featherback.sim.bridge import Bridge
@@ -297,8 +297,10 @@ def _read_controls(
     if held is None:
         # a copy, since the rollout keeps it
         return np.array(given, order="C")
-    zero = np.zeros(layout.nu, layout.dtype)
-    return np.array(np.broadcast_to(zero if given is None else given, (held, layout.nu)))
+    if given is None:
+        # the system hands out zeros page by page as they are written, so these take no memory
+        return np.zeros((held, layout.nu), layout.dtype)
+    return np.array(np.broadcast_to(given, (held, layout.nu)))
 
 
 def check_controls(
@@ -307,13 +309,12 @@ def check_controls(
     shape: tuple[int, ...] | None,
     steps: Any,
     itemsize: int,
-    advice: str = CHECKPOINT,
 ) -> int | None:
     """Check steps and the shape of controls; return for how many steps one, or zero, is held."""
     nu = layout.nu
     steps = check_steps(where, steps, shape is not None)
     if steps is not None:
-        refuse_too_large(where, "controls", steps * nu * itemsize, advice)
+        refuse_too_large(where, "controls", steps * nu * itemsize, advice="")
     if shape is None or (shape == (nu,) and steps is not None):
         return steps
     if len(shape) not in (2, 3) or shape[-1] != nu:

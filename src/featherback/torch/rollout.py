@@ -153,7 +153,7 @@ def rollout(
     layout = bridge.layout
     parts, worlds = check_state(where, bridge, q, v, act, warm)
     shape = None if u is None else tuple(check_tensor(where, "u", u, bridge).shape)
-    held = check_controls(where, layout, shape, steps, q.element_size(), advice="")
+    held = check_controls(where, layout, shape, steps, q.element_size())
     if held is not None:
         u = (q.new_zeros(layout.nu) if u is None else u).expand(held, layout.nu)
     assert u is not None
