@@ -146,9 +146,8 @@ def multiple_shooting(
         problem: the rollout and its cost.
         segments: number of segments, which must divide the number of steps.
         start: initial guess of the controls' unknowns; zero when None.
-        states: initial guess of the later segments' initial states, q real[segments - 1, nq],
-            v real[segments - 1, nv], and act real[segments - 1, na] where the model has
-            activations; those of the guess's rollout when None.
+        states: initial guess of the later segments' initial states, q and v, and act where the
+            model has activations, real[segments - 1, n]; those of the guess's rollout when None.
         penalty: initial weight of the squared gaps.
         max_rounds: maximum number of outer iterations.
         max_evaluations: maximum number of gradient evaluations in one round; one covers all
@@ -178,8 +177,7 @@ def multiple_shooting(
         value = inner.gradient(z)[0]
         first = abs(outcome.costs[0]) if number == 1 else first
         gap, change, last = float(np.abs(inner.gaps).max()), abs(value - last), value
-        small = max(cost_tolerance * abs(value), NEGLIGIBLE * first)
-        if gap <= tolerance and change <= small:
+        if gap <= tolerance and change <= max(cost_tolerance * abs(value), NEGLIGIBLE * first):
             return _segments(inner, z[: problem.size], gap, number, evaluations)
         inner.multipliers = inner.multipliers + inner.penalty * inner.gaps
         if gap > SHRINK * before:

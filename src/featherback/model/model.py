@@ -15,7 +15,7 @@ from featherback._checks import is_integer
 from featherback._typing import Array, Bools
 from featherback.errors import ParameterError
 from featherback.model.pairs import Pairs
-from featherback.model.report import Notice, UnsupportedFeature, format_report
+from featherback.model.report import LAWS, Notice, UnsupportedFeature, format_report
 from featherback.model.settings import with_round_friction
 
 if TYPE_CHECKING:
@@ -120,10 +120,10 @@ class Model:
         Raises:
             ParameterError: if there is no such law.
         """
-        if contact not in ("hard", "mujoco"):
-            raise ParameterError(
-                f'mujoco_for(): contact is {contact!r}; it must be "hard" or "mujoco".'
-            )
+        # a list or an array is no law either
+        if not isinstance(contact, str) or contact not in LAWS:  # pyright: ignore[reportUnnecessaryIsInstance]
+            allowed = " or ".join(f'"{law}"' for law in LAWS)
+            raise ParameterError(f"mujoco_for(): contact is {contact!r}; it must be {allowed}.")
         return self.mujoco if contact == "mujoco" else with_round_friction(self.mujoco)
 
     @property

@@ -6,12 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from featherback._core import option_table
 from featherback.errors import ModelError
 
 Kind = Literal["ignored", "dropped", "approximated", "repaired", "law"]
 
 MAX_LISTED = 10
 """How many problems one error message lists before it counts the rest."""
+
+LAWS: tuple[str, ...] = next(tuple(o.choices) for o in option_table() if o.name == "contact")
+"""The contact laws."""
 
 KIND_TITLES: dict[Kind, str] = {
     "dropped": "left out on request",
@@ -141,7 +145,8 @@ class Findings:
 
 def other_law(law: str) -> str:
     """Return the contact law that is not this one."""
-    return "mujoco" if law == "hard" else "hard"
+    (other,) = (name for name in LAWS if name != law)
+    return other
 
 
 def law_message(features: list[UnsupportedFeature], name: str) -> str:

@@ -191,20 +191,16 @@ def _room(option: OptionRow, touches: int, links: int) -> int:
     return int(min(touches, max(option.default, LINK_CONTACTS * links), option.most))
 
 
-INTEGRATORS = ("euler", "rk4", "implicit", "implicitfast")
-"""MuJoCo's integrators in the order of its numbers."""
-
-
 def law_options(m: mujoco.MjModel) -> dict[str, Any]:
     """Return the options of MuJoCo's contact law as a compiled model has them."""
     import mujoco
 
     off = m.opt.disableflags
-    number = int(m.opt.integrator)
+    # MuJoCo's own words, which the core's are
     return {
-        "cone": "elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal",
+        "cone": mujoco.mjtCone(m.opt.cone).name.removeprefix("mjCONE_").lower(),
         "impratio": float(m.opt.impratio),
-        "integrator": INTEGRATORS[number] if number < len(INTEGRATORS) else "discrete",
+        "integrator": mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower(),
         "refsafe": int(not off & int(mujoco.mjtDisableBit.mjDSBL_REFSAFE)),
         "eulerdamp": int(not off & int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)),
     }

@@ -8,10 +8,9 @@ from typing import Any
 from featherback._core import Options, option_table, parameter_table
 from featherback.errors import ModelError, ParameterError
 from featherback.model import Model
-from featherback.model.report import law_message, other_law
+from featherback.model.report import LAWS, law_message, other_law
 
 # the options and the parameters of one law; all others act under both
-LAWS = ("hard", "mujoco")
 OPTIONS = {law: frozenset(o.name for o in option_table() if o.law == law) for law in LAWS}
 PARAMETERS = {law: frozenset(p.name for p in parameter_table() if p.law == law) for law in LAWS}
 
