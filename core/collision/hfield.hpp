@@ -175,6 +175,8 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   convex_slots(w, s.far, slots);
   const R o = R(1);
   const Vec3<R> stretch{o + s.field.size.x, o + s.field.size.y, o + s.field.size.z};
+  // a core that touches a side of the prism lies on a line of the grid, and in no prism
+  const R touch = extent_of(w.a) * R(kIsDouble<R> ? 1e-9 : 1e-5);
   bool overlap = false, any = false;
   const auto contact = [&](const ConvexSlot<R>& x) {
     const ContactPoint<R> point = slot_point(w, x.record, x.state, a.p);
@@ -183,7 +185,7 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   };
   for (int k = 0; k < slots.n; ++k) {
     const ConvexSlot<R>& x = slots.at[k];
-    overlap = overlap || x.phi + core_radius(w.b) < R(0);
+    overlap = overlap || x.phi + core_radius(w.b) < touch;
     if (!is_on_surface(s.grid, t, x.record, scaled(mul_transposed(s.field.R, x.state.n), stretch)))
       continue;
     any = true;

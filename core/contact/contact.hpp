@@ -1,108 +1,9 @@
-// Contact rows: broad phase, contact points, the speculative law with restitution, tangents.
+// Contact rows: contact points, the speculative law with restitution, tangents.
 // Proof: docs/derivations/contact.md.
 #pragma once
-#include "core/collision/pairs.hpp"
-#include "core/contact/constraint.hpp"
-#include "core/contact/sweep.hpp"
+#include "core/contact/near.hpp"
 
 namespace fb::FB_ISA {
-
-// link whose tree origin a contact is expressed about: the moving one, B before A
-FB_INLINE int reference_link(int la, int lb) { return lb > 0 ? lb : la; }
-
-// centre and axes of a geom relative to its tree's origin; the world's own link does not move
-template <class T, class P>
-FB_INLINE Vec3<T> geom_centre(const Model<T, P>& m, int g, const Work<T>& w) {
-  const int l = m.s.geom_link[g];
-  if (l == 0) return lift3<T>(m.derived.geom_p + 3 * g);
-  return mul_add(w.link[l].R, lift3<P>(m.derived.geom_p + 3 * g), w.link[l].r);
-}
-template <class T, class P>
-FB_INLINE Mat3<T> geom_axes(const Model<T, P>& m, int g, const Work<T>& w) {
-  const int l = m.s.geom_link[g];
-  const P* G = m.derived.geom_R + 9 * g;
-  if (l > 0) return mul(w.link[l].R, G);
-  Mat3<T> R;
-#pragma GCC unroll 9
-  for (int e = 0; e < 9; ++e) R.a[e] = T(G[e]);
-  return R;
-}
-
-// bound on the speed of any point of a geom in one step's free motion, by sums of absolute values
-template <class T, class P>
-FB_INLINE T geom_speed(Motion<T> v, Vec3<T> c, P radius) {
-  const Vec3<T> l = v.lin + cross(v.ang, c);
-  return abs(l.x) + abs(l.y) + abs(l.z) + (abs(v.ang.x) + abs(v.ang.y) + abs(v.ang.z)) * radius;
-}
-
-// centres and speeds of all geoms, about each link's own origin
-template <class T, class P>
-FB_FN void bound_geoms(const Model<T, P>& m, Work<T>& w) {
-  for (int g = 0; g < m.s.ngeom; ++g) {
-    GeomWork<T>& x = w.geom[g];
-    x.centre = geom_centre(m, g, w);
-    x.speed = geom_speed(w.link[m.s.geom_link[g]].v_free, x.centre, m.derived.geom_radius[g]);
-  }
-}
-// whether a pair can touch within the step, and the gap up to which it matters there
-template <class T>
-struct Nearness {
-  Mask<T> near;
-  T far;
-};
-// (T.1)  can these geoms touch within the step?
-template <class T, class P>
-FB_INLINE Nearness<T> broad_phase(const Model<T, P>& m, const Options<Real<T>>& o, int ga, int gb,
-                                  const Work<T>& w) {
-  const Layout& s = m.s;
-  // from A's origin to B's
-  const Vec3<T> shift = origin_of(s, w, s.geom_link[ga]) - origin_of(s, w, s.geom_link[gb]);
-  const P ra = m.derived.geom_radius[ga], rb = m.derived.geom_radius[gb];
-  const Vec3<T> cB = w.geom[gb].centre, d = cB - w.geom[ga].centre - shift;
-  T speed = w.geom[gb].speed;
-  if (s.geom_type[ga] == kPlane) {
-    const P* G = m.derived.geom_R + 9 * ga;
-    Vec3<T> n{T(G[2]), T(G[5]), T(G[8])};
-    // a moving plane is as fast as its point nearest to B
-    if (s.geom_link[ga] > 0) {
-      const LinkWork<T>& A = w.link[s.geom_link[ga]];
-      n = mul(A.R, n);
-      speed += geom_speed(A.v_free, cB - shift, rb);
-    }
-    const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
-    return {dot(n, d) - T(rb) < far, far};
-  }
-  if (s.geom_link[ga] > 0) speed += w.geom[ga].speed;
-  const T far = max(T(o.margin), speed * m.theta.dt[0] + T(row_reach(o)));
-  const T apart = far + T(ra) + T(rb);
-  return {dot(d, d) < apart * apart, far};
-}
-
-// what a geom can reach within the step, and half the margin, about its centre in the world
-template <class T, class P>
-FB_INLINE GeomBall<T> geom_ball(const Model<T, P>& m, const Options<Real<T>>& o, int g,
-                                const Work<T>& w) {
-  const GeomWork<T>& x = w.geom[g];
-  const Vec3<T> origin = origin_of(m.s, w, m.s.geom_link[g]);
-  const Real<T> margin = max(o.margin, row_reach(o)) * Real<T>(0.5);
-  return {x.centre + origin, x.speed * m.theta.dt[0] + T(margin) + T(m.derived.geom_radius[g]),
-          largest_part(x.centre) + largest_part(origin)};
-}
-
-// a geom as a shape about `centre`, in world axes
-template <class T, class P>
-FB_INLINE Shape<T> place_shape(const Model<T, P>& m, int g, const Work<T>& w, Vec3<T> centre) {
-  Shape<T> x;
-  x.type = ShapeType(m.s.geom_type[g]);
-  x.p = centre;
-  x.R = geom_axes(m, g, w);
-  x.vert = m.vert + 3 * m.s.geom_vert[g];
-  x.nvert = m.s.geom_nvert[g];
-  x.hull = x.nvert > 0 ? m.s.hull + m.s.geom_hull[g] : nullptr;
-  x.size = x.nvert > 0 ? mesh_stretch<T>(x.vert, asset_size(m.s, m.theta, g))
-                       : lift3<T>(m.theta.geom_size + 3 * g);
-  return x;
-}
 
 // wrench of a unit impulse along d at p, about the origin p is measured from
 template <class T>
@@ -171,9 +72,13 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
   const Nearness<T> can = broad_phase(m, o, ga, gb, w);
-  const Mask<T> near = alive & can.near;
+  Mask<T> near = alive & can.near;
   if (!any(near)) return;
   const Vec3<T> cA = w.geom[ga].centre, cB = w.geom[gb].centre;
+  if (has_boxes(s, ga, gb)) {
+    near = near & boxes_near(m, ga, gb, cB - cA + (OB - OA), can.far, w);
+    if (!any(near)) return;
+  }
   ContactPoint<T> point[kMaxSlots];
   collide(kind_of_pair(s, pair), place_shape(m, ga, w, cA + (OA - Oref)),
           place_shape(m, gb, w, cB + (OB - Oref)), reach_where(near, can.far), point);
@@ -547,7 +452,7 @@ struct ContactRows {
     const auto collect_one = [&](int pair) { collect_pair(m, o, pair, alive, contacts, w); };
     if (m.s.nruled > 0)
       return for_near_pairs<T>(
-          m.s, alive, [&](int g) { return geom_ball(m, o, g, w); },
+          m.s, alive, [&](int g) { return reached_box(m, o, g, w); },
           [&](int plane, int g) { return broad_phase(m, o, plane, g, w).near; }, w.sweep,
           collect_one);
     for (int pair = 0; pair < m.s.npair; ++pair) collect_one(pair);

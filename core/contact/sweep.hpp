@@ -8,12 +8,12 @@
 
 namespace fb::FB_ISA {
 
-// a sphere that holds a geom and all that may matter around it; size: of the numbers that its centre
-// was summed from
+// a box along the world's axes that holds a geom and all that may matter around it; size: of the numbers
+// that its centre was summed from
 template <class T>
-struct GeomBall {
-  Vec3<T> centre;
-  T radius, size;
+struct GeomBox {
+  Vec3<T> centre, half;
+  T size;
 };
 template <class T>
 FB_INLINE T largest_part(Vec3<T> x) {
@@ -49,17 +49,19 @@ FB_INLINE unsigned ordered_word(float x) {
 FB_INLINE int box_stride(const Layout& s) { return s.nswept + kPack<float>; }
 // (T.14)  boxes of the geoms in every lane, and some behind the last that meet none; so do those whose
 // numbers are not finite
-template <class T, class Ball>
-FB_FN void place_boxes(const Layout& s, Ball&& ball, SweepWork& b) {
+template <class T, class Box>
+FB_FN void place_boxes(const Layout& s, Box&& around, SweepWork& b) {
   const int n = s.nswept, stride = box_stride(s);
   for (int i = 0; i < stride; ++i) {
-    const GeomBall<T> x = ball(s.swept_geom[i < n ? i : 0]);
-    const T r = x.radius + (x.size + x.radius) * Real<T>(kBoxSlack);
+    const GeomBox<T> x = around(s.swept_geom[i < n ? i : 0]);
     const T c[3] = {x.centre.x, x.centre.y, x.centre.z};
+    const T half[3] = {x.half.x, x.half.y, x.half.z};
+    const T slack = (x.size + largest_part(x.half)) * Real<T>(kBoxSlack);
     for (int k = 0; k < kLanes<T>; ++k) {
       float* box = b.box + size_t(k) * 6 * stride + i;
       bool finite = i < n;
       for (int e = 0; e < 3; ++e) {
+        const T r = half[e] + slack;
         const float low = float(lane(c[e] - r, k)), high = float(lane(c[e] + r, k));
         finite = finite && low <= high;
         box[e * stride] = low > -kFarthest ? low : -kFarthest;
@@ -176,12 +178,12 @@ FB_FN bool find_pairs(const Layout& s, Mask<T> alive, GeomRange range, Near&& ne
   sort_words(b.nfound, 0, last, b.found, b.other);
   return true;
 }
-// (T.14)  visit the pairs that may be near in some lane, in their order.  ball(g): of a geom, in the
-// world; near(plane, g): whether the two may be near.  Where there are too many, in parts
-template <class T, class Ball, class Near, class F>
-FB_FN void for_near_pairs(const Layout& s, Mask<T> alive, Ball&& ball, Near&& near, SweepWork& b,
+// (T.14)  visit the pairs that may be near in some lane, in their order.  around(g): the box of a geom, in
+// the world; near(plane, g): whether the two may be near.  Where there are too many, in parts
+template <class T, class Box, class Near, class F>
+FB_FN void for_near_pairs(const Layout& s, Mask<T> alive, Box&& around, Near&& near, SweepWork& b,
                           F&& visit) {
-  place_boxes<T>(s, ball, b);
+  place_boxes<T>(s, around, b);
   for (GeomRange range{0, s.ngeom}; range.from < s.ngeom; range = {range.to, s.ngeom}) {
     while (!find_pairs<T>(s, alive, range, near, b))
       range.to = range.from + (range.to - range.from + 1) / 2;

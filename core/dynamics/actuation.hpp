@@ -374,6 +374,32 @@ FB_INLINE ActuatorBars<T> actuator_force_adjoint(const Model<T, P>& m, int a,
   t.actuator_forcerange[2 * a + 1] += select(f.raw > f.force, force_bar, zero);
   return b;
 }
+// visit(a, dof, n) the actuators on joints with n > 1 dofs: their moments are their gears
+template <class F>
+FB_INLINE void for_geared(const Layout& s, F&& visit) {
+  for (int a = 0; a < s.nu; ++a) {
+    const int j = s.act_jnt[a], n = j < 0 ? 1 : joint_dofs(s.jnt_type[j]);
+    if (n > 1) visit(a, s.jnt_dofadr[j], n);
+  }
+}
+// (A.13)  -mu' dA acc of A = M - h dspeed g g': that of the gears g and of h; return that of dspeed
+template <class T, class P>
+FB_FN T geared_damping_adjoint(const Model<T, P>& m, int a, int dof, int n, T dspeed, Work<T>& w) {
+  const T *mu = w.soft.mu + dof, *acc = w.soft.acc + dof, h = T(m.theta.dt[0]);
+  const P* gear = m.theta.actuator_gear + 6 * a;
+  T along_mu = T(0), along_acc = T(0);
+  for (int i = 0; i < n; ++i) {
+    along_mu += mu[i] * gear[i];
+    along_acc += acc[i] * gear[i];
+  }
+  if (w.theta_bar) {
+    w.theta_bar->dt[0] += along_mu * along_acc * dspeed;
+    T* gear_bar = w.theta_bar->actuator_gear + 6 * a;
+    for (int i = 0; i < n; ++i)
+      gear_bar[i] += (mu[i] * along_acc + acc[i] * along_mu) * (h * dspeed);
+  }
+  return along_mu * along_acc * h;
+}
 // sums: the joints' actuator forces before their limits
 template <class T, class P>
 FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, const T* sums,
@@ -386,13 +412,16 @@ FB_FN void actuator_adjoint(const Model<T, P>& m, int a, const StepPoint<T>& x, 
   // a joint at its force limit passes nothing
   Mask<T> inside(true);
   if (s.jnt_forcelimited[j]) inside = clamp(sums[da], T(jr[0]), T(jr[1])) == sums[da];
-  T force_bar = T(0), kv_bar = T(0);
+  T force_bar = T(0), kv_bar = T(0), dspeed_bar = T(0);
   for (int i = 0; i < n; ++i) force_bar += select(inside, in.tau[da + i], T(0)) * gear[i];
-  // hD = h gear^2 max(-dspeed, 0)
-  if (n == 1)
+  if (n == 1) {
+    // hD = h gear^2 max(-dspeed, 0)
     kv_bar = select(inside & servo_damps(w.servos, f.dspeed), in.hD[da], T(0)) * m.theta.dt[0];
-  const ActuatorBars<T> b =
-      actuator_force_adjoint(m, a, f, force_bar, -(kv_bar * (gear[0] * gear[0])), w);
+    dspeed_bar = -(kv_bar * (gear[0] * gear[0]));
+  } else if (w.servos == kAllServos) {
+    dspeed_bar = geared_damping_adjoint(m, a, da, n, f.dspeed, w);
+  }
+  const ActuatorBars<T> b = actuator_force_adjoint(m, a, f, force_bar, dspeed_bar, w);
   actuator_input_adjoint(m, a, x, f.input, b.input, bars, w);
   for (int i = 0; i < n; ++i) bars.v[da + i] += b.speed * gear[i];
   T* gear_bar = w.theta_bar ? w.theta_bar->actuator_gear + 6 * a : nullptr;

@@ -231,7 +231,7 @@ FB_INLINE MuscleRate<T> muscle_rate(const T* prm, T ctrl, T act) {
   r.smooth = !(prm[2] < least);
   const T z = clamp(r.excess / select(r.smooth, prm[2], one) + T(R(0.5)), zero, one);
   const T polynomial = z * z * z * (z * R(3) * (z * R(2) - T(R(5))) + T(R(10)));
-  r.step = select(r.smooth, polynomial, select(r.excess > zero, one, zero));
+  r.step = select(r.smooth, polynomial, select(r.excess < zero, zero, one));
   r.slope = select(r.smooth, z * z * (one - z) * (one - z) * R(30), zero);
   r.tau = r.down + (r.up - r.down) * r.step;
   r.rate = r.excess / at_least(r.tau);

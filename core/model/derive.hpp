@@ -334,20 +334,50 @@ FB_FN P field_radius(const P* size, const R* field) {
   const P depth = P(field[kMeshFrame] / field[14]), z = size[2] * max(depth, P(1));
   return sqrt(size[0] * size[0] + size[1] * size[1] + z * z);
 }
-// distance of the farthest vertex from the origin of a mesh geom's frame; zero for other geoms
+// the box that holds a geom, in its frame: centre and half sizes.  Neither planes nor fields have one
+template <class P>
+FB_INLINE void bounding_box(int type, const P* size, P* box) {
+  const bool round = type == kSphere || type == kCapsule || type == kCylinder;
+  for (int i = 0; i < 3; ++i) {
+    box[i] = P(0);
+    box[3 + i] = round ? size[0] : size[i];
+  }
+  if (type == kCapsule) box[5] = size[0] + size[1];
+  if (type == kCylinder) box[5] = size[1];
+}
+// a mesh geom: the distance of its farthest vertex from the origin of its frame, and its box there
 template <class P, class R>
-FB_FN P hull_radius(const Layout& s, const Theta<const P>& theta, const R* vert, int g) {
-  P far(0);
-  if (s.geom_nvert[g] == 0) return far;
+FB_FN P hull_bounds(const Layout& s, const Theta<const P>& theta, const R* vert, int g, P* box) {
   const R* mesh = vert + 3 * s.geom_vert[g];
-  if (s.geom_type[g] == kHfield) return field_radius(asset_size(s, theta, g), mesh);
   const MeshMap<P> map =
       mesh_map<P>(mesh, mesh_stretch<P>(mesh, theta.mesh_scale + 3 * s.geom_mesh[g]));
+  P far(0), low[3] = {far, far, far}, high[3] = {far, far, far};
   for (int k = 0; k < s.geom_nvert[g]; ++k) {
-    const Vec3<P> x = mesh_vertex<P>(mesh, map, k);
-    far = max(far, x.x * x.x + x.y * x.y + x.z * x.z);
+    const Vec3<P> v = mesh_vertex<P>(mesh, map, k);
+    const P x[3] = {v.x, v.y, v.z};
+    far = max(far, x[0] * x[0] + x[1] * x[1] + x[2] * x[2]);
+    for (int i = 0; i < 3; ++i) {
+      low[i] = k == 0 ? x[i] : min(low[i], x[i]);
+      high[i] = k == 0 ? x[i] : max(high[i], x[i]);
+    }
+  }
+  for (int i = 0; i < 3; ++i) {
+    box[i] = (low[i] + high[i]) * Real<P>(0.5);
+    box[3 + i] = (high[i] - low[i]) * Real<P>(0.5);
   }
   return sqrt(far);
+}
+// sphere and box around a geom
+template <class P, class R>
+FB_FN void bound_geom(const Layout& s, const Theta<const P>& theta, const R* vert, int g,
+                      Derived<P>& out) {
+  const int type = s.geom_type[g];
+  P *box = out.geom_box + 6 * g, hull_radius(0);
+  bounding_box(type, theta.geom_size + 3 * g, box);
+  if (s.geom_nvert[g] > 0)
+    hull_radius = type == kHfield ? field_radius(asset_size(s, theta, g), vert + 3 * s.geom_vert[g])
+                                  : hull_bounds(s, theta, vert, g, box);
+  out.geom_radius[g] = bounding_radius<P>(type, theta.geom_size + 3 * g, hull_radius);
 }
 
 // (M.5)  geoms, sites and pairs: frames in their links, combined coefficients
@@ -359,8 +389,7 @@ FB_FN void derive_shapes(const Layout& s, const Theta<const P>& theta, const R* 
     const Placement<P> X = placement_at(out.body_R + 9 * b, out.body_p + 3 * b);
     store(compose(X, rotation_of(theta.geom_quat + 4 * g), lift3<P>(theta.geom_pos + 3 * g)),
           out.geom_R + 9 * g, out.geom_p + 3 * g);
-    out.geom_radius[g] =
-        bounding_radius<P>(s.geom_type[g], theta.geom_size + 3 * g, hull_radius(s, theta, vert, g));
+    bound_geom(s, theta, vert, g, out);
   }
   for (int k = 0; k < s.nsite; ++k) {
     const int b = s.site_body[k];

@@ -278,7 +278,7 @@ inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms
 #define FB_DERIVED(X)                                                                              \
   X(link_R, 9 * s.nlink) X(link_p, 3 * s.nlink) X(link_mass, s.nlink) X(link_com, 3 * s.nlink)     \
   X(link_I, 6 * s.nlink) X(body_R, 9 * s.nbody) X(body_p, 3 * s.nbody)                             \
-  X(geom_R, 9 * s.ngeom) X(geom_p, 3 * s.ngeom) X(geom_radius, s.ngeom)                            \
+  X(geom_R, 9 * s.ngeom) X(geom_p, 3 * s.ngeom) X(geom_radius, s.ngeom) X(geom_box, 6 * s.ngeom)   \
   X(site_R, 9 * s.nsite) X(site_p, 3 * s.nsite)                                                    \
   X(pair_mu, s.npair) X(pair_restitution, s.npair) X(pair_compliance, s.npair)                     \
   X(eq_p1, 3 * s.neq) X(eq_p2, 3 * s.neq) X(eq_R1, 9 * s.neq) X(eq_R2, 9 * s.neq)

@@ -82,27 +82,41 @@ template <class T>
 FB_INLINE bool fluid_is_implicit(const Layout& s, const Work<T>& w) {
   return s.nfluid > 0 && w.servos == kAllServos;
 }
+// A += number at the dofs d and e, where M has one
+template <class T>
+FB_INLINE void add_number(DofMatrix<T>& A, int d, int e, T number) {
+  if (d == e) {
+    A.diagonal[d] += number;
+    return;
+  }
+  const int* col = A.p.columns(d);
+  for (int k = 0; k < A.p.count(d); ++k)
+    if (col[k] == e) A.row(d)[k] += number;
+}
 // (S.40)  A -= h dspeed m m' of an actuator with moments m, where M has numbers
 template <class T, class P>
 FB_FN void add_reach_damping(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
-  DofMatrix<T>& A = w.soft.A;
   for_reaching(m.s, [&](int a) {
     const Reach<T> r = reach(m, a, w);
     const T scale = reached_force(m, a, x, r, w).dspeed * -T(m.theta.dt[0]);
     reach_moments(m.s, r, w);
     for_moment_pairs(m.s, r, [&](int d, int e) {
-      const T number = w.moment[d] * w.moment[e] * scale;
-      if (d == e) {
-        A.diagonal[d] += number;
-        return;
-      }
-      const int* col = A.p.columns(d);
-      for (int k = 0; k < A.p.count(d); ++k)
-        if (col[k] == e) A.row(d)[k] += number;
+      add_number(w.soft.A, d, e, w.moment[d] * w.moment[e] * scale);
     });
   });
 }
-// A = M + h D, and what a fluid and actuators on sites add
+// the same of actuators on joints with several dofs
+template <class T, class P>
+FB_FN void add_geared_damping(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
+  for_geared(m.s, [&](int a, int dof, int n) {
+    const P* gear = m.theta.actuator_gear + 6 * a;
+    const T scale = actuator_force(m, a, x).dspeed * -T(m.theta.dt[0]);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j <= i; ++j)
+        add_number(w.soft.A, dof + i, dof + j, scale * (gear[i] * gear[j]));
+  });
+}
+// A = M + h D, and what a fluid and actuators on sites and on joints of several dofs add
 template <class T, class P>
 FB_FN void factor_metric(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
   SoftWork<T>& f = w.soft;
@@ -115,6 +129,7 @@ FB_FN void factor_metric(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w
     add_fluid_inertia(m.s, w);
   }
   if (reach_is_implicit(m.s, w)) add_reach_damping(m, x, w);
+  if (w.servos == kAllServos) add_geared_damping(m, x, w);
   factor(f.A);
 }
 // rows exactly on the border between two zones
@@ -226,6 +241,16 @@ FB_FN void add_reach_damping(const Model<T, P>& m, const StepPoint<T>& x, int li
       for (int j = 0; j < 6; ++j) B[6 * i + j] += w.moment[d + i] * w.moment[d + j] * scale;
   });
 }
+template <class T, class P>
+FB_FN void add_geared_damping(const Model<T, P>& m, const StepPoint<T>& x, int link, T* B) {
+  for_geared(m.s, [&](int a, int dof, int) {
+    if (dof != m.s.link_dof[link]) return;
+    const P* gear = m.theta.actuator_gear + 6 * a;
+    const T scale = actuator_force(m, a, x).dspeed * -T(m.theta.dt[0]);
+    for (int i = 0; i < 6; ++i)
+      for (int j = 0; j < 6; ++j) B[6 * i + j] += scale * (gear[i] * gear[j]);
+  });
+}
 // accelerations of free bodies without children, with their gyroscopic torque at the end of the step
 template <class T, class P>
 FB_FN void turn_single_bodies(const Model<T, P>& m, const StepPoint<T>& x, Work<T>& w) {
@@ -236,6 +261,7 @@ FB_FN void turn_single_bodies(const Model<T, P>& m, const StepPoint<T>& x, Work<
     open_gyro(m, f.single[i], v, w, f.gyro + 36 * i);
     if (fluid_is_implicit(m.s, w)) add_single_fluid(m, f.single[i], w, f.gyro + 36 * i);
     if (reach_is_implicit(m.s, w)) add_reach_damping(m, x, f.single[i], w, f.gyro + 36 * i);
+    add_geared_damping(m, x, f.single[i], f.gyro + 36 * i);
     factor_gyro(f.gyro + 36 * i);
     for (int d = first; d < first + 6; ++d) f.acc[d] = f.pushed[d];
     solve_gyro(f.gyro + 36 * i, false, f.acc + first);

@@ -155,10 +155,11 @@ FB_INLINE Mask<T> soft_broad_phase(const Model<T, P>& m, int ga, int gb, T margi
 }
 // a geom and its margin, or half of the largest one of an explicit pair
 template <class T, class P>
-FB_INLINE GeomBall<T> soft_geom_ball(const Model<T, P>& m, int g, T least, const Work<T>& w) {
-  const int l = m.s.geom_link[g];
-  return {w.soft.centre[g], max(T(m.theta.geom_margin[g]), least) + T(m.derived.geom_radius[g]),
-          largest_part(w.soft.centre[g]) + largest_part(origin_of(m.s, w, l))};
+FB_INLINE GeomBox<T> soft_geom_box(const Model<T, P>& m, int g, T least, const Work<T>& w) {
+  const Vec3<T> c = w.soft.centre[g];
+  GeomBox<T> box = world_box(m, g, c, max(T(m.theta.geom_margin[g]), least), w);
+  box.size = largest_part(c) + largest_part(origin_of(m.s, w, m.s.geom_link[g]));
+  return box;
 }
 // contacts nearer than the margin
 template <class T, class P>
@@ -167,8 +168,12 @@ FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int&
   const Layout& s = m.s;
   const int ga = first_geom(s, pair), gb = second_geom(s, pair);
   const T margin = soft_margin(m, pair);
-  const Mask<T> near = alive & soft_broad_phase(m, ga, gb, margin, w);
+  Mask<T> near = alive & soft_broad_phase(m, ga, gb, margin, w);
   if (!any(near)) return;
+  if (has_boxes(s, ga, gb)) {
+    near = near & boxes_near(m, ga, gb, w.soft.centre[gb] - w.soft.centre[ga], margin, w);
+    if (!any(near)) return;
+  }
   const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
   const Vec3<T> cA = geom_centre(m, ga, w), cB = geom_centre(m, gb, w);
   const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
@@ -207,7 +212,7 @@ FB_FN void collect_soft_contacts(const Model<T, P>& m, Mask<T> alive, Work<T>& w
   T half = -unbounded<T>();
   for (int e = 0; e < s.nexplicit; ++e) half = max(half, T(m.theta.pair_margin[e]) * Real<T>(0.5));
   for_near_pairs<T>(
-      s, alive, [&](int g) { return soft_geom_ball(m, g, half, w); },
+      s, alive, [&](int g) { return soft_geom_box(m, g, half, w); },
       [&](int plane, int g) {
         return soft_broad_phase(m, plane, g, soft_margin(m, pair_of_geoms(s, plane, g)), w);
       },

@@ -273,6 +273,34 @@ def driven_model() -> fb.Model:
     return fb.load(text, name="driven", on_unsupported="drop")
 
 
+# servos on joints of several dofs: a ball, a free body, and that of a tree
+GEARS = """
+  <actuator>
+    <position joint="c" gear="0.3 -0.5 0.8" kp="0.5" kv="0.02"/>
+    <general joint="c" gear="1 0.2 0" dyntype="filter" dynprm="0.02" gaintype="affine"
+             gainprm="0.3 0.1 -0.005" biastype="affine" biasprm="0 0 -0.02"/>
+    <velocity joint="carried" gear="1 0 2 0.1 0.2 -0.3" kv="0.4" forcerange="-0.2 0.3"/>
+    <velocity joint="root" gear="0.5 0.2 -1 0.1 0.3 0.2" kv="0.6"/>
+  </actuator>
+"""
+
+
+@cache
+def geared_model() -> fb.Model:
+    """Return the scene with servos on joints of several dofs."""
+    text = SCENE.replace(
+        '<body pos="1 0 0.096" euler="4 3 20"><freejoint/>',
+        '<body pos="1 0 0.096" euler="4 3 20"><freejoint name="carried"/>',
+    ).replace(
+        '<body pos="3 0 1">',
+        '<body pos="4 0 1"><freejoint name="root"/><geom size="0.05" mass="0.3" contype="0" '
+        'conaffinity="0"/><body pos="0.1 0 0"><joint axis="0 1 0"/><geom size="0.04" mass="0.2" '
+        'pos="0.1 0 0" contype="0" conaffinity="0"/></body></body><body pos="3 0 1">',
+    )
+    head, _, rest = text.partition("<actuator>")
+    return fb.load(head + GEARS + rest.partition("</actuator>")[2], name="geared")
+
+
 # bodies that are held at one contact, at several, and at one with each other
 HELD = """
   <actuator>
@@ -307,6 +335,7 @@ scene_fast = _soft(scene_model, "elliptic", integrator="implicitfast")
 tree = _soft(tree_model, "elliptic")
 tree_fast = _soft(tree_model, "elliptic", integrator="implicitfast")
 tree_rk4 = _soft(tree_model, "elliptic", integrator="rk4")
+geared_fast = _soft(geared_model, "elliptic", integrator="implicitfast")
 driven_rk4 = _soft(driven_model, "pyramidal", integrator="rk4")
 loop = _soft(loop_model, "pyramidal")
 limits = _soft(limits_model, "elliptic")
@@ -407,6 +436,7 @@ SOFT_ROWS: list[OpRow] = [
     *step_rows("tree", tree),
     *step_rows("tree/implicitfast", tree_fast),
     *step_rows("tree/rk4", tree_rk4),
+    *step_rows("geared/implicitfast", geared_fast),
     *step_rows("driven/rk4/pyramid", driven_rk4),
     *step_rows("loop", loop),
     *step_rows("limits", limits),

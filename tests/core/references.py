@@ -520,7 +520,7 @@ def equality_frames(frames: Frames, theta: dict[str, Vector]) -> list[Vector]:
 
 
 def derive(model: fb.Model, x: Vector) -> Vector:
-    """Return everything derived from the parameters; bounding radii count as zero."""
+    """Return everything derived from the parameters; bounds of geoms count as zero."""
     m, theta = model.mujoco, split(x, all_parameters(fb.Simulator(model)))
     frames, links = Frames(model, theta), model.structure.sizes["nlink"]
     free = {int(frames.tables["jnt_link"][j]) for j in range(m.njnt) if m.jnt_type[j] == FREE}
@@ -540,7 +540,7 @@ def derive(model: fb.Model, x: Vector) -> Vector:
     parts: list[Vector] = [np.array([f[k] for f in placed]) for k in (0, 1)]
     parts += link_inertias(frames, theta, links).values()
     parts += [np.array([f[k] for f in body]) for k in (0, 1)]
-    parts += [np.array([f[k] for f in geom]) for k in (0, 1)] + [np.zeros(m.ngeom)]
+    parts += [np.array([f[k] for f in geom]) for k in (0, 1)] + [np.zeros(7 * m.ngeom)]
     parts += [np.array([f[k] for f in site]) for k in (0, 1)]
     parts += pair_numbers(model, theta) + equality_frames(frames, theta)
     return np.concatenate([part.reshape(-1) for part in parts])

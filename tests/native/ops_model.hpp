@@ -214,8 +214,9 @@ struct DeriveOp {
     core::Derived<T> out;
     core::bind<T>(box->s, y, out);
     core::derive(box->s, theta, box->template numbers<R>().vert.data(), out);
-    // bounding radii steer the broad phase and carry no gradient
+    // bounds steer the broad phase and carry no gradient
     for (int g = 0; g < box->s.ngeom; ++g) out.geom_radius[g] = T(0);
+    for (int e = 0; e < 6 * box->s.ngeom; ++e) out.geom_box[e] = T(0);
   }
   template <class T>
   void adjoint(const T* x, const T* y_bar, T* x_bar) const {
@@ -426,7 +427,8 @@ inline OpTable model_table(const Box& box) {
       "turn_single_bodies gyro runge_kutta stage stage_rate turned_rate "
       "stage_activation stage_drive set_tendon_row tendon_coupling soft_moment soft_tendon "
       "soft_tendon_coupling add_tendon_damping add_tendon_inertia tendon_drag tendon_biases "
-      "part_motion point_acceleration add_adhesion fluid_inertia fluid_twist slope reach_damping";
+      "part_motion point_acceleration add_adhesion fluid_inertia fluid_twist slope reach_damping "
+      "geared_damping";
   const auto output = [&](Output kind, const char* adjoint_of) {
     return make_op(OutputOp{box, kind}, adjoint_of, nq + 2 * nv + ntheta,
                    size_t(core::output_size(box->s, kind)));

@@ -187,3 +187,27 @@ def test_laikago_stands_on_bumps(law: Law) -> None:
     assert 0.35 < float(roll.q[-1, 2]) < 0.5
     assert abs(float(roll.q[-1, 3])) > 0.98
     assert np.abs(roll.v[-1]).max() < 0.05
+
+
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+@pytest.mark.parametrize("shape", ['size="0.03"', 'type="capsule" size="0.02 0.03"'])
+def test_centres_on_lines_of_the_grid_are_held(law: str, shape: str) -> None:
+    """Push out shapes whose core lies below the ground on a line, a corner or a diagonal."""
+    flat = " ".join(["0"] * 25)
+    model = fb.load(
+        f"""<mujoco><asset><hfield name="t" nrow="5" ncol="5" size="1 1 0.1 0.3"
+        elevation="{flat}"/></asset><worldbody><geom type="hfield" hfield="t"/>
+        <body><freejoint/><geom {shape}/></body></worldbody></mujoco>"""
+    )
+    sim = fb.Simulator(model, contact=law)
+    places = [(0, 0.1), (0.5, 0.1), (0.1, 0), (0, 0), (0.1, 0.1), (0.1, 0.4), (0.13, 0.21)]
+    for depth in (0.031, 0.035, 0.06):
+        q = np.tile(model.q0, (len(places), 1))
+        q[:, :2] = places
+        q[:, 2] = (0.05 if "capsule" in shape else 0.03) - depth
+        found = sim.contacts(q, np.zeros((len(places), 6)))
+        assert np.all(found.count > 0), (depth, found.count)
+        # all lie the same
+        np.testing.assert_allclose(found.gap[:, 0], -depth, rtol=0, atol=1e-6)
+        roll = sim.rollout(q, np.zeros((len(places), 6)), steps=300)
+        assert roll.ok and np.all(roll.q[:, -1, 2] > -0.01)

@@ -51,3 +51,19 @@ def test_a_ball_hangs_from_the_ceiling() -> None:
     held = sim.rollout(q, v, np.ones((500, 1)))
     falls = sim.rollout(q, v, np.full((500, 1), 0.25))
     assert abs(held.q[-1, 2] - q[2]) < 2e-3 and falls.q[-1, 2] < 0
+
+
+def test_a_group_that_is_switched_off_does_not_pull() -> None:
+    """Fall as MuJoCo has it where actuatorgroupdisable switches the actuator off, and say so."""
+    xml = """<mujoco><option actuatorgroupdisable="2"/><worldbody>
+    <geom type="box" size="1 1 0.1" pos="0 0 1"/>
+    <body name="b" pos="0 0 0.8499"><freejoint/><geom size="0.05" mass="0.1" margin="0.001"/></body>
+    </worldbody><actuator><adhesion body="b" gain="2" ctrlrange="0 1" group="2"/></actuator>
+    </mujoco>"""
+    model = fb.load(xml)
+    roll = fb.Simulator(model, contact="mujoco").rollout(model.q0, model.v0, np.ones((100, 1)))
+    data = mujoco.MjData(model.mujoco)
+    data.ctrl[:] = 1
+    mujoco.mj_step(model.mujoco, data, 100)
+    np.testing.assert_allclose(roll.q[-1], data.qpos, rtol=0, atol=1e-9)
+    assert "actuatorgroupdisable" in str(model.report())

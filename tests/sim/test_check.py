@@ -163,3 +163,13 @@ def test_same_seed_same_report() -> None:
     """Repeat a report from its seed."""
     sim = fb.Simulator(fb.models.quadruped())
     assert str(check_gradients(sim, seed=4)) == str(check_gradients(sim, seed=4))
+
+
+def test_narrow_ranges_are_moved_by_less_than_their_width() -> None:
+    """Check the gradient of a range that is narrower than steps of differences are elsewhere."""
+    model = fb.load(
+        "<mujoco><worldbody><body><joint axis='0 1 0' range='0 0.001' limited='true'/>"
+        "<geom size='0.1' pos='0.3 0 0'/></body></worldbody></mujoco>"
+    )
+    report = fb.check_gradients(fb.Simulator(model), params=["jnt_range"], steps=5, draws=3)
+    assert report.ok, str(report)

@@ -225,6 +225,41 @@ def test_ties_of_forces_are_counted() -> None:
         assert sim.rollout(q, sim.model.v0, steps=1).vjp(v_bar=np.eye(6)[2]).ties == 0
 
 
+def test_ties_of_actuators_on_tendons_are_counted() -> None:
+    """Count controls and forces at their limits whatever the actuator acts on."""
+    head = (
+        "<mujoco><worldbody><body><joint name='x' type='slide' axis='1 0 0'/>"
+        "<geom size='0.1' mass='1'/><site name='s'/></body></worldbody>"
+        "<tendon><fixed name='t'><joint joint='x' coef='1'/></fixed></tendon><actuator>"
+    )
+    for target in ("joint='x'", "tendon='t'", "site='s' gear='1 0 0 0 0 0'"):
+        text = f"<motor {target} ctrlrange='-1 1' forcerange='-1 1'/></actuator></mujoco>"
+        sim = fb.Simulator(fb.load(head + text))
+        for u, ties in ((0.5, 0), (1.0, 2), (2.0, 1)):
+            assert sim.rollout([0.0], [0.0], [[u]]).vjp([1.0]).ties == ties, target
+
+
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+def test_muscles_between_their_time_constants_are_ties(law: str) -> None:
+    """Take the time constant of activation where the control is the activation, and count it."""
+    text = (
+        "<mujoco><worldbody><body><joint name='x'/><geom size='0.1' mass='1'/></body></worldbody>"
+        "<actuator><general joint='x' dyntype='muscle' dynprm='.01 .04 0' ctrlrange='0 1'/>"
+        "</actuator></mujoco>"
+    )
+    sim = fb.Simulator(fb.load(text), contact=law)
+    for at, ties in ((0.0, 2), (0.5, 1), (1.0, 2)):
+        roll = sim.rollout([0.0], [0.0], [[at]], act=[at])
+        found = roll.vjp(act_bar=[1.0])
+        assert int(found.ties) == ties
+        # the slope to the inside, and in the middle that of activation
+        inside = -1e-6 if at == 1.0 else 1e-6
+        moved = sim.rollout([0.0], [0.0], [[at + inside]], act=[at])
+        slope = (moved.act[-1, 0] - roll.act[-1, 0]) / inside
+        assert found.u[0, 0] == pytest.approx(slope, rel=1e-6)
+    assert sim.rollout([0.0], [0.0], [[0.3]], act=[0.5]).vjp(act_bar=[1.0]).ties == 0
+
+
 def test_diagnosis_follows_the_gradient() -> None:
     """Tell the length of the gradient at every state, contacts and events."""
     scene = Scene(29)

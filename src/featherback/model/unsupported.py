@@ -235,6 +235,15 @@ def acting_actuators(
         )
         if number in dead:
             keep[number] = False
+        elif 0 <= model.actuator_group[number] <= 30 and (
+            model.opt.disableactuator >> int(model.actuator_group[number]) & 1
+        ):
+            findings.note(
+                "ignored",
+                locator.at("actuator", number),
+                "its group is switched off by actuatorgroupdisable; its control is ignored.",
+            )
+            keep[number] = False
         elif kind == mujoco.mjtTrn.mjTRN_BODY:
             keep[number] = _check_adhesion(model, number, locator, findings)
         elif not plain:
@@ -245,15 +254,6 @@ def acting_actuators(
                 "transmission",
                 drop=f"the actuator with {word} transmission has no effect; its control is "
                 "ignored.",
-            )
-            keep[number] = False
-        elif 0 <= model.actuator_group[number] <= 30 and (
-            model.opt.disableactuator >> int(model.actuator_group[number]) & 1
-        ):
-            findings.note(
-                "ignored",
-                locator.at("actuator", number),
-                "its group is switched off by actuatorgroupdisable; its control is ignored.",
             )
             keep[number] = False
     model.actuator_gainprm[~keep] = 0.0

@@ -50,6 +50,9 @@ UNSOLVED = int(Status.NONFINITE) | int(Status.UNCONVERGED)
 # parameters that keep their sign when they are drawn
 KEEPS_SIGN = frozenset(p.name for p in parameter_table() if p.least == 0.0 or p.rule == "nonzero")
 
+# parameters whose last two entries are a lower and an upper end
+RANGES = frozenset(p.name for p in parameter_table() if p.rule == "range")
+
 
 def check_gradients(
     sim: Simulator,
@@ -507,7 +510,8 @@ def sizes(name: str, inputs: Mapping[str, Any]) -> Vector:
     """Return by how much the entries of an input are moved along a line, flat.
 
     What must keep its sign is moved by a share of itself, a product of inertia by a share of the
-    least moment of its body, which is then among the inputs.
+    least moment of its body, which is then among the inputs, and an end of a range by less than the
+    other is away.
     """
     x = np.asarray(inputs[name])
     flat = np.abs(x.reshape(-1))
@@ -516,7 +520,10 @@ def sizes(name: str, inputs: Mapping[str, Any]) -> Vector:
     if name == "body_inertia_products":
         least = np.asarray(inputs["body_inertia"]).min(axis=-1, keepdims=True)
         return 0.02 * np.broadcast_to(least, x.shape).reshape(-1)
-    return 0.1 * (flat if name in KEEPS_SIGN else np.maximum(flat, 1e-2))
+    size = 0.1 * (flat if name in KEEPS_SIGN else np.maximum(flat, 1e-2))
+    if name in RANGES:
+        size = np.minimum(size, np.repeat(np.ptp(x.reshape(-1, 2), axis=1), 2))
+    return size
 
 
 def _lines(size: Vector, rng: np.random.Generator) -> Vector:
