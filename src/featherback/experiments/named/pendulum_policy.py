@@ -179,11 +179,11 @@ def learn_all(context: Context, scene: str, links: int) -> dict[str, float | Non
             continue
         context.save()
         trace = curve(trained, f"{name}, {links} links, {scene}", scene)
-        figures[f"{where}relative reward"] = counted(
-            run_policy(trained.policy, scene, links), scene
-        )
+        reward = counted(run_policy(trained.policy, scene, links), scene)
+        figures[f"{where}relative reward"] = reward
         if scene == "seed" and trace.loss:
-            figures[f"{where}best"] = 1.0 - min(trace.loss)
+            # the last policy need not be among those that were evaluated
+            figures[f"{where}best"] = max(reward, 1.0 - min(trace.loss))
         figures[f"{where}processor time [s]"] = trained.cpu_seconds
         figures[f"{where}steps"] = trained.steps
         if scene == "fair" and trace.loss:
