@@ -2,7 +2,7 @@
 
     featherback run shac-locomotion --seeds 3
     python bench/curves.py --save shac-locomotion runs/shac-locomotion    into bench/curves.json
-    python bench/curves.py --docs                                         draw docs/curves_*.png
+    python bench/curves.py --docs    tables into docs/experiments.md, pictures docs/curves_*.png
 
 Kept of every row and seed are the evaluations with their steps and their processor time, and the
 figures of the experiment. A line is the median of the seeds, a band their least and largest.
@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mujoco_law_text import figure, put_between, table
+from report import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, DOCS = Path(__file__).with_suffix(".json"), ROOT / "docs"
+PAGE = DOCS / "experiments.md"
 COLOURS = ("#1f6fb2", "#5aa0d8", "#c8553d", "#8a6d3b", "#7d5ba6", "#5a8f3d")
 TASKS = ("ant", "halfcheetah", "hopper", "humanoid", "laikagotrot")
 LOCOMOTION = ("shac-compliant", "shac-hard", "ppo-hard", "sac-hard")
@@ -48,9 +51,14 @@ def read_log(path: Path) -> dict[str, list[float]]:
 
 def keep(name: str, folder: Path) -> dict[str, Any]:
     """Return what is kept of an experiment; folder has seed0, seed1, ..."""
-    kept: dict[str, Any] = {"figures": {}, "curves": {}}
+    facts = provenance()
+    kept: dict[str, Any] = {"commit": facts["commit"] or "", "processor": facts["processor"]}
+    kept |= {"seeds": [], "figures": {}, "curves": {}}
     for own in sorted(folder.glob("seed*")):
         seed = own.name.removeprefix("seed")
+        if not (own / f"{name}.json").exists():
+            continue
+        kept["seeds"].append(seed)
         content = json.loads((own / f"{name}.json").read_text())
         kept |= {"versions": content["versions"], "full": content["full"]}
         for key, value in content["figures"].items():
@@ -104,11 +112,101 @@ def draw(name: str, kept: dict[str, Any]) -> Path:
     return path
 
 
+def cells(figures: dict[str, dict[str, float | None]], key: str, form: str) -> str:
+    """Return what all seeds have of a figure; "stopped" where a learner did."""
+    found = figures.get(key, {}).values()
+    return ", ".join("stopped" if x is None else format(x, form) for x in found)
+
+
+def middle(figures: dict[str, dict[str, float | None]], key: str) -> str:
+    """Return the median of the seeds."""
+    known = [x for x in figures.get(key, {}).values() if x is not None]
+    return figure(float(np.median(known))) if known else ""
+
+
+def swing_text(kept: dict[str, Any]) -> str:
+    """Return the learners' tables of pendulum-policy, one for each scene."""
+    figures, links = kept["figures"], range(1, 8)
+    lines: list[str] = []
+    for scene in ("fair", "seed"):
+        rows: list[list[Any]] = []
+        for learner in SWING:
+            keys = [f"{scene}, {n} links, {learner}" for n in links]
+            rows.append([learner, *(cells(figures, f"{k}: relative reward", ".2f") for k in keys)])
+            if scene == "seed":
+                best = [cells(figures, f"{k}: best", ".2f") for k in keys]
+                rows.append([f"{learner}, best", *best])
+        head = f"| {scene}: links | " + " | ".join(map(str, links)) + " |"
+        lines += table(head, rows)
+    times: list[list[Any]] = []
+    for learner in SWING:
+        keys = [f"fair, {n} links, {learner}: processor time [s]" for n in links]
+        times.append([learner, *(middle(figures, k) for k in keys)])
+    head = "| fair: processor time [s] | " + " | ".join(map(str, links)) + " |"
+    return "\n".join([*lines, *table(head, times)])
+
+
+def rows_text(kept: dict[str, Any], rows: list[str]) -> str:
+    """Return a table of returns, with a line for each row."""
+    figures = kept["figures"]
+    head = "| row | return at the end | best evaluation | steps | processor time [s] |"
+    lines: list[list[Any]] = []
+    for row in rows:
+        ends = [
+            cells(figures, f"{row}: {x}", ".0f") for x in ("return at the end", "best evaluation")
+        ]
+        cost = [
+            cells(figures, f"{row}: steps", ".0f"),
+            middle(figures, f"{row}: processor time [s]"),
+        ]
+        lines.append([row, *ends, *cost])
+    return "\n".join(table(head, lines))
+
+
+def locomotion_text(kept: dict[str, Any]) -> str:
+    """Return the returns of shac-locomotion, and the gradients by horizon."""
+    tasks = ("Ant", "HalfCheetah", "Hopper", "Humanoid", "LaikagoTrot")
+    rows = ("shac, compliant", "shac, hard", "ppo, hard", "sac, hard")
+    returns = rows_text(kept, [f"{task}, {row}" for task in tasks for row in rows])
+    horizons, figures = (2, 4, 8, 16, 32), kept["figures"]
+    head = "| Ant: gradient norm over steps | " + " | ".join(map(str, horizons)) + " |"
+    norms = [
+        [
+            law,
+            *(cells(figures, f"Ant, {law}: gradient norm over {h} steps", ".3g") for h in horizons),
+        ]
+        for law in ("hard", "compliant", "mujoco")
+    ]
+    return "\n".join([returns, *table(head, norms)])
+
+
+def samples_text(kept: dict[str, Any]) -> str:
+    """Return the returns of ant-samples."""
+    return rows_text(kept, [row.replace("-", ", ", 1) for row in SAMPLES])
+
+
+TEXTS = {
+    "pendulum-policy": swing_text,
+    "shac-locomotion": locomotion_text,
+    "ant-samples": samples_text,
+}
+
+
+def origin(kept: dict[str, Any]) -> str:
+    """Return where the figures come from."""
+    found = kept["versions"]
+    return (
+        f"Seeds {', '.join(kept['seeds'])}, a figure for each, medians of the times. "
+        f"featherback {kept['commit'][:10]} ({found['isa']}), torch {found['torch']}, "
+        f"MuJoCo {found['mujoco']}, {kept['processor']}.\n"
+    )
+
+
 def main() -> None:
-    """Keep the curves of a run, or draw what is kept."""
+    """Keep the curves of a run, or show what is kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--save", nargs=2, metavar=("NAME", "FOLDER"), help="keep a run's curves")
-    parser.add_argument("--docs", action="store_true", help="draw the pictures")
+    parser.add_argument("--docs", action="store_true", help="tables and pictures")
     given = parser.parse_args()
     stored = json.loads(FILE.read_text()) if FILE.exists() else {}
     if given.save:
@@ -117,6 +215,8 @@ def main() -> None:
         FILE.write_text(json.dumps(stored, separators=(",", ":")).replace("},", "},\n") + "\n")
     if given.docs:
         for name in stored:
+            found = f"{TEXTS[name](stored[name])}\n{origin(stored[name])}"
+            put_between(PAGE, f"bench/curves.py {name}", found)
             print(draw(name, stored[name]))
 
 
