@@ -51,9 +51,8 @@ def read_log(path: Path) -> dict[str, list[float]]:
 
 def keep(name: str, folder: Path) -> dict[str, Any]:
     """Return what is kept of an experiment; folder has seed0, seed1, ..."""
-    facts = provenance()
-    kept: dict[str, Any] = {"commit": facts["commit"] or "", "processor": facts["processor"]}
-    kept |= {"seeds": [], "figures": {}, "curves": {}}
+    kept: dict[str, Any] = {"processor": provenance()["processor"], "seeds": []}
+    kept |= {"figures": {}, "curves": {}}
     for own in sorted(folder.glob("seed*")):
         seed = own.name.removeprefix("seed")
         if not (own / f"{name}.json").exists():
@@ -197,7 +196,7 @@ def origin(kept: dict[str, Any]) -> str:
     found = kept["versions"]
     return (
         f"Seeds {', '.join(kept['seeds'])}, a figure for each, medians of the times. "
-        f"featherback {kept['commit'][:10]} ({found['isa']}), torch {found['torch']}, "
+        f"featherback {found['featherback']} ({found['isa']}), torch {found['torch']}, "
         f"MuJoCo {found['mujoco']}, {kept['processor']}.\n"
     )
 
