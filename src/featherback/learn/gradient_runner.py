@@ -21,7 +21,7 @@ def make_gradient_env(settings: Settings, worlds: int) -> Any:
         )
     import featherback.envs.torch as envs
 
-    options = {"dtype": "float32", **settings.env_options()}
+    options: dict[str, Any] = {"dtype": "float32", **settings.env_options()}
     return envs.make(settings.env, worlds, **options)
 
 

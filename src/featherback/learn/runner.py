@@ -27,7 +27,11 @@ def make_env(settings: Settings, worlds: int) -> VectorEnv[Any, Any, Any]:
         return _make_gymnasium(settings, worlds)
     from featherback import envs
 
-    options = {"dtype": "float32", **settings.env_options(), "autoreset_mode": "same_step"}
+    options: dict[str, Any] = {
+        "dtype": "float32",
+        **settings.env_options(),
+        "autoreset_mode": "same_step",
+    }
     return envs.make(settings.env, worlds, **options)
 
 

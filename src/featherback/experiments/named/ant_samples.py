@@ -22,8 +22,8 @@ NOTES = (
     f"first-order: {SAMPLES} further samples for each real one from the Jacobian of the step, "
     "actions within 0.1; exact: the same number of actions, simulated. Nine tenths of a batch are "
     "such samples.",
-    "The default has one update for each step and 12 000 steps, at which an ant has hardly begun to "
-    "walk; --full has 100 000 steps and 20 updates for each, as the original.",
+    "The default has one update for each step and 12 000 steps, at which an ant has hardly begun "
+    "to walk; --full has 100 000 steps and 20 updates for each, as the original.",
 )
 
 
