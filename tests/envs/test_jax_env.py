@@ -77,6 +77,17 @@ def test_a_lost_world_ends_its_episode() -> None:
     assert np.isfinite(found.observation).all() and found.reward[1] == 0.0
 
 
+def test_a_world_of_which_nothing_finite_can_be_told_ends_its_episode() -> None:
+    """Lose a world whose angles are finite, and too large for a place of its tip."""
+    env = envs_jax.make("NLinkPendulum", 2, frame_skip=1)
+    state, first = env.reset(seed=0)
+    state = state._replace(v=state.v.at[1].set(1e20))
+    _, found = env.step(state, jnp.zeros((2, 3)))
+    assert found.terminated.tolist() == [False, True] == found.info["nonfinite"].tolist()
+    assert np.isfinite(found.reward).all() and np.isfinite(found.observation).all()
+    np.testing.assert_array_equal(found.info["final_obs"][1][:6], first[1][:6])
+
+
 def test_randomized_parameters_are_in_the_state() -> None:
     """Draw masses at the reset; a reward has a gradient with respect to them."""
     env = envs_jax.make("NLinkPendulum", 2, randomize={"body_mass": (0.5, 1.5)})

@@ -111,6 +111,20 @@ def test_a_lost_world_has_no_gradient_and_spares_the_others() -> None:
     assert grads[1][1:].abs().sum() == 0
 
 
+def test_a_world_of_which_nothing_finite_can_be_told_has_no_gradient() -> None:
+    """Lose a world whose angles are finite, and too large for a place of its tip."""
+    env = envs_torch.make("NLinkPendulum", 2, frame_skip=1)
+    env.reset(seed=0)
+    env.v[1] = 1e20
+    action = torch.full((2, 3), 0.2, dtype=torch.float64, requires_grad=True)
+    obs, reward, terminated, _, info = env.step(action)
+    assert terminated.tolist() == [False, True] == info["nonfinite"].tolist()
+    assert reward[1] == 0.0 and torch.isfinite(obs).all()
+    (reward.sum() + info["final_obs"].sum()).backward()
+    assert action.grad is not None and torch.isfinite(action.grad).all()
+    assert action.grad[0].abs().sum() > 0 and action.grad[1].abs().sum() == 0
+
+
 def test_parameters_have_gradients() -> None:
     """Differentiate a reward by masses that the worlds share, or have of their own."""
     env = envs_torch.make("Hopper", 2)

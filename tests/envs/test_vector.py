@@ -132,6 +132,19 @@ def test_a_world_that_leaves_the_finite_numbers_ends_its_episode() -> None:
     assert np.isfinite(env.worlds.q).all()
 
 
+def test_a_world_of_which_nothing_finite_can_be_told_ends_its_episode() -> None:
+    """End the episode of a world whose angles are finite, and too large for a place of its tip."""
+    env = envs.make("NLinkPendulum", 3, autoreset_mode="same_step", frame_skip=1)
+    env.reset(seed=0)
+    env.worlds.v[1] = 1e20
+    held = env.worlds.q.copy()
+    obs, reward, terminated, _, info = env.step(np.ones((3, 3)))
+    assert terminated.tolist() == [False, True, False] == info["nonfinite"].tolist()
+    assert reward[1] == 0.0 and np.isfinite(reward).all() and np.isfinite(obs).all()
+    assert np.isfinite(info["reward_tip"]).all()
+    np.testing.assert_array_equal(info["final_obs"][1][:3], np.sin(held[1].cumsum()))
+
+
 def test_randomized_parameters_belong_to_a_world() -> None:
     """Draw parameters anew at each reset from the world's generator; single ones do the same."""
     rules = {"body_mass": (0.5, 1.5), "geom_friction": lambda rng, x: x * rng.uniform(0.9, 1.1)}

@@ -15,7 +15,10 @@ pytest.importorskip("matplotlib")
 
 from featherback import envs
 from featherback.envs.tasks.pendulum import NLinkPendulum
+from featherback.errors import OptimizationError
 from featherback.experiments import run
+from featherback.experiments.context import Context
+from featherback.experiments.named import pendulum_policy
 from featherback.experiments.neural.stock_ant import StockAnt
 from featherback.experiments.neural.swing import follow, miss_of, shoot
 
@@ -56,6 +59,24 @@ def test_quick_runs_end_and_judge_nothing(name: str, tmp_path: Path) -> None:
     assert rewards and all(x is None or np.isfinite(x) for x in rewards)
     if content["baseline"] is not None:
         assert content["ours"]["loss"] and content["baseline"]["loss"]
+
+
+def test_a_learner_that_stops_is_a_row_without_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Go on with the next learner, tell why, and let no claim hold."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise OptimizationError("the gradient is infinite")
+
+    monkeypatch.setattr("featherback.learn.train", stop)
+    context = Context("pendulum-policy", 0, False, tmp_path, show=False)
+    figures = pendulum_policy.learn_all(context, "seed", 3)
+    assert len(figures) == 6 and set(figures.values()) == {None}
+    assert all("the gradient is infinite" in note for note in context.notes)
+    near = {"fair, 3 links, feedback: relative reward": 1.0}
+    fair, seed = pendulum_policy.claims({**near, **figures}, False)
+    assert fair.holds is True and seed.holds is False and seed.value is None
 
 
 def test_shooting_with_feedback_holds_the_pendulum_from_starts_with_noise() -> None:

@@ -17,7 +17,18 @@ pytest.importorskip("gymnasium")
 import torch
 
 from featherback.errors import OptimizationError
-from featherback.learn import BPTT, MBPO, PPO, SAC, SHAC, Settings, load_policy, run_policy, train
+from featherback.learn import (
+    BPTT,
+    MBPO,
+    PPO,
+    SAC,
+    SHAC,
+    Enhanced,
+    Settings,
+    load_policy,
+    run_policy,
+    train,
+)
 from featherback.learn.session import CLOCK, Session
 from tests.learn.worlds import GradientLine, KeptGradientLine, KeptLine, Line
 
@@ -178,3 +189,25 @@ def test_a_policy_that_gives_nan_stops_the_training(tmp_path: Path) -> None:
         session.run(iterate, learner.per_iteration)
     policy = load_policy(tmp_path / "policy.pt")
     assert np.isfinite(policy(np.zeros(2))).all()
+
+
+PRECISE = {
+    "ppo": PPO(worlds=4, rollout=8, steps=64, batch=16, epochs=1, **SMALL),
+    "shac": SHAC(worlds=4, horizon=4, steps=32, **SMALL),
+    "bptt": BPTT(worlds=4, horizon=5, steps=40, **SMALL),
+    "enhanced": Enhanced(
+        **SMALL, worlds=4, rollout=8, steps=64, warmup=32, batch=8, samples=0, base="sac",
+        policy_gradient="stored",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("learner", PRECISE)
+def test_a_simulator_of_float64_feeds_networks_of_float32(learner: str) -> None:
+    """Train with dtype=float64 among the options: other bits than with float32, and a policy."""
+    own = replace(PRECISE[learner], env="NLinkPendulum", options=("links=2",), evaluate_every=1)
+    single = train(own)
+    double = train(replace(own, options=(*own.options, "dtype=float64")))
+    assert all(x.dtype != torch.float64 for x in double.policy.network.parameters())
+    assert np.isfinite([row["evaluation"] for row in double.log]).all()
+    assert not same_bits(single.policy, double.policy)

@@ -223,11 +223,17 @@ class DifferentiableEnv:
             age=state.age + 1,
         )
         after = self.view(moved)
-        terms = self.task.rewards(before, after)
+        terms, final = self.task.rewards(before, after), self.task.observe(after)
+        # states so far out that what is told of them is not finite are lost too
+        wrong = ~(jnp.isfinite(total(terms)) & jnp.isfinite(final).all(-1)) & ~lost
+        lost = lost | wrong
+        terms = {name: jnp.where(wrong, 0.0, x) for name, x in terms.items()}
+        seen = jax.lax.cond(wrong.any(), lambda: self.task.observe(before), lambda: final)
+        final = jnp.where(wrong[:, None], seen, final)
         ended = self.task.terminated(after)
         terminated = lost if ended is None else ended | lost
         truncated = moved.age >= self.max_episode_steps
-        final, done = self.task.observe(after), terminated | truncated
+        done = terminated | truncated
         moved = self._restart(moved, done)
         info = {**terms, "status": status, "nonfinite": lost}
         info |= {"final_obs": final, "_final_obs": done}

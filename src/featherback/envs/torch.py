@@ -173,15 +173,21 @@ class DifferentiableEnv:
             )
         lost = ~torch.isfinite(action.detach()).all(-1)
         before = self.state()
-        roll, lost = self._advance(before, action.to(self.real), lost)
         self.age = self.age + 1
-        after = self.state()
-        terms = self.task.rewards(before, after)
-        reward = torch.where(lost, 0.0, total(terms).to(self.real))
+        while True:
+            roll, lost = self._advance(before, action.to(self.real), lost)
+            after = self.state()
+            terms, final = self.task.rewards(before, after), self.task.observe(after)
+            told = total(terms).to(self.real)
+            # states so far out that what is told of them is not finite are lost too
+            known = torch.isfinite(told.detach()) & torch.isfinite(final.detach()).all(-1)
+            if bool((known | lost).all()):
+                break
+            lost = lost | ~known
+        reward = torch.where(lost, 0.0, told)
         ended = self.task.terminated(after)
         terminated = lost.clone() if ended is None else ended | lost
         truncated = self.age >= self.max_episode_steps
-        final = self.task.observe(after)
         done = terminated | truncated
         info = {**terms, "status": roll.status, "nonfinite": lost}
         info |= {"final_obs": final, "_final_obs": done}

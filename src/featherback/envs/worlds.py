@@ -167,14 +167,20 @@ class Worlds:
         self._u = np.ascontiguousarray(task.control(before, action), self.sim.dtype)
         found = self._advance()
         lost |= (found.status & np.uint32(Status.NONFINITE)) != 0
-        if lost.any():
-            self._x[lost, 0] = start[lost]
         self.age += 1
-        after = self._state(self._x[:, 0].copy(), self._u, action, every, params)
-        terms = {k: np.asarray(x, np.float64) for k, x in task.rewards(before, after).items()}
+        while True:
+            if lost.any():
+                self._x[lost, 0] = start[lost]
+            after = self._state(self._x[:, 0].copy(), self._u, action, every, params)
+            terms = {k: np.asarray(x, np.float64) for k, x in task.rewards(before, after).items()}
+            observation = np.array(task.observe(after), self.sim.dtype)
+            # states so far out that what is told of them is not finite are lost too
+            known = np.isfinite(total(terms)) & np.isfinite(observation).all(axis=1)
+            if np.all(known | lost):
+                break
+            lost |= ~known
         ended = task.terminated(after)
         terminated = np.zeros(self.count, bool) if ended is None else np.array(ended, bool)
-        observation = np.array(task.observe(after), self.sim.dtype)
         reward = np.where(lost, 0.0, total(terms))
         return Outcome(observation, reward, terminated | lost, terms, found.status, lost)
 

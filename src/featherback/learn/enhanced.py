@@ -192,10 +192,10 @@ class ThroughSimulator:
     def ahead(self, batch: Batch, action: Tensor) -> Tensor:
         """Return reward and discounted value of the successor; its gradient is the simulator's."""
         env = self.env
-        env.q, env.v = batch["q"], batch["v"]
+        env.q, env.v = batch["q"].to(env.real), batch["v"].to(env.real)
         env.age = batch["age"].to(torch.int64)
         _, reward, terminated, _, info = env.step(self.learner.policy.scale(action))
-        after: Tensor = info["final_obs"]
+        after, reward = info["final_obs"].float(), reward.float()
         leaf = after.detach().requires_grad_()
         with torch.enable_grad():
             value = self.learner.soft_value(leaf) * ~terminated

@@ -21,15 +21,18 @@ def make_gradient_env(settings: Settings, worlds: int) -> Any:
         )
     import featherback.envs.torch as envs
 
-    return envs.make(settings.env, worlds, dtype="float32", **settings.env_options())
+    options: dict[str, Any] = {"dtype": "float32", **settings.env_options()}
+    return envs.make(settings.env, worlds, **options)
 
 
 class GradientRunner:
     """Steps the worlds of an environment as nodes of torch's graph.
 
+    The networks are of float32, whatever the number type of the simulator.
+
     Attributes:
         env: as `featherback.envs.torch.make` returns it.
-        observation: real[worlds, n], what the policy sees next, with its graph.
+        observation: float32[worlds, n], what the policy sees next, with its graph.
         episodes: returns of the episodes.
     """
 
@@ -39,7 +42,7 @@ class GradientRunner:
         self.worlds: int = env.num_envs
         self.observations: int = env.observation_size
         self.actions: int = env.action_size
-        self.low, self.high = env.low, env.high
+        self.low, self.high = env.low.float(), env.high.float()
         if not bool(torch.isfinite(env.low).all() & torch.isfinite(env.high).all()):
             raise ParameterError(
                 f"{where}: the actions of the environment have no bounds; learners need finite "
@@ -51,33 +54,34 @@ class GradientRunner:
 
     def reset(self, seed: int) -> None:
         """Start all worlds anew."""
-        self.observation: Tensor = self.env.reset(seed)
+        self.observation: Tensor = self.env.reset(seed).float()
         self.episodes.start()
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Step all worlds.
 
         Args:
-            action: real[worlds, m], in the units of the environment, with its graph.
+            action: float32[worlds, m], in the units of the environment, with its graph.
 
         Returns:
-            The successor real[worlds, n], which is the last observation of an episode that ended,
-            rewards, both with their graph, terminations and truncations.
+            The successor float32[worlds, n], which is the last observation of an episode that
+            ended, rewards, both with their graph, terminations and truncations.
         """
         if not bool(torch.isfinite(action).all()):
             world = int(torch.nonzero(~torch.isfinite(action).all(-1))[0])
             raise OptimizationError(f"the policy gives NaN or infinity in world {world}")
-        self.observation, reward, terminated, truncated, info = self.env.step(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.observation, reward = observation.float(), reward.float()
         if not bool(torch.isfinite(self.observation).all() & torch.isfinite(reward).all()):
             raise OptimizationError("the environment gives NaN or infinity")
         done = terminated | truncated
-        after = torch.where(done[:, None], info["final_obs"], self.observation)
+        after = torch.where(done[:, None], info["final_obs"].float(), self.observation)
         self.episodes.add(reward.detach().numpy(), done.numpy())
         return after, reward, terminated, truncated
 
     def detach(self) -> None:
         """Cut the graph here."""
-        self.observation = self.env.detach()
+        self.observation = self.env.detach().float()
 
     @property
     def has_state(self) -> bool:
@@ -103,7 +107,7 @@ class GradientRunner:
             self.reset(state["restart"])
         else:
             self.env.set_state(unpack(state["env"]))
-            self.observation = self.env.detach()
+            self.observation = self.env.detach().float()
         self.episodes.load_state_dict(state["episodes"])
 
 

@@ -27,8 +27,12 @@ def make_env(settings: Settings, worlds: int) -> VectorEnv[Any, Any, Any]:
         return _make_gymnasium(settings, worlds)
     from featherback import envs
 
-    options = settings.env_options()
-    return envs.make(settings.env, worlds, dtype="float32", autoreset_mode="same_step", **options)
+    options: dict[str, Any] = {
+        "dtype": "float32",
+        **settings.env_options(),
+        "autoreset_mode": "same_step",
+    }
+    return envs.make(settings.env, worlds, **options)
 
 
 def _make_gymnasium(settings: Settings, worlds: int) -> VectorEnv[Any, Any, Any]:

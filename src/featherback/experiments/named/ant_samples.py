@@ -22,8 +22,8 @@ NOTES = (
     f"first-order: {SAMPLES} further samples for each real one from the Jacobian of the step, "
     "actions within 0.1; exact: the same number of actions, simulated. Nine tenths of a batch are "
     "such samples.",
-    "The default has one update for each step and 4000 steps, at which an ant has hardly begun to "
-    "walk; --full has 100 000 steps and 20 updates for each, as the original.",
+    "The default has one update for each step and 12 000 steps, at which an ant has hardly begun "
+    "to walk; --full has 100 000 steps and 20 updates for each, as the original.",
 )
 
 
@@ -34,12 +34,12 @@ def settings_of(context: Context, base: Any, kind: Any) -> Settings:
     common: dict[str, Any] = {
         "env": "Ant",
         "seed": context.seed,
-        "steps": 600 if context.quick else 100_000 if context.full else 4000,
+        "steps": 600 if context.quick else 100_000 if context.full else 12_000,
         "warmup": 300 if context.quick else 5000 if context.full else 1000,
         "rollout": 20 if context.quick else 50,
         "worlds": 10,
         "repeat": 20 if context.full else 1,
-        "evaluate_every": 3 if context.quick else 2,
+        "evaluate_every": 3 if context.quick else 4,
         "checkpoint_every": 10,
         "evaluation_episodes": 2 if context.quick else 8,
     }
