@@ -35,7 +35,7 @@ PICTURES: dict[str, dict[str, dict[str, str]]] = {
     "shac-locomotion": {task: {row: f"{task}-{row}" for row in LOCOMOTION} for task in TASKS},
     "ant-samples": {"ant": {row: row for row in SAMPLES}},
     "pendulum-policy": {
-        f"fair, {links} links": {row: f"fair-{links}-{row}" for row in SWING}
+        f"fair, links: {links}": {row: f"fair-{links}-{row}" for row in SWING}
         for links in (1, 2, 3, 5, 7)
     },
 }
@@ -75,9 +75,7 @@ def band(seeds: dict[str, Any], against: str) -> tuple[Any, Any] | None:
     if not curves:
         return None
     first, last = max(c[against][0] for c in curves), min(c[against][-1] for c in curves)
-    if last <= first:
-        return None
-    at = np.linspace(first, last, 60)
+    at = np.linspace(first, last, 60) if last > first else np.array([first])
     return at, np.array([np.interp(at, c[against], c["return"]) for c in curves])
 
 
@@ -96,7 +94,10 @@ def draw(name: str, kept: dict[str, Any]) -> Path:
                 if found is None:
                     continue
                 at, values = found
-                axes.plot(at, np.median(values, axis=0), color=colour, label=label, lw=1.4)
+                style: dict[str, Any] = {"color": colour, "label": label, "lw": 1.4}
+                # one evaluation is a point
+                style["marker"] = "" if len(at) > 1 else "o"
+                axes.plot(at, np.median(values, axis=0), **style)
                 axes.fill_between(at, *np.quantile(values, (0, 1), axis=0), color=colour, alpha=0.2)
             axes.set_xlabel("processor time [s]" if against == "seconds" else "steps")
             axes.grid(alpha=0.3)
