@@ -18,6 +18,7 @@ FB_FN void free_motion(const Model<T, P>& m, const T* x, const T* u, Work<T>& w)
   articulated_body(m, w.tau, w);
   FB_STAGE(free_velocity);
   const T h = T(m.theta.dt[0]);
+  w.v_begin = v;
   for (int d = 0; d < m.s.nv; ++d) w.v_free[d] = mul_add(w.qdd[d], h, v[d]);
   for (int l = 1; l < m.s.nlink; ++l) {
     Motion<T> a = w.link[m.s.link_parent[l]].v_free;

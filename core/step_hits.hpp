@@ -220,6 +220,7 @@ FB_FN void hit_velocity(const Model<T, T>& m, const Options<Real<T>>& o, const S
     w.hD[d] = T(m.theta.dof_armature[d]);
   }
   articulated_body(m, w.tau, w);
+  w.v_begin = v;
   for (int d = 0; d < s.nv; ++d) w.v_free[d] = v[d];
   for (int l = 1; l < s.nlink; ++l) w.link[l].v_free = w.link[l].v;
   w.ngroup = 0;

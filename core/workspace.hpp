@@ -37,6 +37,8 @@ template <class T>
 struct GeomWork {
   Vec3<T> centre;  // about its tree's origin
   T speed;         // none of its points is faster in the free motion
+  Vec3<T> place;   // its centre in the world
+  T reach;  // how far from there a geom can be that it may touch within the step, less the reach of that one
 };
 
 // cotangents of one link's fields.  w: twist of the joint rates paired with the equation of motion;
@@ -161,6 +163,7 @@ struct Work {
   Theta<T>* theta_bar;
   Derived<T>* derived_bar;
   T *tau, *hD, *qdd, *v_free, *dv;
+  const T* v_begin;                  // velocity at which the step begins
   T* compensation;                   // of gravity, by dof
   T *moment, *moment_bar;            // of one actuator that reaches its dofs through sites
   T *w_rate, *a_eff, *hD_bar_extra;  // adjoint only
@@ -181,6 +184,7 @@ struct Work {
   Mask<T> overflow;
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
   T *A, *b, *lo, *hi, *mu;
+  T* before;  // row velocities at the beginning of the step, with the terms of b
   T* R;       // compliance over h^2, in the diagonal of A
   T* weight;  // inverse weights
   // recovery by positions: what is asked of it row by row, its answer, and the displacement's rate
@@ -260,7 +264,7 @@ FB_FN void carve_world(const Layout& s, Carver& c, int rows, int groups, int max
   const size_t m = rows > 0 ? rows : 1, g = groups > 0 ? groups : 1;
   const size_t n = panels.all, W = kPanel<S>;
   WorldRows<S>& p = w.rows;
-  for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.W, &p.D}) *x = c.take<S>(m);
+  for (S** x : {&p.b, &p.lo, &p.hi, &p.mu, &p.R, &p.W, &p.D, &p.before}) *x = c.take<S>(m);
   p.block = c.take<RowBlock>(g);
   p.rims = c.take<int>(m);
   p.run = c.take<DofRun>(2 * g * max_tree);
@@ -307,10 +311,10 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
     return;
   }
   RowProblemBar<T>& bar = w.row_bar;
-  for (T** x : {&w.b,        &w.lo,          &w.hi,       &w.mu,        &w.R,     &w.lam_bar,
-                &w.R_bar,    &w.neg_z,       &bar.z,      &bar.mu,      &bar.lo,  &bar.hi,
-                &w.unit_row, &w.row_weights, &w.rest,     &w.R0,        &w.lead,  &w.zero_row,
-                &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra, &w.weight})
+  for (T** x : {&w.b,        &w.lo,          &w.hi,       &w.mu,        &w.R,      &w.lam_bar,
+                &w.R_bar,    &w.neg_z,       &bar.z,      &bar.mu,      &bar.lo,   &bar.hi,
+                &w.unit_row, &w.row_weights, &w.rest,     &w.R0,        &w.lead,   &w.zero_row,
+                &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra, &w.weight, &w.before})
     *x = c.take<T>(rows);
   for (int** x : {&w.cone, &w.sorted, &w.together}) *x = c.take<int>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);
@@ -328,6 +332,7 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
   w.problem.cone = w.cone;
   w.problem.A = w.A;
   w.problem.b = w.b;
+  w.problem.R = w.R;
   w.problem.lo = w.lo;
   w.problem.hi = w.hi;
   w.problem.mu = w.mu;

@@ -47,6 +47,8 @@ FB_FN void group_data(const Model<T, P>& m, const Options<Real<T>>& o, int index
 // the rows of all groups in the solver's order: b = J v* + beta, bounds, friction, and g = L^-1 J'
 template <class T, class P>
 FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q, Work<T>& w) {
+  // the velocities of the beginning matter where dry friction may hold a robot that stands
+  const bool begins = m.s.nfriction > 1;
   for (int p = 0; p < w.ngroup; ++p) {
     const RowGroup& k = w.group[w.sorted[p]];
     RowData<T>& e = w.data[w.sorted[p]];
@@ -54,6 +56,7 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
     for (int i = 0; i < k.rows; ++i) {
       const int r = k.row + i;
       w.b[r] = e.b[i] + free_row_velocity(w, k, e, i);
+      if (begins) w.before[r] = e.b[i] + begin_row_velocity(w, k, e, i);
       w.lo[r] = e.lo[i];
       w.hi[r] = e.hi[i];
       w.R[r] = e.R[i];
@@ -72,6 +75,7 @@ FB_FN void fill_rows(const Model<T, P>& m, const Options<Real<T>>& o, const T* q
   }
   w.problem.options = o;
   w.problem.ndof = m.s.nv;
+  w.problem.before = begins ? w.before : nullptr;
 }
 
 // A = J Mh^-1 J' + R, island by island

@@ -448,14 +448,15 @@ struct ContactRows {
     int contacts = 0;
     w.hit.ncoming = w.nrim = w.naside = 0;
     w.woken = Mask<T>(false);
-    bound_geoms(m, w);
+    bound_geoms(m, o, w);
     const auto collect_one = [&](int pair) { collect_pair(m, o, pair, alive, contacts, w); };
     if (m.s.nruled > 0)
       return for_near_pairs<T>(
           m.s, alive, [&](int g) { return reached_box(m, o, g, w); },
           [&](int plane, int g) { return broad_phase(m, o, plane, g, w).near; }, w.sweep,
           collect_one);
-    for (int pair = 0; pair < m.s.npair; ++pair) collect_one(pair);
+    for (int pair = 0; pair < m.s.npair; ++pair)
+      if (!is_apart(w.geom[m.s.pair_geom1[pair]], w.geom[m.s.pair_geom2[pair]])) collect_one(pair);
   }
 
   template <class P>

@@ -37,12 +37,25 @@ FB_INLINE T geom_speed(Motion<T> v, Vec3<T> c, P radius) {
 
 // centres and speeds of all geoms, about each link's own origin
 template <class T, class P>
-FB_FN void bound_geoms(const Model<T, P>& m, Work<T>& w) {
+FB_FN void bound_geoms(const Model<T, P>& m, const Options<Real<T>>& o, Work<T>& w) {
+  const T margin = T(max(o.margin, row_reach(o)) * Real<T>(0.5));
   for (int g = 0; g < m.s.ngeom; ++g) {
     GeomWork<T>& x = w.geom[g];
+    const Vec3<T> origin = origin_of(m.s, w, m.s.geom_link[g]);
     x.centre = geom_centre(m, g, w);
     x.speed = geom_speed(w.link[m.s.geom_link[g]].v_free, x.centre, m.derived.geom_radius[g]);
+    x.place = x.centre + origin;
+    x.reach = mul_add(x.speed, T(m.theta.dt[0]), margin + T(m.derived.geom_radius[g])) +
+              (largest_part(x.centre) + largest_part(origin)) * Real<T>(kBoxSlack);
+    if (m.s.geom_type[g] == kPlane) x.reach = T(Real<T>(1e30));
   }
+}
+// (T.17)  whether a pair is farther apart in all lanes than its geoms reach
+template <class T>
+FB_INLINE bool is_apart(const GeomWork<T>& a, const GeomWork<T>& b) {
+  const Vec3<T> d = b.place - a.place;
+  const T reach = a.reach + b.reach;
+  return !any(dot(d, d) < reach * reach);
 }
 // whether a pair can touch within the step, and the gap up to which it matters there
 template <class T>

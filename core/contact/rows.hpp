@@ -84,6 +84,30 @@ FB_INLINE void half_solve_chain(const Layout& s, Work<T>& w, const RowGroup& k, 
   half_solve_axis<1, N>(w.dof[first + 1], first + 1, out, F);
   half_solve_axis<0, N>(w.dof[first], first, out, F);
 }
+// whether a group is one row of one dof, none of a free joint's axes, at the end of its chain
+template <class T>
+FB_INLINE bool is_joint_row(const Layout& s, const RowGroup& k, const RowData<T>& e) {
+  if (e.ncoef != 1 || k.rows != 1 || k.start[1] >= 0 || e.cdof[0] != k.start[0]) return false;
+  return k.start[0] >= s.tree_dof[k.tree[0]] + world_axes(s.link_type[s.tree_link[k.tree[0]]]);
+}
+template <class T>
+FB_INLINE void half_solve_joint(const Layout& s, Work<T>& w, const RowGroup& k, T coef) {
+  T* out = row_segment(s, w, k, k.row, 0);
+  const int tree = k.tree[0], first = s.tree_dof[tree], start = k.start[0];
+  const int fixed = world_axes(s.link_type[s.tree_link[tree]]);
+  out[start] = coef;
+  Force<T> F = mul_add(w.dof[start].U, -(coef * w.dof[start].Dinv), zero_force<T>());
+  for (int d = s.dof_parent[start]; d >= first + fixed; d = s.dof_parent[d]) {
+    const DofWork<T>& f = w.dof[d];
+    const T g = dot(f.S, F);
+    out[d] = g;
+    F = mul_add(f.U, -(g * f.Dinv), F);
+  }
+  if (!fixed) return;
+  half_solve_axis<2, 1>(w.dof[first + 2], first + 2, &out, &F);
+  half_solve_axis<1, 1>(w.dof[first + 1], first + 1, &out, &F);
+  half_solve_axis<0, 1>(w.dof[first], first, &out, &F);
+}
 // one row with many coefficients, dofs descending, on up to two chains
 template <class T>
 FB_FN void half_solve_wide(const Layout& s, Work<T>& w, const RowGroup& k) {
@@ -109,6 +133,7 @@ FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowD
   int a = k.start[0], b = k.start[1];
   if (e.ncoef == 0 && k.rows == 3 && a < 0) return half_solve_chain<3>(s, w, k, 1, e.F[1]);
   if (k.nwide > 0) return half_solve_wide(s, w, k);
+  if (is_joint_row(s, k, e)) return half_solve_joint(s, w, k, e.coef[0]);
   Force<T> F[2][3];
   for (int side = 0; side < 2; ++side)
     for (int i = 0; i < k.rows; ++i) F[side][i] = e.F[side][i];
@@ -127,20 +152,28 @@ FB_FN void half_solve(const Layout& s, Work<T>& w, const RowGroup& k, const RowD
   }
 }
 
-// J v* for a row of a group, from the links' twists and the joint rates; the world does not move
+// J x for a row of a group, from the links' twists and the joint rates; the world does not move
 template <class T>
-FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i) {
-  const T* x = w.v_free;
+FB_INLINE T row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i,
+                         Motion<T> LinkWork<T>::* twist, const T* x) {
   T y = T(0);
   if (k.nwide > 0) {
     for (int c = k.wide; c < k.wide + k.nwide; ++c)
       y = mul_add(w.tendon.coef[c], x[w.tendon.dof[c]], y);
     return y;
   }
-  if (k.linkA > 0) y += dot(w.link[k.linkA].v_free, e.F[0][i]);
-  if (k.linkB > 0) y += dot(w.link[k.linkB].v_free, e.F[1][i]);
+  if (k.linkA > 0) y += dot(w.link[k.linkA].*twist, e.F[0][i]);
+  if (k.linkB > 0) y += dot(w.link[k.linkB].*twist, e.F[1][i]);
   for (int c = 0; c < e.ncoef; ++c) y = mul_add(e.coef[c], x[e.cdof[c]], y);
   return y;
+}
+template <class T>
+FB_INLINE T free_row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i) {
+  return row_velocity(w, k, e, i, &LinkWork<T>::v_free, w.v_free);
+}
+template <class T>
+FB_INLINE T begin_row_velocity(const Work<T>& w, const RowGroup& k, const RowData<T>& e, int i) {
+  return row_velocity(w, k, e, i, &LinkWork<T>::v, w.v_begin);
 }
 
 // acc += gx gy' / D over one path to the root, from dof d on

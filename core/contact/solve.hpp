@@ -141,6 +141,18 @@ FB_FN WorldOutcome solve_island(Work<T>& w, WorldBegin begin) {
   out.solved = out.solved || out.residual <= max(kSlight * p.scale, kSlightSpeed);
   return out;
 }
+// velocities of the open island's rows at the beginning of the step
+template <class T>
+FB_FN void set_before(Work<T>& w, int k) {
+  WorldWork<double>& o = w.world;
+  int r = 0;
+  for (int i = o.islands.first[o.islands.queue[0]]; i >= 0; i = o.islands.next[i])
+    for (int e = 0; e < w.group[i].rows; ++e) {
+      const RowData<T>& data = w.data[i];
+      o.rows.before[r++] =
+          number_of<double>(data.b[e] + begin_row_velocity(w, w.group[i], data, e), k);
+    }
+}
 // lane k by itself, island by island; false where one is not solved, not even nearly.  A large lane
 // has no other answer
 template <class T>
@@ -157,6 +169,7 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
                                                                     : WorldBegin::overfull;
   for_world_islands(s, w, k, o, [&] {
     if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
+    set_before(w, k);
     const WorldOutcome out = solve_island(w, begin);
     solved = solved && out.solved;
     factorisations = out.factorisations > factorisations ? out.factorisations : factorisations;

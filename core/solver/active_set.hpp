@@ -2,6 +2,7 @@
 // theorem where the solve finished, by the reversed sweeps elsewhere.
 // Proof: docs/derivations/solver.md.
 #pragma once
+#include "core/solver/begin_rows.hpp"
 #include "core/solver/unrolled.hpp"
 
 namespace fb::FB_ISA {
@@ -59,7 +60,10 @@ FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<
   s.sweeps = s.factorisations = T(0);
   s.residual = row_residual(p, s);
   const int most = newton && p.options.max_sweeps > 4 ? 4 : p.options.max_sweeps;
-  Mask<T> live = sweeps_to_goal(p, s, active & (s.residual > goal), goal, most);
+  Mask<T> live = active & (s.residual > goal);
+  if (newton && p.before && p.options.gradient != kGradientUnrolled)
+    live = newton_from_begin(p, s, live, goal, scale);
+  live = sweeps_to_goal(p, s, live, goal, most);
   if (newton && any(live)) {
     FB_STAGE(newton);
     // those that would go round in circles are left to finish at once
@@ -91,12 +95,7 @@ FB_FN void solve_rows_adjoint(const RowProblem<T>& p, const ActiveSetSolution<T>
     for (int r = 0; r < p.nrow; ++r) bar.lo[r] = bar.hi[r] = T(0);
   for_islands(p, [&](const Island& is) {
     // held rows matter to their bounds alone
-    int size = is.n;
-    if (bounds)
-      for (int i = 0; i < is.n; ++i) s.order[i] = i;
-    else
-      size = newton_order(p, s, is, Mask<T>(true));
-    factor_island(p, s, is, size, static_cast<T*>(nullptr));
+    const int size = bounds ? factor_all_rows(p, s, is) : factor_free_rows(p, s, is);
     T* y = s.rhs;
     for (int c = 0; c < size; ++c) y[c] = lam_bar[is.first + s.order[c]];
     lu_solve_transposed(s.lu, size, y);

@@ -49,6 +49,16 @@ FB_INLINE Mask<T> row_free(const RowProblem<T>& p, const ActiveSetSolution<T>& s
   return (x > p.lo[r]) & (x < p.hi[r]);
 }
 
+// the states of rows and tangents at their targets
+template <class T>
+struct TargetStates {
+  const RowProblem<T>& p;
+  const ActiveSetSolution<T>& s;
+
+  FB_INLINE Mask<T> free(int r) const { return row_free(p, s, r); }
+  FB_INLINE TangentState<T> tangents(int r) const { return tangent_state(p, s, r); }
+};
+
 // the linear system of one island over some of its rows: G is size x size, in s.lu
 template <class T>
 struct NewtonSystem {
@@ -91,15 +101,15 @@ FB_INLINE void newton_tangent_rows(const RowProblem<T>& p, const NewtonSystem<T>
 
 // fill G of one island, and where asked for the right side P(lam + n) - lam; held rows become
 // identity rows
-template <class T>
+template <class T, class States>
 FB_FN void newton_matrix(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
-                         const NewtonSystem<T>& sys) {
+                         const NewtonSystem<T>& sys, const States& states) {
   const int size = sys.size, n = sys.island.n;
   const T zero = T(0);
   T *G = sys.G, *rhs = sys.rhs;
   for (int c = 0; c < size;) {
     const int i = sys.order[c], r = sys.island.first + i;
-    const Mask<T> free = row_free(p, s, r);
+    const Mask<T> free = states.free(r);
     const T on = select(free, T(1), zero);
     for (int d = 0; d < size; ++d) G[c * size + d] = sys.A[sys.order[d] * n + i] * on;
     G[c * size + c] += T(1) - on;
@@ -108,7 +118,7 @@ FB_FN void newton_matrix(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
       c += 1;
       continue;
     }
-    const TangentState<T> t = tangent_state(p, s, r);
+    const TangentState<T> t = states.tangents(r);
     newton_tangent_rows(p, sys, c, t, free);
     if (rhs) {
       // n where sticking, the rim of the disc where sliding
@@ -122,24 +132,42 @@ FB_FN void newton_matrix(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
 }
 
 // rows of an island that are free in some live lane; a contact enters with all three
-template <class T>
+template <class T, class States>
 FB_FN int newton_order(const RowProblem<T>& p, const ActiveSetSolution<T>& s, const Island& is,
-                       Mask<T> live) {
+                       Mask<T> live, const States& states) {
   int size = 0;
   for (int i = 0; i < is.n;) {
     const int rows = p.cone[is.first + i] ? 3 : 1;
-    if (any(live & row_free(p, s, is.first + i)))
+    if (any(live & states.free(is.first + i)))
       for (int e = 0; e < rows; ++e) s.order[size++] = i + e;
     i += rows;
   }
   return size;
 }
 // G of the first `size` rows of s.order, filled and factorised
-template <class T>
+template <class T, class States>
 FB_INLINE void factor_island(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
-                             const Island& is, int size, T* rhs) {
-  newton_matrix(p, s, NewtonSystem<T>{is, s.A_scaled + is.at, s.order, size, s.lu, rhs});
+                             const Island& is, int size, T* rhs, const States& states) {
+  newton_matrix(p, s, NewtonSystem<T>{is, s.A_scaled + is.at, s.order, size, s.lu, rhs}, states);
   lu_factor(s.lu, size);
+}
+// the same for the rows that are free at their targets in some live lane; returns their number
+template <class T>
+FB_INLINE int factor_free_rows(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
+                               const Island& is) {
+  const TargetStates<T> states{p, s};
+  const int size = newton_order(p, s, is, Mask<T>(true), states);
+  factor_island(p, s, is, size, static_cast<T*>(nullptr), states);
+  return size;
+}
+
+// the same for all rows of an island
+template <class T>
+FB_INLINE int factor_all_rows(const RowProblem<T>& p, const ActiveSetSolution<T>& s,
+                              const Island& is) {
+  for (int i = 0; i < is.n; ++i) s.order[i] = i;
+  factor_island(p, s, is, is.n, static_cast<T*>(nullptr), TargetStates<T>{p, s});
+  return is.n;
 }
 
 // held rows go to their bound first, so that the linear system is one of free rows only
@@ -170,9 +198,15 @@ template <class T>
 FB_FN void newton_step(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live,
                        bool tangents = false) {
   settle_held_rows(p, s, live);
+  solve_states(p, s, live, TargetStates<T>{p, s}, tangents);
+}
+// the same in given states, with held rows at their bounds
+template <class T, class States>
+FB_FN void solve_states(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live,
+                        const States& states, bool tangents) {
   for_islands(p, [&](const Island& is) {
-    const int size = newton_order(p, s, is, live);
-    factor_island(p, s, is, size, s.rhs);
+    const int size = newton_order(p, s, is, live, states);
+    factor_island(p, s, is, size, s.rhs, states);
     if constexpr (requires(T t) { t.d; })
       for (int c = 0; tangents && c < size; ++c) s.rhs[c].v = decltype(s.rhs[c].v)(0);
     lu_solve(s.lu, size, s.rhs);
@@ -302,8 +336,7 @@ FB_FN void solve_columns(const T* G, const int* order, int size, int n, T* C) {
 template <class T>
 FB_FN void implicit_columns(const RowProblem<T>& p, const ActiveSetSolution<T>& s, int n, T* C) {
   for_islands(p, [&](const Island& is) {
-    const int size = newton_order(p, s, is, Mask<T>(true));
-    factor_island(p, s, is, size, static_cast<T*>(nullptr));
+    const int size = factor_free_rows(p, s, is);
     for (int c = 0; c < size;) {
       const int r = is.first + s.order[c];
       masked_columns(p, s, r, n, C + size_t(r) * n);

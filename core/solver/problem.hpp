@@ -23,6 +23,8 @@ struct RowProblem {
   const T* mu;            // at the normal row
   Options<Real<T>> options;
   int ndof = 0;  // dofs of the world, zero where nobody knows
+  // velocities at which the step begins, with the same terms as b, and compliances; null where nobody knows
+  const T *before = nullptr, *R = nullptr;
 };
 
 // what every solver answers; its own Solution adds the representation that its derivatives need

@@ -35,6 +35,7 @@ struct WorldRows {
   DofRun* run;
   S* G;
   S *b, *lo, *hi, *mu, *R;
+  S* before;      // velocities at which the step begins, with the same terms as b
   S* W;           // inverse weights, which the products of the smooth law are measured by
   S* D;           // diagonal of A; for the tangents of a cone the larger eigenvalue of their block
   Real<S> scale;  // largest |b|

@@ -1,6 +1,7 @@
 // The exact solve of one world: sweeps and Newton steps, then the interior path from one start after
 // another.  Machine numbers only.  Proof: docs/derivations/worlds.md.
 #pragma once
+#include "core/solver/begin_world.hpp"
 #include "core/solver/convex.hpp"
 #include "core/solver/path_continuation.hpp"
 
@@ -107,6 +108,8 @@ inline constexpr int kStartsBefore = 2;
 inline constexpr int kContinuations = 3;
 inline constexpr double kContinued = 1e-7;
 
+// rows for each dof above which the states of the beginning are tried whatever the sweeps suggest
+inline constexpr int kManyRows = 4;
 // what comes before the path: nothing; convex steps; those and then sweeps and Newton steps; both in the order
 // that the sweeps suggest
 enum class WorldBegin { path, convex, overfull, sweeps };
@@ -131,7 +134,10 @@ FB_FN bool begin_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, W
   const auto newton = [&] { return newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out); };
   if (begin == WorldBegin::sweeps) {
     if (first_sweep(p, s, out)) return true;
-    if (!is_overfull(p, s)) return more_sweeps(p, s, out) || newton() || convex();
+    const bool overfull = is_overfull(p, s);
+    // many more rows than dofs are many more states than sweeps find
+    if ((overfull || p.nrow > kManyRows * p.ndof) && BeginStates<S>{p, s}.solve(out)) return true;
+    if (!overfull) return first_sweep(p, s, out) || more_sweeps(p, s, out) || newton() || convex();
   }
   return convex() || first_sweep(p, s, out) || more_sweeps(p, s, out) || newton();
 }
