@@ -208,7 +208,7 @@ struct PathContinuation {
       least = out.residual;
       for (int r = 0; r < p.nrow; ++r) path.x.nearest[r] = path.s.best[r];
     }
-    return path.cross_over(out);
+    return path.cross_over(out) || path.end_in_states(out);
   }
 };
 

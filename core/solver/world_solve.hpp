@@ -94,15 +94,15 @@ FB_FN PathStart<S> path_start(int k) {
   const PathStart<S> starts[kStarts] = {{S(0.3), S(1), S(1e-3), kReduce2000, 0, true},
                                         {S(0.3), S(1), S(1e-3), kReduce2000},
                                         {S(0.3), S(1), S(1e-3), kReduce2000, 1, true},
-                                        {S(1e2), S(1), S(1e-2), kReduce50, 0, true},
+                                        {S(1e2), S(1), S(1e-2), kReduce50},
                                         {S(0.3), S(0.3), S(1e-3), kReduce2000, 2, true},
-                                        {S(1e2), S(1e4), S(1e-2), kReduce50, 0, true},
+                                        {S(1e2), S(1e4), S(1e-2), kReduce50},
                                         {S(0.3), S(0.1), S(1e-3), kReduce2000, 3, true},
-                                        {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder, 0, true}};
+                                        {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder}};
   return starts[k];
 }
 // so many of them come before the first continuation
-inline constexpr int kStartsBefore = 2;
+inline constexpr int kStartsBefore = 1;
 // the starts of the continuation are draws of the first one; a residual over the scale that ends them
 inline constexpr int kContinuations = 3;
 inline constexpr double kContinued = 1e-7;
@@ -158,10 +158,17 @@ FB_FN void follow_paths(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, 
   using Path = InteriorPath<S, kRims>;
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
+  S energy(0);
+  for (int r = 0; r < p.nrow; ++r) energy = max(energy, p.b[r] * p.b[r] / p.D[r]);
+  // (W.10)  the weight of a product: one for all, or D of its row
+  const auto weight = [&](const PathStart<S>& from, int r) {
+    const S own = from.energy && energy > S(0) ? p.scale * p.scale / energy : p.D[r];
+    return own * S(drawn_weight(r, from.draw));
+  };
   // true where `follow`, given the path of a start, ends at the solution
   const auto solves = [&](const PathStart<S>& from, auto&& follow) {
     ++out.stage;
-    for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
+    for (int r = 0; r < p.nrow; ++r) x.unit[r] = weight(from, r);
     out.solved = follow(Path{p, s, x, from, x.unit, p.scale});
     if (out.solved) {
       polish_world(p, s, x, out);
