@@ -34,6 +34,7 @@ struct PathStart {
   PathPace pace;
   int draw = 0;         // weights of single rows, drawn anew for each number; 0: all alike
   bool energy = false;  // the start shares the energy evenly, not the speed
+  S late = S(1);        // how many times the products of normals those of rims are, at least
 };
 template <class S>
 struct PathScratch {
@@ -59,6 +60,8 @@ FB_INLINE S sin_small(S x) {
 // so many steps in a row of less than a fiftieth end a try
 inline constexpr int kStalled = 25;
 
+// so many times those of normals the products of rims are at most, where a start does not ask for more
+inline constexpr double kLate = 100;
 // steps in the states that the path shows
 inline constexpr int kStateSteps = 3;
 
@@ -72,7 +75,7 @@ struct InteriorPath {
   const S* unit;  // weights of the products
   S speed;        // of the start
 
-  // of the products of a normal, and of the rims of a contact
+  // of the products of a normal
   FB_INLINE S weight(int r) const { return unit[r] * from.cone_weight; }
   FB_INLINE bool rubs(int r) const { return p.mu[r] > S(1e-10); }
   FB_INLINE bool has_lower(int r) const { return is_bound(p.lo[r]) && !is_fixed(p, r); }
@@ -82,6 +85,12 @@ struct InteriorPath {
   struct PathRim {
     int normal, at, first, n, base;
   };
+  // (W.12)  of the products of a rim
+  FB_INLINE S rim_weight(const PathRim& m) const {
+    if (!from.energy) return weight(m.base);
+    const S apart = m.base == m.normal ? p.D[m.first] / p.D[m.normal] : S(1);
+    return weight(m.base) / max(clamp(apart, S(1), S(kLate)), from.late);
+  }
   template <class F>
   FB_INLINE void for_rims(int r, F&& visit) const {
     if constexpr (kRims)
@@ -136,7 +145,7 @@ struct InteriorPath {
           for (int e = 1; e < 3 + rims(r); ++e) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
           if (!from.energy) return;
           for_rims(r, [&](const PathRim& m) {
-            q.eta[m.at] = from.size * speed * speed / (weight(m.base) * g_of(q, m));
+            q.eta[m.at] = from.size * speed * speed / (rim_weight(m) * g_of(q, m));
           });
         },
         [&](int, int, int r) {
@@ -163,7 +172,7 @@ struct InteriorPath {
           see(q.lam[r] * q.w[r] * weight(r), q.lam[r] * weight(r), q.w[r]);
           for_rims(r, [&](const PathRim& m) {
             const S g = g_of(q, m);
-            see(q.eta[m.at] * g * weight(m.base), g * weight(m.base), q.eta[m.at]);
+            see(q.eta[m.at] * g * rim_weight(m), g * rim_weight(m), q.eta[m.at]);
           });
         },
         [&](int, int, int r) {
@@ -265,7 +274,7 @@ struct InteriorPath {
     S rt[kRims ? 6 : 3] = {};
     for_rims(r, [&](const PathRim& m) {
       const S g = g_of(q, m), eta = q.eta[m.at];
-      S tg = aim / weight(m.base) - eta * g, r2(0), turn(0);
+      S tg = aim / rim_weight(m) - eta * g, r2(0), turn(0);
       if (f) {
         tg -= f->eta[m.at] * x.g_dot[m.at];
         turn = f->eta[m.at] - eta * f->lam[r] / q.lam[r];
@@ -333,7 +342,7 @@ struct InteriorPath {
     for (int e = 1; e < 3 + rims(r); ++e) d.a[r + e] = S(0);
     for_rims(r, [&](const PathRim& m) {
       const S g = g_of(q, m), mu = p.mu[m.base], ln = q.lam[r];
-      S tg = aim / weight(m.base) - q.eta[m.at] * g, r2(0), size2(0), along(0);
+      S tg = aim / rim_weight(m) - q.eta[m.at] * g, r2(0), size2(0), along(0);
       if (f) tg -= f->eta[m.at] * x.g_dot[m.at];
       for (int e = m.first; e < m.first + m.n; ++e) {
         const S bend = f ? f->a[e] : S(0);

@@ -36,7 +36,7 @@ struct PathContinuation {
     path.for_parts(
         [&](int, int r) {
           path.for_rims(r, [&](const auto& m) {
-            q.eta[m.at] = first_product / (path.weight(m.base) * path.g_of(q, m));
+            q.eta[m.at] = first_product / (path.rim_weight(m) * path.g_of(q, m));
           });
         },
         [&](int, int, int r) {
