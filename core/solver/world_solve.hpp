@@ -93,7 +93,7 @@ template <class S>
 FB_FN PathStart<S> path_start(int k) {
   const PathStart<S> starts[kStarts] = {{S(0.3), S(1), S(1e-3), kReduce2000, 0, true},
                                         {S(0.3), S(1), S(1e-3), kReduce2000, 0, true, S(1e5)},
-                                        {S(0.3), S(1), S(1e-3), kReduce2000, 1, true},
+                                        {S(0.3), S(1), S(1e-3), kReduce2000, 1, true, S(1e6)},
                                         {S(1e2), S(1), S(1e-2), kReduce50},
                                         {S(0.3), S(0.3), S(1e-3), kReduce2000, 2, true},
                                         {S(1e2), S(1e4), S(1e-2), kReduce50},
@@ -103,9 +103,10 @@ FB_FN PathStart<S> path_start(int k) {
 }
 // so many of them come before the first continuation
 inline constexpr int kStartsBefore = 2;
-// the starts of the continuation are draws of the first one; a residual over the scale that ends them
+// the starts of the continuation are draws of one; a residual over the scale that ends them; how late friction
+// comes in them
 inline constexpr int kContinuations = 3;
-inline constexpr double kContinued = 1e-7;
+inline constexpr double kContinued = 1e-7, kContinuedLate = 1e4;
 
 // what comes before the path: nothing; convex steps; those and then sweeps and Newton steps; both in the order
 // that the sweeps suggest
@@ -185,9 +186,10 @@ FB_FN void follow_paths(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, 
   const S size(0.3), product = size * p.scale * p.scale;
   const auto go_round = [&](int k) {
     if (least <= S(kContinued) * p.scale) return false;
-    return solves({size, S(1), S(1e-3), kReduce50, k, true, S(kLate)}, [&](const Path& path) {
-      return PathContinuation<S, kRims>{path, product}.follow(out, least);
-    });
+    return solves({size, S(1), S(1e-3), kReduce50, k, true, S(kContinuedLate)},
+                  [&](const Path& path) {
+                    return PathContinuation<S, kRims>{path, product}.follow(out, least);
+                  });
   };
   for (int k = 0; k < kStartsBefore; ++k)
     if (start(k)) return;
