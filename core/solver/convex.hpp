@@ -307,9 +307,9 @@ struct ConvexNewton {
         for (int c = 0; c < 2; ++c) s.law[b].C[i + a][i + c] = turn * across[a] * across[c];
     });
   }
-  // steps of the exact law from the convex solution, every row in its state there
-  FB_FN bool end(WorldOutcome& out) const {
-    for (int k = 0; k < kEndSteps; ++k) {
+  // steps of the exact law from s.lam, every row in the state that it has
+  FB_FN bool end(WorldOutcome& out, int most) const {
+    for (int k = 0; k < most; ++k) {
       const S before = out.residual;
       row_velocities(p, s.lam, p.b, s.y, s.w);
       for (int b = 0; b < p.nblock; ++b)
@@ -337,7 +337,7 @@ struct ConvexNewton {
     if (!near) return false;
     for (int r = 0; r < p.nrow; ++r) s.lam[r] = x.u[r];
     world_done(p, s, out.residual);
-    return end(out);
+    return end(out, kEndSteps);
   }
   // whether radii that changed by so much are not going to settle
   FB_INLINE bool is_astray(int k, S largest, S change, S last) const {

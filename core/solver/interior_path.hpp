@@ -1,8 +1,8 @@
-// The interior path of one world from one start: follow lam_n w_n = eta g = k / D, w_t + eta a = 0 with
+// The interior path of one world from one start: follow lam_n w_n = eta g = k / U, w_t + eta a = 0 with
 // a = lam_t / (mu lam_n), g = mu lam_n h, h = 1 - |a|^2 to k = 0, then end with Newton steps on the
 // active set.  Machine numbers only.  Proof: docs/derivations/worlds.md.
 #pragma once
-#include "core/solver/world_newton.hpp"
+#include "core/solver/convex.hpp"
 
 namespace fb::FB_ISA {
 
@@ -32,8 +32,9 @@ template <class S>
 struct PathStart {
   S size, cone_weight, central;
   PathPace pace;
-  int draw = 0;       // weights of single rows, drawn anew for each number; 0: all alike
-  bool wide = false;  // normals have the largest weight of their contact's rows, not their own
+  int draw = 0;         // weights of single rows, drawn anew for each number; 0: all alike
+  bool energy = false;  // the start shares the energy evenly, not the speed
+  S late = S(1);        // how many times the products of normals those of rims are, at least
 };
 template <class S>
 struct PathScratch {
@@ -59,6 +60,11 @@ FB_INLINE S sin_small(S x) {
 // so many steps in a row of less than a fiftieth end a try
 inline constexpr int kStalled = 25;
 
+// so many times those of normals the products of rims are at most, where a start does not ask for more
+inline constexpr double kLate = 100;
+// steps in the states that the path shows
+inline constexpr int kStateSteps = 3;
+
 // kRims: whether contacts may have rims beside their tangents
 template <class S, bool kRims>
 struct InteriorPath {
@@ -69,10 +75,7 @@ struct InteriorPath {
   const S* unit;  // weights of the products
   S speed;        // of the start
 
-  // (W.10)  of the products of a normal, and of the rims of a contact
-  FB_INLINE S normal_weight(int r) const {
-    return from.wide ? max(unit[r], unit[r + 1]) * from.cone_weight : weight(r);
-  }
+  // of the products of a normal
   FB_INLINE S weight(int r) const { return unit[r] * from.cone_weight; }
   FB_INLINE bool rubs(int r) const { return p.mu[r] > S(1e-10); }
   FB_INLINE bool has_lower(int r) const { return is_bound(p.lo[r]) && !is_fixed(p, r); }
@@ -82,6 +85,12 @@ struct InteriorPath {
   struct PathRim {
     int normal, at, first, n, base;
   };
+  // (W.12)  of the products of a rim
+  FB_INLINE S rim_weight(const PathRim& m) const {
+    if (!from.energy) return weight(m.base);
+    const S apart = m.base == m.normal ? p.D[m.first] / p.D[m.normal] : S(1);
+    return weight(m.base) / max(clamp(apart, S(1), S(kLate)), from.late);
+  }
   template <class F>
   FB_INLINE void for_rims(int r, F&& visit) const {
     if constexpr (kRims)
@@ -117,23 +126,32 @@ struct InteriorPath {
     }
   }
 
+  // (W.10)  the velocity of a row at the start
+  FB_INLINE S first_speed(int r) const {
+    return from.energy ? speed * sqrt(p.D[r] / unit[r]) : speed;
+  }
   // far inside, where all products are alike
   FB_FN void start() const {
-    const S V = speed;
     PathPoint<S>& q = x.now;
     for_parts(
         [&](int, int r) {
-          q.lam[r] = from.size * V / normal_weight(r);
+          const S V = first_speed(r);
+          q.lam[r] = from.size * (speed / V) * speed / weight(r);
           q.w[r] = V;
           for (int e = 0; e < 3 + rims(r); ++e) {
             q.eta[r + e] = V;
             q.h[r + e] = S(1);
           }
           for (int e = 1; e < 3 + rims(r); ++e) q.lam[r + e] = q.w[r + e] = q.a[r + e] = S(0);
+          if (!from.energy) return;
+          for_rims(r, [&](const PathRim& m) {
+            q.eta[m.at] = from.size * speed * speed / (rim_weight(m) * g_of(q, m));
+          });
         },
         [&](int, int, int r) {
           const bool low = has_lower(r), high = has_upper(r);
-          const S far = from.size * V / unit[r], half = (p.hi[r] - p.lo[r]) * S(0.5);
+          const S V = first_speed(r), far = from.size * (speed / V) * speed / unit[r];
+          const S half = (p.hi[r] - p.lo[r]) * S(0.5);
           q.lower[r] = low && high ? half : low ? far : S(1);
           q.upper[r] = low && high ? half : high ? far : S(1);
           q.lam[r] = low              ? p.lo[r] + q.lower[r]
@@ -151,10 +169,10 @@ struct InteriorPath {
   FB_INLINE void for_products(const PathPoint<S>& q, F&& see) const {
     for_parts(
         [&](int, int r) {
-          see(q.lam[r] * q.w[r] * normal_weight(r), q.lam[r] * normal_weight(r), q.w[r]);
+          see(q.lam[r] * q.w[r] * weight(r), q.lam[r] * weight(r), q.w[r]);
           for_rims(r, [&](const PathRim& m) {
             const S g = g_of(q, m);
-            see(q.eta[m.at] * g * weight(m.base), g * weight(m.base), q.eta[m.at]);
+            see(q.eta[m.at] * g * rim_weight(m), g * rim_weight(m), q.eta[m.at]);
           });
         },
         [&](int, int, int r) {
@@ -249,14 +267,14 @@ struct InteriorPath {
   // (W.3)  the right side of one contact towards products `aim`; f: the predictor, or null
   FB_INLINE void cone_side(int b, int r, S aim, const PathPoint<S>* f, S* h) const {
     const PathPoint<S>& q = x.now;
-    S tn = aim / normal_weight(r) - q.lam[r] * q.w[r];
+    S tn = aim / weight(r) - q.lam[r] * q.w[r];
     if (f) tn -= f->lam[r] * f->w[r];
     h[0] = (q.lam[r] * x.miss[r] + tn) / (q.w[r] + q.lam[r] * p.soft(r));
     for (int i = 1; i < 3 + rims(r); ++i) h[i] = S(0);
     S rt[kRims ? 6 : 3] = {};
     for_rims(r, [&](const PathRim& m) {
       const S g = g_of(q, m), eta = q.eta[m.at];
-      S tg = aim / weight(m.base) - eta * g, r2(0), turn(0);
+      S tg = aim / rim_weight(m) - eta * g, r2(0), turn(0);
       if (f) {
         tg -= f->eta[m.at] * x.g_dot[m.at];
         turn = f->eta[m.at] - eta * f->lam[r] / q.lam[r];
@@ -324,7 +342,7 @@ struct InteriorPath {
     for (int e = 1; e < 3 + rims(r); ++e) d.a[r + e] = S(0);
     for_rims(r, [&](const PathRim& m) {
       const S g = g_of(q, m), mu = p.mu[m.base], ln = q.lam[r];
-      S tg = aim / weight(m.base) - q.eta[m.at] * g, r2(0), size2(0), along(0);
+      S tg = aim / rim_weight(m) - q.eta[m.at] * g, r2(0), size2(0), along(0);
       if (f) tg -= f->eta[m.at] * x.g_dot[m.at];
       for (int e = m.first; e < m.first + m.n; ++e) {
         const S bend = f ? f->a[e] : S(0);
@@ -498,6 +516,46 @@ struct InteriorPath {
       row_velocities(p, s.lam, p.b, s.y, s.w);
     }
     return false;
+  }
+
+  // (W.11)  steps of the exact law in the states that the last two points of the path, x.next and x.now,
+  // show; true where they end at the solution
+  FB_FN bool end_in_states(WorldOutcome& out) const {
+    const PathPoint<S>&q = x.now, &before = x.next;
+    S *state = x.bend.lam, *yield = x.bend.w;
+    for (int r = 0; r < p.nrow; ++r) {
+      s.lam[r] = q.lam[r];
+      yield[r] = S(1) / p.soft(r);
+      state[r] = S(0);
+    }
+    // whether the first of two factors goes to zero
+    const auto falls = [](S a, S a_before, S b, S b_before) { return a * b_before < b * a_before; };
+    const auto hold = [&](int r, S side, S bound) {
+      state[r] = side;
+      s.lam[r] = bound;
+    };
+    for_parts(
+        [&](int, int r) {
+          if (falls(q.lam[r], before.lam[r], q.w[r], before.w[r])) hold(r, S(-1), S(0));
+          if (!rubs(r)) state[r + 1] = state[r + 2] = S(1);
+          for_rims(r, [&](const PathRim& m) {
+            if (!falls(g_of(q, m), g_of(before, m), q.eta[m.at], before.eta[m.at])) return;
+            for (int e = m.first; e < m.first + m.n; ++e)
+              state[e] = m.n == 2 || q.a[e] > S(0) ? S(1) : S(-1);
+          });
+        },
+        [&](int, int, int r) {
+          if (is_fixed(p, r)) state[r] = S(-1);
+          if (has_lower(r) && falls(q.lower[r], before.lower[r], q.z_lower[r], before.z_lower[r]))
+            hold(r, S(-1), p.lo[r]);
+          if (has_upper(r) && falls(q.upper[r], before.upper[r], q.z_upper[r], before.z_upper[r]))
+            hold(r, S(1), p.hi[r]);
+        });
+    ConvexScratch<S> rows{};
+    rows.state = state;
+    rows.yield = yield;
+    out.residual = 1e300;
+    return ConvexNewton<S>{p, s, rows}.end(out, kStateSteps);
   }
 
   // the solution in s.best with its velocities in s.w; false where the path was not followed to its

@@ -36,7 +36,7 @@ struct PathContinuation {
     path.for_parts(
         [&](int, int r) {
           path.for_rims(r, [&](const auto& m) {
-            q.eta[m.at] = first_product / (path.weight(m.base) * path.g_of(q, m));
+            q.eta[m.at] = first_product / (path.rim_weight(m) * path.g_of(q, m));
           });
         },
         [&](int, int, int r) {
@@ -208,7 +208,7 @@ struct PathContinuation {
       least = out.residual;
       for (int r = 0; r < p.nrow; ++r) path.x.nearest[r] = path.s.best[r];
     }
-    return path.cross_over(out);
+    return path.cross_over(out) || path.end_in_states(out);
   }
 };
 

@@ -93,20 +93,21 @@ inline constexpr int kStarts = 8;
 template <class S>
 FB_FN PathStart<S> path_start(int k) {
   const PathStart<S> starts[kStarts] = {{S(0.3), S(1), S(1e-3), kReduce2000, 0, true},
-                                        {S(0.3), S(1), S(1e-3), kReduce2000},
-                                        {S(0.3), S(1), S(1e-3), kReduce2000, 1, true},
-                                        {S(1e2), S(1), S(1e-2), kReduce50, 0, true},
+                                        {S(0.3), S(1), S(1e-3), kReduce2000, 0, true, S(1e5)},
+                                        {S(0.3), S(1), S(1e-3), kReduce2000, 1, true, S(1e6)},
+                                        {S(1e2), S(1), S(1e-2), kReduce50},
                                         {S(0.3), S(0.3), S(1e-3), kReduce2000, 2, true},
-                                        {S(1e2), S(1e4), S(1e-2), kReduce50, 0, true},
+                                        {S(1e2), S(1e4), S(1e-2), kReduce50},
                                         {S(0.3), S(0.1), S(1e-3), kReduce2000, 3, true},
-                                        {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder, 0, true}};
+                                        {S(1e2), S(1e2), S(1e-2), kReduce10FirstOrder}};
   return starts[k];
 }
 // so many of them come before the first continuation
 inline constexpr int kStartsBefore = 2;
-// the starts of the continuation are draws of the first one; a residual over the scale that ends them
+// the starts of the continuation are draws of one; a residual over the scale that ends them; how late friction
+// comes in them
 inline constexpr int kContinuations = 3;
-inline constexpr double kContinued = 1e-7;
+inline constexpr double kContinued = 1e-7, kContinuedLate = 1e4;
 
 // rows for each dof above which the states of the beginning are tried whatever the sweeps suggest
 inline constexpr int kManyRows = 4;
@@ -164,10 +165,17 @@ FB_FN void follow_paths(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, 
   using Path = InteriorPath<S, kRims>;
   S least(1e300);
   for (int r = 0; r < p.nrow; ++r) x.nearest[r] = S(0);
+  S energy(0);
+  for (int r = 0; r < p.nrow; ++r) energy = max(energy, p.b[r] * p.b[r] / p.D[r]);
+  // (W.10)  the weight of a product: one for all, or D of its row
+  const auto weight = [&](const PathStart<S>& from, int r) {
+    const S own = from.energy && energy > S(0) ? p.scale * p.scale / energy : p.D[r];
+    return own * S(drawn_weight(r, from.draw));
+  };
   // true where `follow`, given the path of a start, ends at the solution
   const auto solves = [&](const PathStart<S>& from, auto&& follow) {
     ++out.stage;
-    for (int r = 0; r < p.nrow; ++r) x.unit[r] = p.D[r] * S(drawn_weight(r, from.draw));
+    for (int r = 0; r < p.nrow; ++r) x.unit[r] = weight(from, r);
     out.solved = follow(Path{p, s, x, from, x.unit, p.scale});
     if (out.solved) {
       polish_world(p, s, x, out);
@@ -184,9 +192,10 @@ FB_FN void follow_paths(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, 
   const S size(0.3), product = size * p.scale * p.scale;
   const auto go_round = [&](int k) {
     if (least <= S(kContinued) * p.scale) return false;
-    return solves({size, S(1), S(1e-3), kReduce50, k, true}, [&](const Path& path) {
-      return PathContinuation<S, kRims>{path, product}.follow(out, least);
-    });
+    return solves({size, S(1), S(1e-3), kReduce50, k, true, S(kContinuedLate)},
+                  [&](const Path& path) {
+                    return PathContinuation<S, kRims>{path, product}.follow(out, least);
+                  });
   };
   for (int k = 0; k < kStartsBefore; ++k)
     if (start(k)) return;
