@@ -74,7 +74,7 @@ FB_FN Mask<T> stands_dry(const RowProblem<T>& p) {
   }
   return (dry > one) & (contacts > zero) & (rows > S(Real<T>(p.ndof)));
 }
-// (N.9)  Newton steps from the states of the beginning, in lanes that stand with dry friction; returns the
+// (V.15)  Newton steps from the states of the beginning, in lanes that stand with dry friction; returns the
 // lanes of live above their goal, whose impulses are zero again
 template <class T>
 FB_FN Mask<T> newton_from_begin(const RowProblem<T>& p, ActiveSetSolution<T>& s, Mask<T> live,
