@@ -29,7 +29,12 @@ def stored(name: str) -> Any:
 
 @pytest.mark.parametrize(
     ("program", "page"),
-    [("learners", "learning"), ("ablations", "learning"), ("env_speed", "environments")],
+    [
+        ("learners", "learning"),
+        ("ablations", "learning"),
+        ("enhancements", "learning"),
+        ("env_speed", "environments"),
+    ],
 )
 def test_tables_are_those_of_the_files(
     program: str, page: str, monkeypatch: pytest.MonkeyPatch
