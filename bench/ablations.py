@@ -11,20 +11,15 @@ Policies are run without noise in 16 episodes where they were trained.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mujoco_law_text import figure, put_between, table
-from report import provenance
+from mujoco_law_text import table
+from seeds import EPISODES, Program, mean_return, middle, values
 
 import featherback.learn as learn
 
-FILE = Path(__file__).with_suffix(".json")
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "learning.md"
-STEPS, EPISODES, UNSEEN = 600_000, 16, 10_000
+STEPS = 600_000
 SAMPLES = 2048  # of an iteration of SHAC
 COMPLIANCE = 1e-3  # of the contacts in the rows of horizons [m/N]
 
@@ -67,15 +62,14 @@ def rows() -> dict[str, dict[str, Any]]:
     return found
 
 
-def measure(given: dict[str, Any], seed: int) -> dict[str, float]:
+def measure(row: str, seed: int) -> dict[str, float]:
     """Train a policy; return its mean return, processor time and the lengths of its gradients."""
-    own = dict(given)
+    own = rows()[row]
     make: Any = learn.SHAC if own.pop("learner") == "shac" else learn.PPO
     settings = make(env="Ant", steps=STEPS, seed=seed, **own)
     trained = learn.train(settings, show=False)
-    env = learn.make_env(settings, EPISODES)
     found = {
-        "return": float(np.mean(learn.run_policy(trained.policy, env, seed=UNSEEN))),
+        "return": mean_return(trained.policy, learn.make_env(settings, EPISODES)),
         "seconds": trained.cpu_seconds,
     }
     lengths = [row["gradient_norm"] for row in trained.log if "gradient_norm" in row]
@@ -88,14 +82,12 @@ def text(result: dict[str, Any]) -> str:
     """Return the table."""
     lines: list[list[Any]] = []
     for row, seeds in result["rows"].items():
-        values = [x["return"] for x in seeds.values()]
-        found = [f"{x:.0f}" for x in values]
-        seconds = figure(float(np.median([x["seconds"] for x in seeds.values()])))
+        returns = values(seeds, "return")
         norms = ""
         if all("norm" in x for x in seeds.values()):
-            middle = np.median([x["norm"] for x in seeds.values()])
-            norms = f"{middle:.2g} ({max(x['largest'] for x in seeds.values()):.0e})"
-        lines.append([row, f"{np.median(values):.0f}", ", ".join(found), norms, seconds])
+            norms = f"{np.median(values(seeds, 'norm')):.2g} ({max(values(seeds, 'largest')):.0e})"
+        found = ", ".join(f"{x:.0f}" for x in returns)
+        lines.append([row, f"{np.median(returns):.0f}", found, norms, middle(seeds, "seconds")])
     head = "| row | median return | seeds 0, 1, ... | gradient norm, median (largest) | time [s] |"
     facts = result["facts"]
     commit = (facts["commit"] or "no commit")[:10]
@@ -106,30 +98,5 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join([*table(head, lines), origin, ""])
 
 
-def main() -> None:
-    """Measure, print, and write what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="*", help="rows")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--save", action="store_true", help="write the JSON file")
-    parser.add_argument("--docs", action="store_true", help="put the stored table into the page")
-    given = parser.parse_args()
-    if given.docs:
-        put_between(PAGE, "bench/ablations.py", text(json.loads(FILE.read_text())))
-        return
-    stored = json.loads(FILE.read_text()) if FILE.exists() else {"rows": {}}
-    result = {"facts": provenance(), "rows": stored["rows"]}
-    for seed in range(given.seeds):
-        for row, own in rows().items():
-            seeds = result["rows"].setdefault(row, {})
-            if str(seed) in seeds or (given.only and row not in given.only):
-                continue
-            seeds[str(seed)] = measure(own, seed)
-            print(row, seed, seeds[str(seed)], flush=True)
-            if given.save:
-                FILE.write_text(json.dumps(result, indent=1) + "\n")
-    print(text(result))
-
-
 if __name__ == "__main__":
-    main()
+    Program(__file__, str(__doc__), tuple(rows()), measure, text).main()

@@ -11,29 +11,23 @@ running deviation of the return; nothing is in SAC. Needs `pip install stable-ba
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mujoco_law_text import figure, put_between, table
-from report import provenance
+from mujoco_law_text import table
+from seeds import EPISODES, Program, mean_return, middle, values
 
 import featherback.envs as envs
 import featherback.learn as learn
 
-FILE = Path(__file__).with_suffix(".json")
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "learning.md"
-EPISODES, UNSEEN = 16, 10_000
 # learner and task: steps of the environment
 ROWS = {
     "ppo InvertedDoublePendulum": 100_000,
     "ppo HalfCheetah": 200_000,
     "ppo Hopper": 200_000,
     "sac InvertedDoublePendulum": 4000,
-    "sac HalfCheetah": 6000,
+    "sac HalfCheetah": 20_000,
 }
 
 
@@ -66,6 +60,10 @@ def theirs(learner: str, task: str, steps: int, seed: int) -> tuple[Any, float]:
             learning_starts=settings.warmup,
             buffer_size=settings.capacity,
             gradient_steps=settings.worlds,
+            learning_rate=settings.learning_rate,
+            gamma=settings.gamma,
+            tau=1.0 - settings.target_share,
+            ent_coef=f"auto_{settings.temperature}",
             policy_kwargs=shape,
             seed=seed,
             device="cpu",
@@ -106,7 +104,7 @@ def measure(row: str, seed: int) -> dict[str, float]:
     for name, make in (("ours", ours), ("sb3", theirs)):
         policy, seconds = make(learner, task, ROWS[row], seed)
         env = envs.make(task, EPISODES, autoreset_mode="same_step")
-        found[name] = float(np.mean(learn.run_policy(policy, env, seed=UNSEEN)))
+        found[name] = mean_return(policy, env)
         found[f"{name}_seconds"] = seconds
     return found
 
@@ -118,11 +116,9 @@ def text(result: dict[str, Any]) -> str:
         learner, task = row.split()
         cells = [learner.upper(), task, str(ROWS[row]), str(len(seeds))]
         for name in ("ours", "sb3"):
-            values = [x[name] for x in seeds.values()]
-            middle, low, high = np.median(values), np.min(values), np.max(values)
-            cells.append(f"{middle:.0f} ({low:.0f} to {high:.0f})")
-        for name in ("ours", "sb3"):
-            cells.append(figure(float(np.median([x[f"{name}_seconds"] for x in seeds.values()]))))
+            found = values(seeds, name)
+            cells.append(f"{np.median(found):.0f} ({min(found):.0f} to {max(found):.0f})")
+        cells += [middle(seeds, f"{name}_seconds") for name in ("ours", "sb3")]
         lines.append(cells)
     head = "| learner | task | steps | seeds | ours | stable-baselines3 | ours [s] | theirs [s] |"
     facts = result["facts"]
@@ -133,32 +129,12 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join([*table(head, lines), origin, ""])
 
 
-def main() -> None:
-    """Measure, print, and write what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="*", default=list(ROWS), help="learner and task")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--save", action="store_true", help="write the JSON file")
-    parser.add_argument("--docs", action="store_true", help="put the stored table into the page")
-    given = parser.parse_args()
-    if given.docs:
-        put_between(PAGE, "bench/learners.py", text(json.loads(FILE.read_text())))
-        return
+def version() -> dict[str, str]:
+    """Return the version of what we compare with."""
     import stable_baselines3
 
-    stored = json.loads(FILE.read_text()) if FILE.exists() else {"rows": {}}
-    result = {"facts": provenance(), "sb3": stable_baselines3.__version__, "rows": stored["rows"]}
-    for seed in range(given.seeds):
-        for row in given.only:
-            seeds = result["rows"].setdefault(row, {})
-            if str(seed) in seeds:
-                continue
-            seeds[str(seed)] = measure(row, seed)
-            print(row, seed, seeds[str(seed)], flush=True)
-            if given.save:
-                FILE.write_text(json.dumps(result, indent=1) + "\n")
-    print(text(result))
+    return {"sb3": stable_baselines3.__version__}
 
 
 if __name__ == "__main__":
-    main()
+    Program(__file__, str(__doc__), tuple(ROWS), measure, text, version).main()

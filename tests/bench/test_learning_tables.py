@@ -29,7 +29,12 @@ def stored(name: str) -> Any:
 
 @pytest.mark.parametrize(
     ("program", "page"),
-    [("learners", "learning"), ("ablations", "learning"), ("env_speed", "environments")],
+    [
+        ("learners", "learning"),
+        ("ablations", "learning"),
+        ("enhancements", "learning"),
+        ("env_speed", "environments"),
+    ],
 )
 def test_tables_are_those_of_the_files(
     program: str, page: str, monkeypatch: pytest.MonkeyPatch
@@ -70,3 +75,25 @@ def test_curves_of_a_run_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert kept["curves"] == {"sac-alone": {"0": wanted, "1": wanted}}
     assert curves.cells(kept["figures"], "sac, alone: steps", ".0f") == "1000, 1001"
     assert curves.cells({"x": {"0": None}}, "x", ".2f") == "stopped"
+
+
+def test_a_program_goes_on_where_its_file_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Train what the file lacks only, and keep rows and seeds in order."""
+    seeds = load("seeds", monkeypatch)
+    (tmp_path / "own.json").write_text(json.dumps({"rows": {"b": {"1": {"return": 5.0}}}}))
+    trained: list[tuple[str, int]] = []
+
+    def measure(row: str, seed: int) -> dict[str, float]:
+        trained.append((row, seed))
+        return {"return": float(seed)}
+
+    monkeypatch.setattr("sys.argv", ["own.py", "--save", "--seeds", "2"])
+    own = seeds.Program(str(tmp_path / "own.py"), "Own.", ("a", "b"), measure, lambda _: "")
+    own.main()
+    assert trained == [("a", 0), ("b", 0), ("a", 1)]
+    rows = json.loads((tmp_path / "own.json").read_text())["rows"]
+    assert list(rows) == ["a", "b"] and list(rows["b"]) == ["0", "1"]
+    assert seeds.values(rows["b"], "return") == [0.0, 5.0]
+    assert seeds.middle(rows["b"], "return") == "2.5"

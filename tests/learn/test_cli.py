@@ -19,6 +19,9 @@ SHORT = ["--rollout", "5", "--warmup", "40"]
 MORE = {"sac": SHORT, "mbpo": SHORT, "enhanced": SHORT}
 
 
+# torch's own, where its forward mode begins
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("kind", ABOUT, ids=lambda kind: kind.learner)
 def test_the_example_of_the_help_runs(
     kind: type[Settings], tmp_path: Path, capsys: pytest.CaptureFixture[str]

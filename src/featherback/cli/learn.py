@@ -40,8 +40,8 @@ ABOUT: dict[type[Settings], tuple[str, str]] = {
         "featherback learn mbpo --env InvertedPendulum --steps 3000",
     ),
     learners.Enhanced: (
-        "SAC or MBPO with first-order samples, or with gradients of the simulator in the policy.",
-        "featherback learn enhanced --env InvertedPendulum --samples 9 --steps 3000",
+        "SAC or MBPO with first-order samples, gradients of the simulator in the policy, or both.",
+        "featherback learn enhanced --env InvertedPendulum --policy-gradient stored --steps 3000",
     ),
 }
 

@@ -5,6 +5,8 @@ follow from the Jacobian of the step to first order; reward, observation and the
 are those of the task in these successors. Beside it, for comparison, the same actions can be
 simulated, which costs more and has no error. Policy enhancement: the policy follows the gradient of
 the reward and of the value of the successor through the simulator, in place of the critics' own.
+Together: the gradient at a first-order sample is that of the step it came from and the product of
+that step's Hessian with the change of the action (docs/learning.md).
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+import featherback.torch as fbt
 from featherback._typing import Real
 from featherback.envs.state import NUMPY, State
 from featherback.envs.task import total
@@ -29,7 +33,7 @@ from featherback.learn.settings import Enhanced
 from featherback.model import Model
 from featherback.sim import Status
 
-LIBRARY = (np, NUMPY)
+LIBRARY, TORCH = (np, NUMPY), (torch, fbt)
 # controls[worlds, nu] -> q and v after a step under them, or None where there is none
 Ahead = Callable[[Real], "tuple[Real, Real] | None"]
 
@@ -64,6 +68,19 @@ def turned(quat: Real, angle: Real) -> Real:
     return out / np.linalg.norm(out, axis=-1, keepdims=True)
 
 
+def carried(model: Model, q: Tensor, dq: Tensor) -> Tensor:
+    """Return configurations moved along ambient tangents, real[n, nq], as `moved` moves them."""
+    out = q + dq
+    kinds, starts = (np.asarray(getattr(model.mujoco, x)) for x in ("jnt_type", "jnt_qposadr"))
+    for kind, at in zip(kinds, starts, strict=True):
+        if kind in (0, 1):
+            own = slice(at + 3, at + 7) if kind == 0 else slice(at, at + 4)
+            # a turn is an arc of the unit sphere, as long as the tangent of the quaternion
+            arc = dq[:, own].norm(dim=-1, keepdim=True)
+            out[:, own] = arc.cos() * q[:, own] + torch.sinc(arc / np.pi) * dq[:, own]
+    return out
+
+
 class Nearby:
     """Samples near those of the environment, to first order or simulated."""
 
@@ -72,10 +89,7 @@ class Nearby:
         self.settings, self.learner = settings, learner
         env: Any = learner.runner.env.unwrapped
         self.task, self.sim, self.worlds = env.task, env.sim, env.worlds
-        runner = learner.runner
-        widths = {"observation": runner.observations, "action": runner.actions, "reward": 0}
-        widths |= {"after": runner.observations, "terminated": 0}
-        self.memory = Replay(settings.model_capacity, widths)
+        self.memory = Replay(settings.model_capacity, learner.widths)
         self.first = settings.nearby == "first-order"
         self.left_out = 0
 
@@ -103,7 +117,7 @@ class Nearby:
                 # a step that is not finite, or without a gradient, has no samples nearby
                 self.left_out += len(own)
                 continue
-            self.memory.add(observation=columns["observation"], action=near, **rows)
+            self.memory.add(**{**columns, "action": near, **rows})
         return columns
 
     def first_order(self, state: State) -> Ahead:
@@ -182,34 +196,89 @@ class ThroughSimulator:
         self.settings, self.learner = settings, learner
         self.env = make_gradient_env(settings, settings.batch)
         self.env.reset(0)
+        self.first = settings.samples > 0 and settings.nearby == "first-order"
+
+    @staticmethod
+    def widths(env: Any) -> dict[str, int]:
+        """Return the columns that samples need: state, and the action that its world took."""
+        model = env.sim.model
+        return {"q": model.nq, "v": model.nv, "age": 0, "taken": env.single_action_space.shape[0]}
 
     def columns(self, columns: Batch) -> Batch:
-        """Add the states of the worlds to what is kept of a step."""
+        """Add the states of the worlds, and their actions, to what is kept of a step."""
         worlds: Any = self.learner.runner.env.unwrapped.worlds
         arrays = {"q": worlds.q, "v": worlds.v, "age": worlds.age}
-        return {**columns, **{k: torch.tensor(np.array(x)) for k, x in arrays.items()}}
+        found = {k: torch.tensor(np.array(x)) for k, x in arrays.items()}
+        return {**columns, **found, "taken": columns["action"]}
 
-    def ahead(self, batch: Batch, action: Tensor) -> Tensor:
-        """Return reward and discounted value of the successor; its gradient is the simulator's."""
+    def place(self, batch: Batch) -> None:
+        """Put the worlds into the states of samples."""
         env = self.env
         env.q, env.v = batch["q"].to(env.real), batch["v"].to(env.real)
         env.age = batch["age"].to(torch.int64)
-        _, reward, terminated, _, info = env.step(self.learner.policy.scale(action))
-        after, reward = info["final_obs"].float(), reward.float()
+
+    def ahead(self, batch: Batch, action: Tensor) -> Tensor:
+        """Return reward and discounted value of the successor; its gradient is the simulator's."""
+        self.place(batch)
+        _, reward, terminated, _, info = self.env.step(self.learner.policy.scale(action))
+        return reward.float() + self.value(info["final_obs"].float(), terminated)
+
+    def value(self, after: Tensor, terminated: Tensor) -> Tensor:
+        """Return the discounted value of successors as a plane about them."""
         leaf = after.detach().requires_grad_()
         with torch.enable_grad():
             value = self.learner.soft_value(leaf) * ~terminated
             slope = torch.autograd.grad(value.sum(), leaf)[0]
-        # the value as a plane: its gradient is in the successor alone, not in the policy behind it
+        # its gradient is in the successor alone, not in the policy behind it
         plane = value.detach() + ((after - leaf.detach()) * slope).sum(-1)
-        return reward + self.settings.gamma * plane
+        return self.settings.gamma * plane
+
+    def near(self, batch: Batch, action: Tensor) -> Tensor:
+        """Return what `ahead` does, by first-order samples near the actions that worlds took.
+
+        The gradient is for actions that move together, the sample's and that of its world: the
+        simulator's first derivative there, and its second along the way between them.
+        """
+        self.place(batch)
+        env, scale = self.env, self.learner.policy.scale
+        before = env.state()
+        own = scale(action).to(env.real)
+        u = env.task.control(before, own)
+        away = (u - env.task.control(before, scale(batch["taken"]).to(env.real))).detach()
+        q, v, lost = self.first_order(before, u - away, away)
+        after = State(env.sim, TORCH, before.params)
+        after.q, after.v, after.act, after.u, after.action = q, v, before.act, u, own
+        after.time = before.time + env.task.step_time(env.sim)
+        reward = torch.where(lost, 0.0, total(env.task.rewards(before, after)))
+        ended = lost | (batch["terminated"] != 0.0)
+        return reward.float() + self.value(env.task.observe(after).float(), ended)
+
+    def first_order(self, before: State, u: Tensor, away: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return q and v after a step, moved to first order, and whose step is not finite."""
+        env = self.env
+        sim, skip = env.sim, env.task.frame_skip
+        with torch.no_grad():
+            held = u[:, None].expand(-1, skip, -1)
+            roll = fbt.rollout(sim, before.q, before.v, held, before.params)
+        lost = (roll.status & int(Status.NONFINITE)) != 0
+        # such worlds rest, and have no gradient
+        rest = torch.tensor(np.asarray(sim.model.q0, sim.dtype))
+        q = torch.where(lost[:, None], rest, before.q)
+        v, u = (torch.where(lost[:, None], 0.0, x) for x in (before.v, u))
+        with forward_ad.dual_level():
+            held = forward_ad.make_dual(u, away)[:, None].expand(-1, skip, -1)
+            roll = fbt.rollout(sim, q, v, held, before.params)
+            ends: Any = [forward_ad.unpack_dual(x[:, -1]) for x in (roll.q, roll.v)]
+        (q, dq), (v, dv) = ends
+        return carried(sim.model, q, dq), v + dv, lost
 
     def worth(self, batch: Batch, action: Tensor) -> Tensor:
         """Return what the policy maximizes."""
         if self.settings.policy_gradient == "resimulated":
             return self.ahead(batch, action)
         stored = batch["action"].detach().requires_grad_()
-        slope = torch.autograd.grad(self.ahead(batch, stored).sum(), stored)[0]
+        found = self.near(batch, stored) if self.first else self.ahead(batch, stored)
+        slope = torch.autograd.grad(found.sum(), stored)[0]
         return (slope * action).sum(-1)
 
 
@@ -225,28 +294,22 @@ def check(settings: Enhanced, env: Any) -> None:
             f"learn enhanced: the actuators of {settings.env} have activations, which first-order "
             "samples do not cover; take a learner that needs no gradients, such as sac."
         )
-    if settings.policy_gradient != "none" and (settings.samples or settings.base == "mbpo"):
-        raise ParameterError(
-            f"learn enhanced: policy_gradient is {settings.policy_gradient!r} with samples = "
-            f"{settings.samples} and base = {settings.base!r}; it needs states of the simulator in "
-            "every sample: set samples to 0 and base to sac."
-        )
 
 
 def train(settings: Enhanced, session: Session) -> Trained:
     """Train a policy."""
-    env = session.vector_env(1).unwrapped
+    env: Any = session.vector_env(1).unwrapped
     check(settings, env)
     through = settings.policy_gradient != "none"
-    widths = {"q": env.sim.model.nq, "v": env.sim.model.nv, "age": 0} if through else {}
-    learner = Learner(settings, session, widths)
+    learner = Learner(settings, session, ThroughSimulator.widths(env) if through else {})
     row: dict[str, Any] = {}
-    if through:
-        simulator = ThroughSimulator(settings, learner)
-        learner.observe, learner.worth = simulator.columns, simulator.worth
+    simulator = ThroughSimulator(settings, learner) if through else None
     near = Nearby(settings, learner) if settings.samples else None
+    if simulator is not None:
+        learner.observe, learner.worth = simulator.columns, simulator.worth
     if near is not None:
-        learner.observe = near.before_step
+        told = learner.observe
+        learner.observe = lambda columns: near.before_step(told(columns))
         learner.draw_batch = lambda: near.draw(settings.batch, learner.replay)
         session.parts["near"] = near
         row["left_out"] = lambda: float(near.left_out)
@@ -254,6 +317,10 @@ def train(settings: Enhanced, session: Session) -> Trained:
         dream = Dream(settings, learner)
         if near is not None:
             dream.source = lambda: near.draw(len(learner.replay), learner.replay)
+        if through:
+            # samples of the dynamics have no state of the simulator
+            stated = learner.draw_batch
+            learner.policy_batch = lambda batch: stated()
         learner.draw_batch, learner.after_step = dream.draw, dream.after_step
         session.parts["dream"] = dream
         row["model_error"] = lambda: dream.miss

@@ -26,7 +26,9 @@ class Learner:
     """Policy, values, temperature, memory and the environment.
 
     Attributes:
+        widths: columns of samples by name; zero for a number.
         draw_batch: -> samples of an update: observation, action, reward, after, terminated.
+        policy_batch: samples of the values' update -> those of the policy's.
         worth: (batch, action) -> what the policy maximizes besides its entropy, real[n].
         observe: called with the columns of a vector step before it is made; returns all of them.
         after_step: called when a vector step is kept.
@@ -58,8 +60,8 @@ class Learner:
             [nn.Parameter(torch.tensor(settings.temperature).log())]
         )
         widths = {"observation": runner.observations, "action": runner.actions, "reward": 0}
-        widths |= {"after": runner.observations, "terminated": 0, **(extra or {})}
-        self.replay = Replay(settings.capacity, widths)
+        self.widths = widths | {"after": runner.observations, "terminated": 0, **(extra or {})}
+        self.replay = Replay(settings.capacity, self.widths)
         rate = settings.learning_rate
         self.adams = {
             "policy_adam": torch.optim.Adam(self.policy.parameters(), rate, fused=True),
@@ -67,6 +69,7 @@ class Learner:
             "temperature_adam": torch.optim.Adam(self.log_temperature.parameters(), rate),
         }
         self.draw_batch: Callable[[], Batch] = self.draw
+        self.policy_batch: Callable[[Batch], Batch] = lambda batch: batch
         self.worth: Callable[[Batch, Tensor], Tensor] = self.lower_value
         self.observe: Callable[[Batch], Batch] = lambda columns: columns
         self.after_step: Callable[[], None] = lambda: None
@@ -155,6 +158,7 @@ class Learner:
         both = self.values(torch.cat([batch["observation"], batch["action"]], -1))
         error = (both - target).square().mean(-1).sum()
         self.descend("values_adam", error)
+        batch = self.policy_batch(batch)
         action, density = self.sample(batch["observation"])
         loss = (self.temperature * density - self.worth(batch, action)).mean()
         self.descend("policy_adam", loss)

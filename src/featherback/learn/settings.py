@@ -249,7 +249,7 @@ class MBPO(SAC):
 
 @dataclass(frozen=True)
 class Enhanced(MBPO):
-    """SAC or MBPO with the two enhancements of Qiao et al. 2021: first-order samples and policy."""
+    """SAC or MBPO with first-order samples, a first-order policy (Qiao et al. 2021), or both."""
 
     learner: ClassVar[str] = "enhanced"
 
