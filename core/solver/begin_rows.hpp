@@ -38,7 +38,7 @@ struct BeginRows {
   FB_INLINE TangentState<T> tangents(int r) const {
     const S radius = primal(p.mu[r]) * begin_normal(row(r)), zero(0), one(1);
     const BeginRow<S> x = row(r + 1), y = row(r + 2);
-    const S cx = x.b - x.before, cy = y.b - y.before;
+    const S cx = (x.b - x.before) * Real<T>(kStill), cy = (y.b - y.before) * Real<T>(kStill);
     TangentState<T> t;
     t.f = T(0);
     if (p.options.friction == kBoxFriction) {

@@ -34,10 +34,10 @@ template <class T>
 FB_INLINE T begin_normal(const BeginRow<T>& x) {
   return max(-(x.before / x.R), (x.before - x.b) / x.D);
 }
-// where a rim of this radius, of rows with compliance R, is slid on.  change: of slip in the free motion
+// where a rim of this radius, of rows with compliance R, is slid on.  still: slip that is none
 template <class T>
-FB_INLINE Mask<T> begins_to_slide(T slip, T change, T radius, T R) {
-  return slip > max(radius * R, change * Real<T>(kStill));
+FB_INLINE Mask<T> begins_to_slide(T slip, T still, T radius, T R) {
+  return slip > max(radius * R, still);
 }
 
 }  // namespace fb::FB_ISA

@@ -16,15 +16,16 @@ struct BeginStates {
     return {p.before[r], p.b[r], p.lo[r], p.hi[r], p.soft(r), p.D[r]};
   }
   // the law of n rows on a rim of radius mu times the normal's impulse: C, how they follow the normal, right sides;
-  // true where they slide
-  FB_INLINE bool rim(int r, int n, S mu, S normal, S (&C)[2], S (&follow)[2]) const {
-    S slip(0), change(0);
+  // true where they slide.  still: the share of what the free motion changes that is no slip
+  FB_INLINE bool rim(int r, int n, S mu, S normal, Real<S> still, S (&C)[2], S (&follow)[2]) const {
+    S slip(0), none(0);
     for (int i = r; i < r + n; ++i) {
+      const S by = (p.b[i] - p.before[i]) * still;
       slip = mul_add(p.before[i], p.before[i], slip);
-      change = mul_add(p.b[i] - p.before[i], p.b[i] - p.before[i], change);
+      none = mul_add(by, by, none);
     }
     slip = sqrt(slip);
-    const bool slides = begins_to_slide(slip, sqrt(change), mu * normal, p.soft(r));
+    const bool slides = begins_to_slide(slip, sqrt(none), mu * normal, p.soft(r));
     for (int i = 0; i < n; ++i) {
       C[i] = slides ? S(0) : S(1) / p.soft(r + i);
       follow[i] = slides ? -(mu * p.before[r + i] / slip) : S(0);
@@ -40,7 +41,7 @@ struct BeginStates {
     const int n = p.box ? 1 : 2;
     for (int i = 1; i < 3; i += n) {
       S C[2], follow[2];
-      slides = rim(r + i, n, mu, normal, C, follow) || slides;
+      slides = rim(r + i, n, mu, normal, kStill, C, follow) || slides;
       for (int e = 0; e < n; ++e) {
         s.law[b].C[i + e][i + e] = C[e];
         s.law[b].C[i + e][0] = follow[e] * kn;
@@ -59,7 +60,7 @@ struct BeginStates {
     if (!(kn > S(0))) return false;
     p.for_rims_beside(r, [&](const Rim& m) {
       S C[2], follow[2];
-      slides = rim(m.first, m.n, p.mu[m.first], normal, C, follow) || slides;
+      slides = rim(m.first, m.n, p.mu[m.first], normal, 0, C, follow) || slides;
       for (int e = 0; e < m.n; ++e) {
         const int i = m.first + e;
         s.law[b].C[i - k.row][i - k.row] = C[e];

@@ -77,6 +77,11 @@ template <class S>
 FB_INLINE bool is_bound(S x) {
   return primal(abs(x)) < Real<S>(1e29);
 }
+// a row with a lower bound alone that the free motion leaves open: a gap, which measures nothing that is solved
+template <class S>
+FB_INLINE bool opens_freely(S b, S lo, S hi) {
+  return is_bound(lo) && !is_bound(hi) && !(b < S(0));
+}
 // a row that cannot move: both bounds are one
 template <class S>
 FB_INLINE bool is_fixed(const WorldRows<S>& p, int r) {
@@ -139,7 +144,7 @@ FB_FN void row_velocities(const WorldRows<S>& p, const S* lam, const S* b, S* y,
   }
 }
 
-// D and the scale
+// D and the scale, which no row has a part in that the free motion leaves open
 template <class S>
 FB_FN void prepare_world(WorldRows<S>& p) {
   using R = Real<S>;
@@ -150,7 +155,8 @@ FB_FN void prepare_world(WorldRows<S>& p) {
       const S* g = p.row_of(k, e);
       const S d = dot_panels(g, g, k.width) + p.R[k.row + e];
       p.D[k.row + e] = select(d > S(0), d, S(1));
-      p.scale = max(p.scale, primal(abs(p.b[k.row + e])));
+      if (!opens_freely(p.b[k.row + e], p.lo[k.row + e], p.hi[k.row + e]))
+        p.scale = max(p.scale, primal(abs(p.b[k.row + e])));
     }
     if (!k.cone || p.box) continue;
     if (k.cone == kRimBlock) {
