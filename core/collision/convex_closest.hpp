@@ -73,7 +73,8 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
   const bool curved = is_curved(pair.a) || is_curved(pair.b);
   Depth<R> d = epa(pair, r.simplex, size, level.epa * size, curved);
   const GjkLimits<R> endless{R(1e30), limit.tolerance, limit.slack, limit.thin, size};
-  if (!d.known) d = depth_by_shifts(pair, size, endless);
+  const bool shifted = !d.known;
+  if (shifted) d = depth_by_shifts(pair, size, endless);
   if (!d.known) {
     // no extent at all: they part along A's axis
     d.n = column(pair.a.R, 2);
@@ -87,7 +88,7 @@ FB_FN Found search(ConvexPair<R>& pair, R far, R size, const SearchLevel<R>& lev
   out.simplex = d.simplex;
   out.found = Found::kOverlap;
   out.ties = d.ties;
-  out.crowded = d.full || d.ties == kMostTies;
+  out.crowded = shifted || d.full || d.ties == kMostTies;
   for (int k = 0; k < d.ties; ++k) out.tie[k] = d.tie[k];
   return out.found;
 }
