@@ -189,6 +189,15 @@ FB_INLINE void start_curved(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<
   z.b = place_at(w.b, r.b, -n);
   z.g = dot(n, point_of(w.b, r.b, z.b, n).x - point_of(w.a, r.a, z.a, n).x);
 }
+// whether the place on a rim is the farthest along the outward normal d.  Where the cap lies nearly
+// across d the conditions hardly see the place
+template <class R>
+FB_INLINE bool is_farthest(const Convex<R>& c, const Piece& f, const PiecePlace<R>& at, Vec3<R> d) {
+  if (!is_curved(f) || f.kind == kOvalPiece) return true;
+  const Vec3<R> q = mul_transposed(c.R, d);
+  const R most = sqrt(q.x * q.x + q.y * q.y), here = q.x * at.m.x + q.y * at.m.y;
+  return most - here < R(kIsDouble<R> ? 1e-10 : 1e-5);
+}
 // (CV.10)  Newton's method from the normal z.n; where it finds no end the start stands, turned across
 // the flat pieces, and the answer is false
 template <class R>
@@ -198,7 +207,8 @@ FB_FN bool solve_curved(const ConvexShapes<R>& w, const SlotRecord& r, int steps
   R moved = R(1);
   for (int k = 0; k < steps && moved > R(kIsDouble<R> ? 1e-9 : 3e-5); ++k)
     moved = newton_step(w, r, z);
-  const bool found = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
+  const bool ended = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
+  const bool found = ended && is_farthest(w.a, r.a, z.a, z.n) && is_farthest(w.b, r.b, z.b, -z.n);
   if (!found) start_curved(w, r, across_pieces(w, r, near), z);
   return found;
 }

@@ -198,7 +198,7 @@ class Reference:
         return self.measured(a, b)[0]
 
     def measured(self, a: Array, b: Array) -> tuple[float, Array]:
-        """The signed distance, and the direction from A to B of its points; zero where they meet."""
+        """The signed distance, and the direction from A to B of its points, zero if they meet."""
         m, d = self.model, self.data
         for k, (name, s) in enumerate(zip(self.shapes, (a, b), strict=True)):
             p, R = s[:3], s[3:12].reshape(3, 3)

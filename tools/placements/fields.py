@@ -1,15 +1,17 @@
 """Values of a height field and a convex shape against references.
 
-Where the shape is apart from the ground, the lowest slot has the distance to the nearest prism under
-the triangles of the grid. MuJoCo gives that distance for each prism as a mesh; the separation along
-the direction of its points proves it from below without a search. On ground whose triangles lie in
-one plane the lowest slot has the separation along the plane's normal, apart and in overlap. Deep in
-uneven ground there is no distance to compare with: there the lowest slot's points are to lie on both
-surfaces, and the shape is to reach no deeper along the normal.
+Where the shape is apart from the ground, the lowest slot has the distance to the nearest prism
+under the triangles of the grid. MuJoCo gives that distance for each prism as a mesh; the separation
+along the direction of its points proves it from below without a search. On ground whose triangles
+lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap. In
+uneven ground there is no distance to compare an overlap with: there the points of the lowest slot
+are to lie on both surfaces, while the overlap is less than 5 mm and than a third of the shape's
+thinnest part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import mujoco
@@ -21,7 +23,7 @@ from tests.core.fields import pairs as field_pairs
 from tests.core.placing import GAPS, RIGHT, TILTS, hulls, rotations, sizes
 from tests.core.test_collision import NO_MESH, Array, framed, mesh_points, rotation, turn
 from tests.core.test_hfield import Prisms
-from tools.placements.convex import MUJOCO, reaches
+from tools.placements.convex import MUJOCO, off_shape, reaches
 
 BATCH = 500
 # slots farther than this do not matter
@@ -54,6 +56,11 @@ class FieldBatch:
         """Worlds of this field and mesh."""
         return field_pairs(self.kind, a, b, self.field, self.vert)
 
+    @property
+    def stretch(self) -> Array:
+        """That of the mesh along the axes of its file."""
+        return self.b[0, 12:]
+
     def stretched(self) -> Field:
         """The field with its stretch."""
         x, y, z, base = (float(s) for s in self.field.size)
@@ -78,7 +85,7 @@ def grounds(rng: np.random.Generator) -> tuple[Field, bool]:
     """A field of bumps, of steps with steep walls, level or sloping, and whether it is a plane."""
     rows, columns = rng.integers(4, 10, 2)
     which, cell = rng.integers(5), rng.uniform(0.05, 0.15, 2)
-    size = (cell[0] * (columns - 1) / 2, cell[1] * (rows - 1) / 2, rng.uniform(0.02, 0.15), 0.3)
+    x, y = (0.5 * cell * [columns - 1, rows - 1]).tolist()
     i, j = np.mgrid[0:rows, 0:columns].astype(float)
     data = rng.random((rows, columns))
     if which == 2:
@@ -89,7 +96,7 @@ def grounds(rng: np.random.Generator) -> tuple[Field, bool]:
         data = rng.normal() * i + rng.normal() * j
     if which != 3:
         data = (data - data.min()) / max(float(np.ptp(data)), 1e-9)
-    return Field(tuple(float(x) for x in size), data), bool(which >= 3)
+    return Field((x, y, float(rng.uniform(0.02, 0.15)), 0.3), data), bool(which >= 3)
 
 
 def surface(field: Field, x: Array) -> tuple[Array, Array]:
@@ -230,3 +237,104 @@ def plane_gaps(batch: FieldBatch) -> Array:
     height, n = surface(field, np.zeros((len(local), 2)))
     reach = reaches(batch.kind.split("-")[1], local, -n[:, None], batch.hull()[5:])[:, 0]
     return -reach - height * n[:, 2]
+
+
+def is_over_field(batch: FieldBatch) -> Array:
+    """Whether all of a shape lies over the field."""
+    field, local = batch.stretched(), batch.local()
+    axes = np.broadcast_to(np.vstack([np.eye(3)[:2], -np.eye(3)[:2]]), (len(local), 4, 3))
+    reach = reaches(batch.kind.split("-")[1], local, axes, batch.hull()[5:])
+    return np.all(reach < np.tile(field.size[:2], 2), axis=1)
+
+
+def off_surfaces(batch: FieldBatch, touch: Array) -> Array:
+    """How far the lowest slots' points lie off the ground and off the shapes' surfaces."""
+    field, local = batch.stretched(), batch.local()
+    R = batch.a[:, 3:12].reshape(-1, 3, 3)
+    n = np.einsum("wji,wj->wi", R, touch[:, 1:4])
+    p = np.einsum("wji,wj->wi", R, touch[:, 4:7] - batch.a[:, :3])
+    half = n * touch[:, :1] / 2
+    on_ground, on_shape = p - half, p + half
+    beyond = np.abs(off_shape(batch, batch.kind.split("-")[1], local, on_shape))
+    height, _ = surface(field, on_ground[:, :2])
+    return np.maximum(np.abs(on_ground[:, 2] - height), beyond)
+
+
+def documented_bias(batch: FieldBatch, gap: Array) -> Array:
+    """By how much the lowest slot may be off: faces that carry slots (CV.19), marks of a cap."""
+    name, size = batch.kind.split("-")[1], batch.b[:, 12:]
+    if name in ("sphere", "ellipsoid"):
+        return np.zeros(len(gap))
+    extent = size.max(axis=1)
+    if name == "capsule":
+        extent = size[:, 0] + size[:, 1]
+    if name == "mesh":
+        extent = np.full(len(gap), np.linalg.norm(batch.hull()[5:], axis=1).max())
+    marks = 0.0039 * size[:, 0] * (name == "cylinder")
+    return 2e-3 * extent + 0.05 * np.abs(gap) + marks
+
+
+def is_shallow(batch: FieldBatch, gap: Array) -> Array:
+    """Whether an overlap is less than 5 mm and than a third of the shape's thinnest part."""
+    name, size = batch.kind.split("-")[1], batch.b[:, 12:]
+    used = {"sphere": 1, "capsule": 1, "cylinder": 2, "mesh": 0}.get(name, 3)
+    # the thinnest hull is a sheet
+    thin = size[:, :used].min(axis=1) if used else np.full(len(gap), 4e-4)
+    return -gap < np.minimum(5e-3, thin / 3)
+
+
+@dataclass
+class FieldErrors:
+    """What was found on some placements over fields.
+
+    Attributes:
+        overlap: whether the shape overlaps the ground.
+        below: how far the lowest gap is off the distance to the nearest prism, or to the plane
+            that the ground is, beyond the bias.
+        above: how far points lie off both surfaces beyond the bias, little inside uneven ground.
+        exact: whether the gap is that distance without any bias; not where there is none.
+        compared: whether there is such a distance.
+        mujoco: how far MuJoCo's distance to the prisms is from what its own directions prove.
+        missed: whether a shape has no slot although it is near.
+    """
+
+    overlap: Array
+    below: Array
+    above: Array
+    exact: Array
+    compared: Array
+    mujoco: Array
+    missed: Array
+
+
+def field_errors(batch: FieldBatch) -> FieldErrors:
+    """Check the values of a batch."""
+    touch = lowest_slots(batch, FAR)
+    gap, on, over = touch[:, 0], touch[:, 7] > 0, is_over_field(batch)
+    distance, least = prism_distances(batch, FAR)
+    apart = (distance > MUJOCO) & (distance < FAR - 1e-3)
+    # MuJoCo ends the search of some curved shapes early: what is proved stands
+    expected = np.where(apart, np.where(np.abs(distance - least) < MUJOCO, distance, least), np.nan)
+    if batch.level:
+        expected = np.where(over, plane_gaps(batch), expected)
+    compared = on & np.isfinite(expected)
+    expected = np.where(compared, expected, gap)
+    error, bias = np.abs(gap - expected), documented_bias(batch, expected)
+    above = np.zeros(len(gap))
+    # a shape that is sunk is pushed along the normal over its lowest point: (HF.7)
+    uneven = on & ~compared & over & is_shallow(batch, gap)
+    # the ends of a cylinder that lies on a face
+    padded = 0.05 * batch.b[:, 12] * batch.kind.endswith("cylinder")
+    above[uneven] = np.maximum(off_surfaces(batch, touch) - bias - padded, 0.0)[uneven]
+    below = np.maximum(error - bias, 0.0)
+    unproved = np.where(apart, np.abs(distance - least), 0.0)
+    missed = apart & ~on
+    return FieldErrors(
+        gap <= 0, below, above, (error < MUJOCO) & compared, compared, unproved, missed
+    )
+
+
+def field_batches(kind: str, count: int, rng: np.random.Generator) -> Iterator[FieldBatch]:
+    """A number of placements in batches, each over a field of its own."""
+    for start in range(0, count, BATCH):
+        yield field_batch(kind, min(BATCH, count - start), rng)

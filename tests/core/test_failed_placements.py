@@ -1,0 +1,56 @@
+"""Placements whose distance was once wrong: nearly flat, nearly coaxial or nearly tied shapes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.core.test_collision import (
+    NO_MESH,
+    Reference,
+    collide,
+    framed,
+    lowest,
+    mesh_points,
+    pairs,
+    shape,
+)
+from tests.core.test_convex import separation
+
+# kind, both shapes, the mesh, and the distance that directions and points prove
+PLACEMENTS: list[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("failed_placements.json").read_text()
+)
+
+
+@pytest.mark.parametrize("number", range(len(PLACEMENTS)))
+def test_distance_and_normal_are_right_where_they_were_wrong(number: int) -> None:
+    """Find the distance of each, with a normal along which the shapes are that far apart."""
+    given = PLACEMENTS[number]
+    a, b = np.array(given["a"]), np.array(given["b"])
+    vert = np.array(given["mesh"]) if given["mesh"] else NO_MESH
+    found = pairs(given["pair"], a, b, vert).closest()[0]
+    assert abs(found[0] - given["gap"]) < 1e-9
+    hull = framed(mesh_points(vert, b[12:])) if given["mesh"] else NO_MESH
+    along = separation(given["pair"], a, b, found[None, 1:4], hull)[0]
+    assert abs(along - found[0]) < 1e-9
+
+
+def test_capsule_over_the_edge_of_a_box_has_its_distance() -> None:
+    """Keep the closest point where it is lower than an end of the stretch right beside it."""
+    box = shape([0.0, 0, 0], np.eye(3), [0.05, 0.03, 0.01])
+    tip, r, h = np.array([-0.0516, 0.004, 0.15]), 0.139, 0.15
+    axis = np.array([0.64, 0.74, -0.2]) / np.linalg.norm([0.64, 0.74, -0.2])
+    side = np.cross(axis, [0.0, 0, 1]) / np.linalg.norm(np.cross(axis, [0.0, 0, 1]))
+    R = np.c_[np.cross(side, axis), side, axis]
+    reference = Reference("capsule-box", NO_MESH)
+    worst = 0.0
+    for shift in np.linspace(0, 3e-3, 301):
+        capsule = shape(tip + shift * axis - h * axis, R, [r, h, 0])
+        gap = lowest(collide("capsule-box", capsule, box))[0]
+        worst = max(worst, abs(gap - reference.distance(capsule, box)))
+    assert worst < 1.1e-6 * r
