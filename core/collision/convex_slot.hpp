@@ -189,26 +189,28 @@ FB_INLINE void start_curved(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<
   z.b = place_at(w.b, r.b, -n);
   z.g = dot(n, point_of(w.b, r.b, z.b, n).x - point_of(w.a, r.a, z.a, n).x);
 }
-// whether the place on a rim is the farthest along the outward normal d.  Where the cap lies nearly
-// across d the conditions hardly see the place
+// whether the tangent at the place on a rim lies across the normal d.  Where the cap does too but for a
+// small angle, the conditions hardly see the place
 template <class R>
-FB_INLINE bool is_farthest(const Convex<R>& c, const Piece& f, const PiecePlace<R>& at, Vec3<R> d) {
+FB_INLINE bool is_level(const Convex<R>& c, const Piece& f, const PiecePlace<R>& at, Vec3<R> d) {
   if (!is_curved(f) || f.kind == kOvalPiece) return true;
   const Vec3<R> q = mul_transposed(c.R, d);
-  const R most = sqrt(q.x * q.x + q.y * q.y), here = q.x * at.m.x + q.y * at.m.y;
-  return most - here < R(kIsDouble<R> ? 1e-10 : 1e-5);
+  const R along = q.x * at.m.y - q.y * at.m.x, square = q.x * q.x + q.y * q.y;
+  return along * along < square * R(1e-3) + R(kIsDouble<R> ? 1e-24 : 1e-10);
 }
 // (CV.10)  Newton's method from the normal z.n; where it finds no end the start stands, turned across
 // the flat pieces, and the answer is false
 template <class R>
 FB_FN bool solve_curved(const ConvexShapes<R>& w, const SlotRecord& r, int steps, SlotState<R>& z) {
   const Vec3<R> near = z.n;
-  start_curved(w, r, near, z);
+  // a plane has the normal, which tells the sides of a rim apart that lies nearly along it
+  const bool plane = r.a.kind == kThreeCorners || r.b.kind == kThreeCorners;
+  start_curved(w, r, plane ? across_pieces(w, r, near) : near, z);
   R moved = R(1);
   for (int k = 0; k < steps && moved > R(kIsDouble<R> ? 1e-9 : 3e-5); ++k)
     moved = newton_step(w, r, z);
   const bool ended = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
-  const bool found = ended && is_farthest(w.a, r.a, z.a, z.n) && is_farthest(w.b, r.b, z.b, -z.n);
+  const bool found = ended && is_level(w.a, r.a, z.a, z.n) && is_level(w.b, r.b, z.b, z.n);
   if (!found) start_curved(w, r, across_pieces(w, r, near), z);
   return found;
 }

@@ -35,7 +35,7 @@ from tests.core.test_collision import Array, Reference, hull_planes, mesh_points
 EXACT = 1e-9
 # flat sides along each other but for so many rad have no regular pieces
 FLAT_TILT = 2e-6
-NEARLY_FLAT = 3e-8
+NEARLY_FLAT = 5e-8
 # least overlaps within so many rad that differ by less are not told apart
 CLOSE_TURN = 0.1
 CLOSE_OVERLAPS = 1e-6

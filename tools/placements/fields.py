@@ -3,8 +3,8 @@
 Where the shape is apart from the ground, the lowest slot has the distance to the nearest prism
 under the triangles of the grid. MuJoCo gives that distance for each prism as a mesh; the separation
 along the direction of its points proves it from below without a search. On ground whose triangles
-lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap. In
-uneven ground there is no distance to compare an overlap with: there the points of the lowest slot
+lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap.
+In uneven ground there is no distance to compare an overlap with: there the points of the lowest slot
 are to lie on both surfaces, while the overlap is less than 5 mm and than a third of the shape's
 thinnest part.
 """
