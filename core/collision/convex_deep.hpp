@@ -68,12 +68,13 @@ struct ClimbStarts {
   R overlap[kMostStarts];
   int n;
 };
-// one more: in the place of one within 0.02 rad, or of the worst where there are enough
+// one more: in the place of one within 0.3 rad, as far as a climb turns at first, or of the worst where
+// there are enough
 template <class R>
 FB_FN void add_start(ConvexPair<R>& pair, Vec3<R> n, ClimbStarts<R>& s) {
   const R here = overlap_along(pair, n);
   int at = 0;
-  while (at < s.n && !(dot(s.at[at], n) > R(1 - 2e-4))) ++at;
+  while (at < s.n && !(dot(s.at[at], n) > R(0.955))) ++at;
   if (at == kMostStarts) --at;
   if (at < s.n && !(here < s.overlap[at])) return;
   if (at == s.n) ++s.n;

@@ -4,8 +4,8 @@ Where the shape is apart from the ground, the lowest slot has the distance to th
 under the triangles of the grid. MuJoCo gives that distance for each prism as a mesh; the separation
 along the direction of its points proves it from below without a search. On ground whose triangles
 lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap.
-In uneven ground there is no distance to compare an overlap with: there the points of the lowest slot
-are to lie on both surfaces, while the overlap is less than 5 mm and than a third of the shape's
+In uneven ground there is no distance to compare an overlap with: there the points of the lowest
+slot are to lie on both surfaces, while the overlap is less than 5 mm and than a third of the shape's
 thinnest part.
 """
 
@@ -314,7 +314,9 @@ def field_errors(batch: FieldBatch) -> FieldErrors:
     distance, least = prism_distances(batch, FAR)
     apart = (distance > MUJOCO) & (distance < FAR - 1e-3)
     # MuJoCo ends the search of some curved shapes early: what is proved stands
-    expected = np.where(apart, np.where(np.abs(distance - least) < MUJOCO, distance, least), np.nan)
+    differs = np.zeros(len(gap))
+    differs[apart] = np.abs(distance - least)[apart]
+    expected = np.where(apart, np.where(differs < MUJOCO, distance, least), np.nan)
     if batch.level:
         expected = np.where(over, plane_gaps(batch), expected)
     compared = on & np.isfinite(expected)
@@ -327,10 +329,9 @@ def field_errors(batch: FieldBatch) -> FieldErrors:
     padded = 0.05 * batch.b[:, 12] * batch.kind.endswith("cylinder")
     above[uneven] = np.maximum(off_surfaces(batch, touch) - bias - padded, 0.0)[uneven]
     below = np.maximum(error - bias, 0.0)
-    unproved = np.where(apart, np.abs(distance - least), 0.0)
     missed = apart & ~on
     return FieldErrors(
-        gap <= 0, below, above, (error < MUJOCO) & compared, compared, unproved, missed
+        gap <= 0, below, above, (error < MUJOCO) & compared, compared, differs, missed
     )
 
 
