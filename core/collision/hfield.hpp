@@ -183,13 +183,23 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
     return FieldContact<R>{point.phi, point.n, point.p,
                            field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
   };
-  for (int k = 0; k < slots.n; ++k) {
-    const ConvexSlot<R>& x = slots.at[k];
-    overlap = overlap || x.phi + core_radius(w.b) < touch;
+  R low = R(1e30), kept = low;
+  const auto take = [&](const ConvexSlot<R>& x) {
+    low = min(low, x.phi);
     if (!is_on_surface(s.grid, t, x.record, scaled(mul_transposed(s.field.R, x.state.n), stretch)))
-      continue;
+      return;
     any = true;
+    kept = min(kept, x.phi);
     if (x.phi < s.far) add_contact(s.found, contact(spread_to_top(w, x, n)));
+  };
+  for (int k = 0; k < slots.n; ++k) {
+    overlap = overlap || slots.at[k].phi + core_radius(w.b) < touch;
+    take(slots.at[k]);
+  }
+  // the lowest slot that a face carries may lie on an inner side where the closest points do not
+  if (!overlap && low < kept && slots.at[0].record.carrier != kFreeNormal) {
+    const Closest<R> near = closest_contact(w, s.far);
+    if (near.found != Found::kFar) take(near.slot);
   }
   if (any || !overlap) return;
   const bool over = top_slots(w, n, slots);

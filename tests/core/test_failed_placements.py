@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.core import fields
 from tests.core.test_collision import (
     NO_MESH,
     Reference,
@@ -21,10 +22,13 @@ from tests.core.test_collision import (
 )
 from tests.core.test_convex import separation
 
-# kind, both shapes, the mesh, and the distance that directions and points prove
-PLACEMENTS: list[dict[str, Any]] = json.loads(
-    Path(__file__).with_name("failed_placements.json").read_text()
-)
+
+def stored(name: str) -> list[dict[str, Any]]:
+    """Placements of a file: kind, both shapes, mesh or field, and the distance that is proved."""
+    return json.loads(Path(__file__).with_name(name).read_text())
+
+
+PLACEMENTS, OVER_FIELDS = stored("failed_placements.json"), stored("failed_fields.json")
 
 
 @pytest.mark.parametrize("number", range(len(PLACEMENTS)))
@@ -38,6 +42,16 @@ def test_distance_and_normal_are_right_where_they_were_wrong(number: int) -> Non
     hull = framed(mesh_points(vert, b[12:])) if given["mesh"] else NO_MESH
     along = separation(given["pair"], a, b, found[None, 1:4], hull)[0]
     assert abs(along - found[0]) < 1e-9
+
+
+@pytest.mark.parametrize("number", range(len(OVER_FIELDS)))
+def test_shape_near_uneven_ground_is_not_missed(number: int) -> None:
+    """Have a slot at the distance to the ground where those that a face carries are none of it."""
+    given = OVER_FIELDS[number]
+    field = fields.Field(tuple(given["size"]), np.array(given["data"]))
+    shapes = np.array(given["a"]), np.array(given["b"])
+    found = lowest(fields.collide(given["pair"], *shapes, field, far=0.03))[0]
+    assert abs(found - given["gap"]) < 1e-6
 
 
 def test_capsule_over_the_edge_of_a_box_has_its_distance() -> None:

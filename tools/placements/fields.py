@@ -3,10 +3,11 @@
 Where the shape is apart from the ground, the lowest slot has the distance to the nearest prism
 under the triangles of the grid. MuJoCo gives that distance for each prism as a mesh; the separation
 along the direction of its points proves it from below without a search. On ground whose triangles
-lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap.
-In uneven ground there is no distance to compare an overlap with: there the points of the lowest
-slot are to lie on both surfaces, while the overlap is less than 5 mm and than a third of the shape's
-thinnest part.
+lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap,
+until the shape is sunk by its least half extent. In uneven ground there is no distance to compare
+an overlap with: there the points of the lowest slot are to lie on both surfaces, while the overlap
+is less than 5 mm and a third of that extent. What is sunk farther is pushed along the normal over
+its lowest point: (HF.7).
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from featherback import _oracle
 from tests.core.fields import Field
 from tests.core.fields import pairs as field_pairs
 from tests.core.placing import GAPS, RIGHT, TILTS, hulls, rotations, sizes
-from tests.core.test_collision import NO_MESH, Array, framed, mesh_points, rotation, turn
+from tests.core.test_collision import (
+    NO_MESH,
+    Array,
+    framed,
+    hull_planes,
+    mesh_points,
+    rotation,
+    turn,
+)
 from tests.core.test_hfield import Prisms
 from tools.placements.convex import MUJOCO, off_shape, reaches
 
@@ -239,12 +248,12 @@ def plane_gaps(batch: FieldBatch) -> Array:
     return -reach - height * n[:, 2]
 
 
-def is_over_field(batch: FieldBatch) -> Array:
-    """Whether all of a shape lies over the field."""
+def is_over_field(batch: FieldBatch, room: Array | float = 0.0) -> Array:
+    """Whether all of a shape lies over the field, and so far from its border."""
     field, local = batch.stretched(), batch.local()
     axes = np.broadcast_to(np.vstack([np.eye(3)[:2], -np.eye(3)[:2]]), (len(local), 4, 3))
     reach = reaches(batch.kind.split("-")[1], local, axes, batch.hull()[5:])
-    return np.all(reach < np.tile(field.size[:2], 2), axis=1)
+    return np.all(reach + np.reshape(room, (-1, 1)) < np.tile(field.size[:2], 2), axis=1)
 
 
 def off_surfaces(batch: FieldBatch, touch: Array) -> Array:
@@ -274,13 +283,13 @@ def documented_bias(batch: FieldBatch, gap: Array) -> Array:
     return 2e-3 * extent + 0.05 * np.abs(gap) + marks
 
 
-def is_shallow(batch: FieldBatch, gap: Array) -> Array:
-    """Whether an overlap is less than 5 mm and than a third of the shape's thinnest part."""
+def thinnest(batch: FieldBatch) -> Array:
+    """The least half extent of each shape."""
     name, size = batch.kind.split("-")[1], batch.b[:, 12:]
-    used = {"sphere": 1, "capsule": 1, "cylinder": 2, "mesh": 0}.get(name, 3)
-    # the thinnest hull is a sheet
-    thin = size[:, :used].min(axis=1) if used else np.full(len(gap), 4e-4)
-    return -gap < np.minimum(5e-3, thin / 3)
+    if name == "mesh":
+        faces = np.array([n for n, _ in hull_planes(batch.vert, tuple(batch.stretch))])
+        return np.full(len(size), np.ptp(batch.hull()[5:] @ faces.T, axis=0).min() / 2)
+    return size[:, : {"sphere": 1, "capsule": 1, "cylinder": 2}.get(name, 3)].min(axis=1)
 
 
 @dataclass
@@ -310,7 +319,7 @@ class FieldErrors:
 def field_errors(batch: FieldBatch) -> FieldErrors:
     """Check the values of a batch."""
     touch = lowest_slots(batch, FAR)
-    gap, on, over = touch[:, 0], touch[:, 7] > 0, is_over_field(batch)
+    gap, on, over, thin = touch[:, 0], touch[:, 7] > 0, is_over_field(batch), thinnest(batch)
     distance, least = prism_distances(batch, FAR)
     apart = (distance > MUJOCO) & (distance < FAR - 1e-3)
     # MuJoCo ends the search of some curved shapes early: what is proved stands
@@ -318,13 +327,16 @@ def field_errors(batch: FieldBatch) -> FieldErrors:
     differs[apart] = np.abs(distance - least)[apart]
     expected = np.where(apart, np.where(differs < MUJOCO, distance, least), np.nan)
     if batch.level:
-        expected = np.where(over, plane_gaps(batch), expected)
+        plane = plane_gaps(batch)
+        # deep beside the border the way out over it is shorter
+        known = is_over_field(batch, np.maximum(-plane, 0.0)) & (-plane < thin)
+        expected = np.where(known, plane, expected)
     compared = on & np.isfinite(expected)
     expected = np.where(compared, expected, gap)
     error, bias = np.abs(gap - expected), documented_bias(batch, expected)
     above = np.zeros(len(gap))
     # a shape that is sunk is pushed along the normal over its lowest point: (HF.7)
-    uneven = on & ~compared & over & is_shallow(batch, gap)
+    uneven = on & ~compared & over & (-gap < np.minimum(5e-3, thin / 3))
     # the ends of a cylinder that lies on a face
     padded = 0.05 * batch.b[:, 12] * batch.kind.endswith("cylinder")
     above[uneven] = np.maximum(off_surfaces(batch, touch) - bias - padded, 0.0)[uneven]
