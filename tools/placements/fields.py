@@ -324,7 +324,7 @@ def field_errors(batch: FieldBatch) -> FieldErrors:
     apart = (distance > MUJOCO) & (distance < FAR - 1e-3)
     # MuJoCo ends the search of some curved shapes early: what is proved stands
     differs = np.zeros(len(gap))
-    differs[apart] = np.abs(distance - least)[apart]
+    differs[apart] = np.abs(distance[apart] - least[apart])
     expected = np.where(apart, np.where(differs < MUJOCO, distance, least), np.nan)
     if batch.level:
         plane = plane_gaps(batch)
