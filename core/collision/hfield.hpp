@@ -142,7 +142,7 @@ FB_FN bool top_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
 }
 
 // a slot on an edge or corner of the top along the top's normal n is one of the top: there the ground
-// goes on level
+// goes on level.  Not where its point would go elsewhere, as on a rim that lies along the top
 template <class R>
 FB_FN ConvexSlot<R> spread_to_top(const ConvexShapes<R>& w, const ConvexSlot<R>& x, Vec3<R> n) {
   const Vec3<R> turn = x.state.n - n;
@@ -157,7 +157,11 @@ FB_FN ConvexSlot<R> spread_to_top(const ConvexShapes<R>& w, const ConvexSlot<R>&
   if (!solve_slot(w, out.record, n, out.state)) return x;
   out.phi = out.state.g - piece_radius(w.b, out.record.b);
   out.near = n;
-  return abs(out.phi - x.phi) < level * extent_of(w.b) ? out : x;
+  const R size = extent_of(w.b), most = R(25) * level * size;
+  const Vec3<R> moved = point_of(w.b, out.record.b, out.state.b, n).x -
+                        point_of(w.b, x.record.b, x.state.b, x.state.n).x;
+  const bool stays = abs(out.phi - x.phi) < level * size && dot(moved, moved) < most * most;
+  return stays ? out : x;
 }
 
 // the slots of one prism that are slots of the field
