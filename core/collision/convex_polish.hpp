@@ -386,16 +386,23 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
          polish_record(w, s, size, level, all, out);
 }
 
+// how far the points of a slot are from lying over each other along its normal, as those of coaxial
+// shapes may
+template <class R>
+FB_INLINE R apart_across(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
+  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
+  return norm(xb - xa - z.n * z.g);
+}
 // how far a slot is from being optimal.  The separation of the shapes along any normal is at most
-// their signed distance, so the largest is the best
+// their signed distance, so the largest is the best, and of equals the one of fewer turns
 template <class R>
 FB_FN R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z,
                 const SearchResult<R>& s, R size) {
   const R padding =
       piece_radius(w.a, r.a) + piece_radius(w.b, r.b) - core_radius(w.a) - core_radius(w.b);
   const R ends = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
-  const R turn = (R(1) - dot(z.n, s.n)) * kSmallMiss<R>;
-  return s.g - (z.g - padding) + R(2) * past_of(w, r, z) + (turn + ends) * size;
+  const R turn = (R(1) - dot(z.n, s.n)) * size + apart_across(w, r, z);
+  return s.g - (z.g - padding) + R(2) * past_of(w, r, z) + turn * kSmallMiss<R> + ends * size;
 }
 // some of the corners of a piece; instead of it the face that looks along d; of a cylinder also the
 // lower and upper rim instead of a flat piece and the reverse
