@@ -164,6 +164,19 @@ FB_FN ConvexSlot<R> spread_to_top(const ConvexShapes<R>& w, const ConvexSlot<R>&
   return stays ? out : x;
 }
 
+// whether the points of a free slot lie on the shapes when it is computed from its record: those of flat
+// sides along each other may not, and a code does not tell the points of a rim along an edge apart
+template <class R>
+FB_FN bool lies_as_coded(const ConvexShapes<R>& w, const FieldRecord<R>& at) {
+  if (at.record.carrier != kFreeNormal) return true;
+  SlotState<R> z;
+  solve_slot(w, at.record, at.near, z);
+  Piece a = at.record.a, b = at.record.b;
+  const R small = R(100) * kLevelSlope<R> * extent_of(w.b);
+  return !cut_to_border(w.a, a, z.a, point_of(w.a, a, z.a, z.n).x, z.n, small) &&
+         !cut_to_border(w.b, b, z.b, point_of(w.b, b, z.b, z.n).x, -z.n, small);
+}
+
 // the slots of one prism that are slots of the field
 template <class R>
 FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
@@ -192,9 +205,15 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
     low = min(low, x.phi);
     if (!is_on_surface(s.grid, t, x.record, scaled(mul_transposed(s.field.R, x.state.n), stretch)))
       return;
+    const FieldContact<R> c = contact(spread_to_top(w, x, n));
+    if (!lies_as_coded(w, field_record_at(c.feature, s.other))) {
+      if (x.phi < s.far && !(s.has_reserve && s.reserve.phi < x.phi)) s.reserve = c;
+      s.has_reserve = s.has_reserve || x.phi < s.far;
+      return;
+    }
     any = true;
     kept = min(kept, x.phi);
-    if (x.phi < s.far) add_contact(s.found, contact(spread_to_top(w, x, n)));
+    if (x.phi < s.far) add_contact(s.found, c);
   };
   for (int k = 0; k < slots.n; ++k) {
     overlap = overlap || slots.at[k].phi + core_radius(w.b) < touch;
