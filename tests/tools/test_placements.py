@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,10 +80,27 @@ def test_a_wrong_gap_over_a_field_is_found(
     batch = fields.field_batch("hfield-sphere", 64, rng)
     found = fields.lowest_slots(batch, fields.FAR)
     found[:, 0] += 1e-5
-    monkeypatch.setattr(fields, "lowest_slots", lambda *_: found)
+    monkeypatch.setattr(fields, "lowest_slot", lambda _: found)
     errors = fields.field_errors(batch)
     assert errors.compared.sum() > 20
     assert np.all(errors.below[errors.compared] > 5e-6)
+
+
+@pytest.mark.parametrize("kind", ["sphere-box", "hfield-sphere"])
+def test_a_point_off_the_shapes_is_found(kind: str, rng: np.random.Generator) -> None:
+    """See a point that is moved off along the normal, apart and in overlap."""
+    if kind == "sphere-box":
+        batch = batch_of(kind, 64, rng)
+        touch = convex.pairs(kind, batch.a, batch.b).collide()
+        off = partial(convex.outside, batch)
+    else:
+        over = fields.field_batch(kind, 64, rng)
+        touch = over.pairs(over.a, over.b).collide(far=fields.FAR)
+        off = partial(fields.outside, over)
+    before = convex.off_points(touch, off)
+    touch[..., 4:7] += 1e-4 * touch[..., 1:4]
+    on = touch[..., 7].max(axis=1) > 0
+    assert np.mean(convex.off_points(touch, off)[on] > before[on] + 5e-5) > 0.9
 
 
 def test_finished_pairs_are_kept(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ the adjoints of all slots against dual numbers, and against differences away fro
 features.
 Needs a build with FEATHERBACK_ORACLE.
 
-Columns of values: below, above: how far gaps are too small or too large at most; wide: placements
-within the wider bound of their sort; bad: beyond all bounds; agrees, tied, refuted: what is said of
+Columns of values: below, above: how far gaps are too small or too large at most; points: how far
+points lie off the shapes, beyond what their derivations name; wide: placements within the wider bound of their sort; bad: beyond all bounds; agrees, tied, refuted: what is said of
 MuJoCo's distance and direction, and how far it is off at most. Over fields: compared: placements
 with a distance to compare with; exact: those that have it without a bias; mujoco: how far MuJoCo's
 distance to the prisms is from what its directions prove.
@@ -53,7 +53,7 @@ def values(kind: str, count: int, seed: int) -> Row:
     """Check the values of a number of placements of two convex shapes."""
     rng = np.random.default_rng(seed)
     found = [value_errors(batch, rng) for batch in batches(kind, count, rng)]
-    x = joined(found, "overlap", "sure", "below", "above", "bound", "mujoco", "verdict")
+    x = joined(found, "overlap", "sure", "below", "above", "bound", "points", "mujoco", "verdict")
     worst = np.maximum(x["below"], x["above"])
     counts = np.bincount(x["verdict"], minlength=4)
     return {
@@ -62,8 +62,9 @@ def values(kind: str, count: int, seed: int) -> Row:
         "sure": float(x["sure"].mean()),
         "below": float(x["below"].max()),
         "above": float(x["above"].max()),
+        "points": float(x["points"].max()),
         "wide": int(((worst > EXACT) & (worst <= x["bound"])).sum()),
-        "bad": int(((worst > x["bound"]) | (x["verdict"] == WRONG)).sum()),
+        "bad": int(((worst > x["bound"]) | (x["verdict"] == WRONG) | (x["points"] > 0)).sum()),
         "agrees": int(counts[AGREES]),
         "tied": int(counts[TIED]),
         "refuted": int(counts[REFUTED]),
@@ -75,15 +76,15 @@ def field_values(kind: str, count: int, seed: int) -> Row:
     """Check the values of a number of placements over height fields."""
     rng = np.random.default_rng(seed)
     found = [field_errors(batch) for batch in field_batches(kind, count, rng)]
-    x = joined(found, "overlap", "below", "above", "exact", "compared", "mujoco", "missed")
-    worst = np.maximum(x["below"], x["above"])
+    x = joined(found, "overlap", "below", "points", "exact", "compared", "mujoco", "missed")
+    worst = np.maximum(x["below"], x["points"])
     return {
         "count": len(worst),
         "inside": float(x["overlap"].mean()),
         "compared": int(x["compared"].sum()),
         "exact": int(x["exact"].sum()),
         "below": float(x["below"].max()),
-        "above": float(x["above"].max()),
+        "points": float(x["points"].max()),
         "bad": int(((worst > MUJOCO) | x["missed"]).sum()),
         "mujoco": float(x["mujoco"].max()),
     }

@@ -16,6 +16,10 @@ What neither refutes counts as wrong. Where both agree and the normals do not, t
 tie if the shapes are as far apart along both: least overlap has several directions. Else MuJoCo's
 is refuted, being worse than the one found.
 
+Points are judged too, apart and in overlap: with half the gap along the normal each reported point
+lies in both shapes, and that of the lowest slot on both surfaces. Slots that a face carries, or that
+are kept for the sake of steady contacts, may be off by a bias that their derivations name.
+
 Two sorts of placements have a wider bound, which docs/derivations/convex.md names under its limits,
 and are counted where they use it: flat sides that lie along each other but for 2e-6 rad, and curved
 shapes whose overlap has another least value, less by hardly anything, within 0.1 rad.
@@ -23,13 +27,15 @@ shapes whose overlap has another least value, less by hardly anything, within 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from tests.core.placing import Batch, closest_points
-from tests.core.test_collision import Array, Reference, hull_planes, mesh_points
+from tests.core.test_collision import CLOSED, Array, Reference, hull_planes, mesh_points, pairs
 
 # bound of the value: sizes are of order 0.1 m
 EXACT = 1e-9
@@ -41,6 +47,8 @@ CLOSE_TURN = 0.1
 CLOSE_OVERLAPS = 1e-6
 # closed forms whose lowest slot may be off by a bias that their derivations name
 BIASED = ("plane-cylinder", "capsule-capsule", "capsule-box", "box-box")
+# faces of a hull are merged of triangles that lie within so many metres of a plane
+MERGED = 2e-6
 DIRECTIONS = 300
 # how many of the best directions are improved
 STARTS = 4
@@ -116,6 +124,53 @@ def off_shape(batch: HasMesh, name: str, s: Array, x: Array) -> Array:
     planes = hull_planes(batch.vert, tuple(batch.stretch))
     normals, offsets = np.array([n for n, _ in planes]), np.array([d for _, d in planes])
     return (y @ normals.T - offsets).max(axis=1)
+
+
+def outside(batch: Batch, touch: Array) -> Array:
+    """How far the points of one slot lie outside of A and B (worlds, 2); negative inside."""
+    one, two = batch.kind.split("-")
+    arm, p = touch[:, 1:4] * touch[:, :1] / 2, touch[:, 4:7]
+    ends = off_shape(batch, one, batch.a, p - arm), off_shape(batch, two, batch.b, p + arm)
+    return np.stack(ends, axis=1)
+
+
+def lowest_slot(touch: Array) -> Array:
+    """The lowest slots (worlds, 8)."""
+    at = np.where(touch[..., 7] > 0, touch[..., 0], np.inf).argmin(axis=1)
+    return touch[np.arange(len(at)), at]
+
+
+def off_points(touch: Array, off: Callable[[Array], Array]) -> Array:
+    """How far points lie off: those of the lowest slot off surfaces, all others outside of shapes.
+
+    off: of a table of slots (worlds, 8), how far its points lie outside (worlds, 2).
+    """
+    low = lowest_slot(touch)
+    worst = np.where(low[:, 7] > 0, np.abs(off(low)).max(axis=1), 0.0)
+    for slot in range(touch.shape[1]):
+        here = touch[:, slot]
+        worst = np.maximum(worst, np.where(here[:, 7] > 0, off(here).max(axis=1), 0.0))
+    return worst
+
+
+def carried_bias(batch: Batch, gap: Array) -> Array:
+    """How far points may be off: flat sides of hulls, faces that carry slots, closed forms."""
+    a, b = batch.a, batch.b
+    one, two = batch.kind.split("-")
+    extents = [s[:, 12:].max(axis=1) for s in (a, b)]
+    out = np.full(len(gap), EXACT)
+    if "mesh" in (one, two):
+        out += MERGED
+    if batch.kind == "capsule-capsule":
+        # the normal at an end leans by up to 0.05 rad against the other axis: (C.10)
+        return out + 1.3e-3 * np.maximum(a[:, 12], b[:, 12])
+    if batch.kind in CLOSED:
+        return out + documented_bias(batch, gap)
+    # the ends and marks of a cylinder, an axis along a face or another axis: (CV.18), (CV.19)
+    for name, s in ((one, a), (two, b)):
+        if name in ("capsule", "cylinder") and not {"sphere", "ellipsoid"} & {one, two}:
+            out += 0.05 * s[:, 12] + 1e-3 * np.minimum(*extents) + 0.05 * np.abs(gap)
+    return out
 
 
 def sphere_directions(count: int) -> Array:
@@ -204,6 +259,7 @@ class Errors:
             bias, how far off the best separation beyond that bias.
         above: how far a point lies off its shape, or another direction parts the shapes better.
         bound: of both.
+        points: how far reported points lie off beyond what carries them.
         mujoco: how far MuJoCo's distance is off.
         verdict: of MuJoCo's distance and direction, one of the numbers above.
     """
@@ -213,6 +269,7 @@ class Errors:
     below: Array
     above: Array
     bound: Array
+    points: Array
     mujoco: Array
     verdict: Array
 
@@ -308,4 +365,7 @@ def value_errors(batch: Batch, rng: np.random.Generator) -> Errors:
         below = np.maximum(np.abs(above) - documented_bias(batch, gap), 0.0)
         above = np.zeros(len(gap))
     bound = bounds(batch, found, way)
-    return Errors(gap <= 0, found[:, 7] > 0, below, above, bound, mujoco, verdict)
+    touch = pairs(batch.kind, batch.a, batch.b, batch.vert).collide()
+    points = off_points(touch, partial(outside, batch)) - carried_bias(batch, gap)
+    points = np.maximum(points, 0.0)
+    return Errors(gap <= 0, found[:, 7] > 0, below, above, bound, points, mujoco, verdict)

@@ -5,15 +5,16 @@ under the triangles of the grid. MuJoCo gives that distance for each prism as a 
 along the direction of its points proves it from below without a search. On ground whose triangles
 lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap,
 until the shape is sunk by its least half extent. In uneven ground there is no distance to compare
-an overlap with: there the points of the lowest slot are to lie on both surfaces, while the overlap
-is less than 5 mm and a third of that extent. What is sunk farther is pushed along the normal over
-its lowest point: (HF.7).
+an overlap with. The points of the lowest slot are to lie on both surfaces, and those of all others
+not outside of them, while the overlap is less than 5 mm and a third of that extent. What is sunk
+farther is pushed along the normal over its lowest point: (HF.7).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import mujoco
 import numpy as np
@@ -32,7 +33,7 @@ from tests.core.test_collision import (
     turn,
 )
 from tests.core.test_hfield import Prisms
-from tools.placements.convex import MUJOCO, off_shape, reaches
+from tools.placements.convex import MUJOCO, lowest_slot, off_points, off_shape, reaches
 
 BATCH = 500
 # slots farther than this do not matter
@@ -190,9 +191,7 @@ def wanted_gaps(worlds: int, rng: np.random.Generator) -> Array:
 
 def lowest_slots(batch: FieldBatch, far: float) -> Array:
     """The lowest slots (worlds, 8)."""
-    touch = batch.pairs(batch.a, batch.b).collide(far=far)
-    at = np.where(touch[..., 7] > 0, touch[..., 0], np.inf).argmin(axis=1)
-    return touch[np.arange(len(at)), at]
+    return lowest_slot(batch.pairs(batch.a, batch.b).collide(far=far))
 
 
 def _settle(batch: FieldBatch, gap: Array) -> None:
@@ -256,17 +255,17 @@ def is_over_field(batch: FieldBatch, room: Array | float = 0.0) -> Array:
     return np.all(reach + np.reshape(room, (-1, 1)) < np.tile(field.size[:2], 2), axis=1)
 
 
-def off_surfaces(batch: FieldBatch, touch: Array) -> Array:
-    """How far the lowest slots' points lie off the ground and off the shapes' surfaces."""
+def outside(batch: FieldBatch, touch: Array) -> Array:
+    """How far the points of one slot lie above the ground and outside of the shape (worlds, 2)."""
     field, local = batch.stretched(), batch.local()
     R = batch.a[:, 3:12].reshape(-1, 3, 3)
     n = np.einsum("wji,wj->wi", R, touch[:, 1:4])
     p = np.einsum("wji,wj->wi", R, touch[:, 4:7] - batch.a[:, :3])
     half = n * touch[:, :1] / 2
     on_ground, on_shape = p - half, p + half
-    beyond = np.abs(off_shape(batch, batch.kind.split("-")[1], local, on_shape))
-    height, _ = surface(field, on_ground[:, :2])
-    return np.maximum(np.abs(on_ground[:, 2] - height), beyond)
+    height, up = surface(field, on_ground[:, :2])
+    beyond = off_shape(batch, batch.kind.split("-")[1], local, on_shape)
+    return np.stack([(on_ground[:, 2] - height) * up[:, 2], beyond], axis=1)
 
 
 def documented_bias(batch: FieldBatch, gap: Array) -> Array:
@@ -300,7 +299,7 @@ class FieldErrors:
         overlap: whether the shape overlaps the ground.
         below: how far the lowest gap is off the distance to the nearest prism, or to the plane
             that the ground is, beyond the bias.
-        above: how far points lie off both surfaces beyond the bias, little inside uneven ground.
+        points: how far points lie off both surfaces beyond the bias.
         exact: whether the gap is that distance without any bias; not where there is none.
         compared: whether there is such a distance.
         mujoco: how far MuJoCo's distance to the prisms is from what its own directions prove.
@@ -309,7 +308,7 @@ class FieldErrors:
 
     overlap: Array
     below: Array
-    above: Array
+    points: Array
     exact: Array
     compared: Array
     mujoco: Array
@@ -318,8 +317,9 @@ class FieldErrors:
 
 def field_errors(batch: FieldBatch) -> FieldErrors:
     """Check the values of a batch."""
-    touch = lowest_slots(batch, FAR)
-    gap, on, over, thin = touch[:, 0], touch[:, 7] > 0, is_over_field(batch), thinnest(batch)
+    every = batch.pairs(batch.a, batch.b).collide(far=FAR)
+    touch, over, thin = lowest_slot(every), is_over_field(batch), thinnest(batch)
+    gap, on = touch[:, 0], touch[:, 7] > 0
     distance, least = prism_distances(batch, FAR)
     apart = (distance > MUJOCO) & (distance < FAR - 1e-3)
     # MuJoCo ends the search of some curved shapes early: what is proved stands
@@ -334,16 +334,16 @@ def field_errors(batch: FieldBatch) -> FieldErrors:
     compared = on & np.isfinite(expected)
     expected = np.where(compared, expected, gap)
     error, bias = np.abs(gap - expected), documented_bias(batch, expected)
-    above = np.zeros(len(gap))
     # a shape that is sunk is pushed along the normal over its lowest point: (HF.7)
-    uneven = on & ~compared & over & (-gap < np.minimum(5e-3, thin / 3))
+    shallow = over & (-gap < np.minimum(5e-3, thin / 3))
     # the ends of a cylinder that lies on a face
     padded = 0.05 * batch.b[:, 12] * batch.kind.endswith("cylinder")
-    above[uneven] = np.maximum(off_surfaces(batch, touch) - bias - padded, 0.0)[uneven]
+    off = off_points(every, partial(outside, batch)) - bias - padded
+    points = np.where(shallow, np.maximum(off, 0.0), 0.0)
     below = np.maximum(error - bias, 0.0)
     missed = apart & ~on
     return FieldErrors(
-        gap <= 0, below, above, (error < MUJOCO) & compared, compared, differs, missed
+        gap <= 0, below, points, (error < MUJOCO) & compared, compared, differs, missed
     )
 
 
