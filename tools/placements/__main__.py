@@ -10,9 +10,10 @@ features.
 Needs a build with FEATHERBACK_ORACLE.
 
 Columns of values: below, above: how far gaps are too small or too large at most; points: how far
-points lie off the shapes, beyond what their derivations name; wide: placements within the wider bound of their sort; bad: beyond all bounds; agrees, tied, refuted: what is said of
-MuJoCo's distance and direction, and how far it is off at most. Over fields: compared: placements
-with a distance to compare with; exact: those that have it without a bias; mujoco: how far MuJoCo's
+points lie off the shapes, beyond what their derivations name; wide: placements within the wider
+bound of their sort; bad: beyond all bounds; agrees, tied, refuted: what is said of MuJoCo's
+distance and direction, and how far it is off at most. Over fields: compared: placements with a
+distance to compare with; exact: those that have it without a bias; mujoco: how far MuJoCo's
 distance to the prisms is from what its directions prove.
 """
 
