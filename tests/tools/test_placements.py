@@ -80,7 +80,11 @@ def test_a_wrong_gap_over_a_field_is_found(
     batch = fields.field_batch("hfield-sphere", 64, rng)
     found = fields.lowest_slots(batch, fields.FAR)
     found[:, 0] += 1e-5
-    monkeypatch.setattr(fields, "lowest_slot", lambda _: found)
+
+    def wrong(_: Array) -> Array:
+        return found
+
+    monkeypatch.setattr(fields, "lowest_slot", wrong)
     errors = fields.field_errors(batch)
     assert errors.compared.sum() > 20
     assert np.all(errors.below[errors.compared] > 5e-6)
