@@ -227,12 +227,28 @@ struct BoxSlot {
 // id[0] of slot 0 has this bit where the segment passes an edge
 inline constexpr uint32_t kPassesEdge = 256;
 
+// slots closer than this part of the radius are one, the lower one; ends stay while they are as low but
+// for this part of that distance
+inline constexpr double kSameSlot = 1e-3, kLowerSlot = 1e-3;
+
+// whether the closest point lies at an end of the stretch, and whether it stands for that end
+template <class T>
+struct AtEnd {
+  Mask<T> near, lower;
+};
+template <class T>
+FB_INLINE AtEnd<T> at_end(const BoxApproach<T>& x, const BoxSlot<T>& end, T slack) {
+  const Mask<T> near = end.active & (abs(x.s - end.s) <= slack);
+  const T lower = end.at.distance - x.at.distance;
+  return {near, Mask<T>(near & !x.deep & (lower > slack * Real<T>(kLowerSlot)))};
+}
+
 // slot 0: the closest point where the stretch does not already hold it, or the passage of an edge
 template <class T>
-FB_INLINE BoxSlot<T> closest_slot(const BoxApproach<T>& x, T slack) {
-  const T lo = x.along.lo, hi = x.along.hi;
-  const Mask<T> at_end = (abs(x.s - lo) <= slack) | (abs(x.s - hi) <= slack);
-  const Mask<T> held = (lo <= hi) & (at_end | (x.over & (x.s >= lo) & (x.s <= hi)));
+FB_INLINE BoxSlot<T> closest_slot(const BoxApproach<T>& x, const AtEnd<T>& lo, const AtEnd<T>& hi) {
+  const Mask<T> over = x.over & (x.s >= x.along.lo) & (x.s <= x.along.hi);
+  const Mask<T> held =
+      (lo.near & !lo.lower) | (hi.near & !hi.lower) | (over & !lo.lower & !hi.lower);
   const Mask<T> on_edge = x.exit.on_edge;
   const Bits<T> none(0u);
   BoxSlot<T> out{x.s, x.at, Mask<T>(on_edge | !held), {x.closest, {none, none}}};
@@ -338,18 +354,20 @@ FB_INLINE void end_slot_adjoint(const BoxSegment<T>& seg, const BoxSlot<T>& here
   node_place_adjoint(seg, kind, kind, dot(seg.u, x_bar), T(0), seg_bar);
 }
 
-// slots closer than this part of the radius are one
-inline constexpr double kSameSlot = 1e-3;
-
 // (C.12)-(C.14)  three balls along the segment
 template <class T>
 FB_INLINE void capsule_box(const Shape<T>& a, const Shape<T>& b, ContactPoint<T>* out) {
   const BoxApproach<T> x = box_approach(a, b);
   const T r = a.size.x, slack = r * Real<T>(kSameSlot);
-  for (int k = 0; k < 3; ++k) {
-    const BoxSlot<T> slot = k == 0 ? closest_slot(x, slack) : end_slot(x, slack, k);
-    ball_on_box(b, {a.p + column(a.R, 2) * slot.s, r}, slot.at, slot.active, slot.feature, out[k]);
-  }
+  BoxSlot<T> slot[3];
+  for (int k = 1; k < 3; ++k) slot[k] = end_slot(x, slack, k);
+  const AtEnd<T> lo = at_end(x, slot[1], slack), hi = at_end(x, slot[2], slack);
+  slot[0] = closest_slot(x, lo, hi);
+  slot[1].active = Mask<T>(slot[1].active & !lo.lower);
+  slot[2].active = Mask<T>(slot[2].active & !hi.lower);
+  for (int k = 0; k < 3; ++k)
+    ball_on_box(b, {a.p + column(a.R, 2) * slot[k].s, r}, slot[k].at, slot[k].active,
+                slot[k].feature, out[k]);
 }
 
 // (C.42)  given out_bar, add to a_bar, b_bar: A's wrench in the box frame, then B's by (C.20)

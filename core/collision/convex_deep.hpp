@@ -44,10 +44,10 @@ FB_FN R climb(ConvexPair<R>& pair, Vec3<R>& n) {
   return least;
 }
 
-// the supports around a direction: where it lies on a kink, the corners on both sides of it
+// the supports a tilt around a direction: where it lies on a kink, the corners on both sides of it
 template <class R>
-FB_FN Simplex<R> supports_around(ConvexPair<R>& pair, Vec3<R> n) {
-  const R tilt = R(1e-3), c[3] = {R(1), R(-0.5), R(-0.5)},
+FB_FN Simplex<R> supports_around(ConvexPair<R>& pair, Vec3<R> n, R tilt) {
+  const R c[3] = {R(1), R(-0.5), R(-0.5)},
           s[3] = {R(0), R(0.86602540378443864676), R(-0.86602540378443864676)};
   Vec3<R> u, w;
   basis_of(n, u, w);
@@ -60,26 +60,63 @@ FB_FN Simplex<R> supports_around(ConvexPair<R>& pair, Vec3<R> n) {
   return out;
 }
 
-// (CV.20)  where the climbs start: directions that are known, both ways along the axes of both shapes,
-// and across the two long axes
-inline constexpr int kMostStarts = kMostTies + 16;
+// (CV.20)  where the climbs start: of many directions those of least overlap
+inline constexpr int kMostStarts = 6;
 template <class R>
-FB_FN int climb_starts(const ConvexPair<R>& pair, Vec3<R> n, const Overlap<R>* tie, int ties,
-                       Vec3<R>* start) {
-  int count = 0;
-  start[count++] = n;
-  for (int k = 0; k < ties; ++k) start[count++] = tie[k].n;
-  const Vec3<R> across = cross(column(pair.a.R, 2), column(pair.b.R, 2));
-  const R length = norm(across);
-  for (int k = 0; k < 7; ++k) {
-    const Vec3<R> axis = k < 3   ? column(pair.a.R, k)
-                         : k < 6 ? column(pair.b.R, k - 3)
-                                 : across * (R(1) / max(length, R(1e-30)));
-    if (k == 6 && !(length > R(kIsDouble<R> ? 1e-12 : 1e-5))) continue;
-    start[count++] = axis;
-    start[count++] = -axis;
+struct ClimbStarts {
+  Vec3<R> at[kMostStarts];
+  R overlap[kMostStarts];
+  int n;
+};
+// one more: in the place of one within 0.3 rad, as far as a climb turns at first, or of the worst where
+// there are enough
+template <class R>
+FB_FN void add_start(ConvexPair<R>& pair, Vec3<R> n, ClimbStarts<R>& s) {
+  const R here = overlap_along(pair, n);
+  int at = 0;
+  while (at < s.n && !(dot(s.at[at], n) > R(0.955))) ++at;
+  if (at == kMostStarts) --at;
+  if (at < s.n && !(here < s.overlap[at])) return;
+  if (at == s.n) ++s.n;
+  for (; at > 0 && here < s.overlap[at - 1]; --at) {
+    s.at[at] = s.at[at - 1];
+    s.overlap[at] = s.overlap[at - 1];
   }
-  return count;
+  s.at[at] = n;
+  s.overlap[at] = here;
+}
+// the same both ways, where it has a direction
+template <class R>
+FB_FN void add_both_ways(ConvexPair<R>& pair, Vec3<R> v, ClimbStarts<R>& s) {
+  const R length = norm(v);
+  if (!(length > R(kIsDouble<R> ? 1e-12 : 1e-5))) return;
+  const Vec3<R> n = v * (R(1) / length);
+  add_start(pair, n, s);
+  add_start(pair, -n, s);
+}
+// both ways along the axes of a shape and the normals of a hull's faces, and what is left of them across
+// the local z axis of the other shape, a kink of its overlap if it is a capsule or a cylinder
+template <class R>
+FB_FN void add_sides(ConvexPair<R>& pair, const Convex<R>& c, Vec3<R> axis, ClimbStarts<R>& s) {
+  const int faces = c.type == kMesh ? hull_faces(c) : 0;
+  for (int k = 0; k < 3 + faces; ++k) {
+    const Vec3<R> n = k < 3 ? column(c.R, k) : face_normal(c, k - 3);
+    add_both_ways(pair, n, s);
+    add_both_ways(pair, n - axis * dot(axis, n), s);
+  }
+}
+// directions that are known, along the sides of both shapes, and across two of their axes
+template <class R>
+FB_FN ClimbStarts<R> climb_starts(ConvexPair<R>& pair, Vec3<R> n, const Overlap<R>* tie, int ties) {
+  ClimbStarts<R> out;
+  out.n = 0;
+  add_start(pair, n, out);
+  for (int k = 0; k < ties; ++k) add_start(pair, tie[k].n, out);
+  add_sides(pair, pair.a, column(pair.b.R, 2), out);
+  add_sides(pair, pair.b, column(pair.a.R, 2), out);
+  for (int k = 0; k < 9; ++k)
+    add_both_ways(pair, cross(column(pair.a.R, k / 3), column(pair.b.R, k % 3)), out);
+  return out;
 }
 
 // ---- least overlap

@@ -15,7 +15,8 @@ FB_INLINE void basis_of(Vec3<T> n, Vec3<T>& u, Vec3<T>& w) {
   w = cross(n, u);
 }
 
-inline constexpr int kEpaVertices = 64, kEpaFaces = 192, kEpaEdges = 128, kMostTies = 4;
+inline constexpr int kEpaVertices = 64, kEpaFaces = 192, kEpaEdges = 128, kMostTies = 4,
+                     kEpaTrials = 4;
 
 // a face of the polytope: corners, outward unit normal, distance of its plane from the origin
 template <class R>
@@ -223,19 +224,15 @@ FB_FN void tie_faces(ConvexPair<R>& pair, const Epa<R>& e, R far, Depth<R>& out)
 }
 
 // (CV.5)  the polytope grows at the face nearest to the origin until it is one of the difference, or
-// there is no room for more.  tied: then at faces of other directions that may be as near
+// there is no room for more.  tied: then at faces of other directions that may be as near.  False where
+// a face degenerates; visible: how far beyond a face a point counts
 template <class R>
-FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance,
-                        bool tied) {
-  Epa<R> e;
-  Depth<R> out;
-  no_depth(out);
-  if (!first_tetrahedron(pair, found, size, e)) return out;
-  const R visible = size * R(kIsDouble<R> ? 1e-15 : 5e-7);
+FB_FN bool grow_polytope(ConvexPair<R>& pair, Epa<R>& e, R size, R tolerance, R visible, bool tied,
+                         Depth<R>& out) {
   R far = R(1e30);
   while (true) {
     const int best = out.known ? nearest_other_face(e, out, far) : nearest_face(e);
-    if (best < 0) return out;
+    if (best < 0) return true;
     const EpaFace<R> face = e.face[best];
     const DifferencePoint<R> p = pair_support(pair, -face.n);
     const R here = dot(face.n, p.w);
@@ -245,16 +242,32 @@ FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R 
       face_overlap(e, face, out);
       far = here - size * R(kIsDouble<R> ? 1e-9 : 1e-5);
       out.full = full && !done;
-      if (!tied) return out;
+      if (!tied) return true;
     } else if (done) {
       face_overlap(e, face, out.tie[out.ties++]);
     } else if (!full && !expand(e, p, visible)) {
-      return out;
+      return false;
     }
     if (full) tie_faces(pair, e, far, out);
     out.full = out.full || full;
-    if (full || out.ties == kMostTies) return out;
+    if (full || out.ties == kMostTies) return true;
   }
+}
+// the same; where a face degenerates, points that lie nearly in its plane do not count
+template <class R>
+FB_OUTLINE Depth<R> epa(ConvexPair<R>& pair, const Simplex<R>& found, R size, R tolerance,
+                        bool tied) {
+  Epa<R> e;
+  Depth<R> out;
+  R visible = size * R(kIsDouble<R> ? 1e-15 : 5e-7);
+  for (int trial = 0; trial < kEpaTrials; ++trial) {
+    no_depth(out);
+    if (!first_tetrahedron(pair, found, size, e)) return out;
+    if (grow_polytope(pair, e, size, max(tolerance, visible), visible, tied, out)) return out;
+    visible = visible * R(kIsDouble<R> ? 1e2 : 4);
+  }
+  out.full = true;
+  return out;
 }
 
 // overlap along a unit vector n from A to B

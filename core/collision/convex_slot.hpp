@@ -189,17 +189,51 @@ FB_INLINE void start_curved(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<
   z.b = place_at(w.b, r.b, -n);
   z.g = dot(n, point_of(w.b, r.b, z.b, n).x - point_of(w.a, r.a, z.a, n).x);
 }
-// (CV.10)  Newton's method from the normal z.n; where it finds no end the start stands, turned across
-// the flat pieces, and the answer is false
+// the place on a flat piece nearest to x
+template <class R>
+FB_FN void move_beside(const Convex<R>& c, const Piece& f, Vec3<R> x, PiecePlace<R>& at) {
+  if (is_curved(f) || f.kind == kOneCorner) return;
+  const PiecePoint<R> first = point_of(c, f, PiecePlace<R>{{R(0), R(0)}, at.m}, x);
+  const Vec3<R> arm = x - first.x, t = first.t[0];
+  const bool plane = f.kind == kThreeCorners;
+  const R tt = dot(t, t), tu = plane ? dot(t, first.t[1]) : R(0);
+  const R uu = plane ? dot(first.t[1], first.t[1]) : R(1), ua = plane ? dot(first.t[1], arm) : R(0);
+  const R inverse = R(1) / max(tt * uu - tu * tu, R(kNoLength<R>)), ta = dot(t, arm);
+  at.a[0] = (uu * ta - tu * ua) * inverse;
+  at.a[1] = (tt * ua - tu * ta) * inverse;
+}
+// (CV.10)  where the conditions leave a choice: the normal turned across the flat pieces, the place where
+// a curved piece looks along it, and that beside it
+template <class R>
+FB_FN void choose_curved(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> near,
+                         SlotState<R>& z) {
+  start_curved(w, r, across_pieces(w, r, near), z);
+  move_beside(w.a, r.a, point_of(w.b, r.b, z.b, z.n).x, z.a);
+  move_beside(w.b, r.b, point_of(w.a, r.a, z.a, z.n).x, z.b);
+}
+// whether the tangent at the place on a rim lies across the normal d.  Where the cap does too but for a
+// small angle, the conditions hardly see the place
+template <class R>
+FB_INLINE bool is_level(const Convex<R>& c, const Piece& f, const PiecePlace<R>& at, Vec3<R> d) {
+  if (!is_curved(f) || f.kind == kOvalPiece) return true;
+  const Vec3<R> q = mul_transposed(c.R, d);
+  const R along = q.x * at.m.y - q.y * at.m.x, square = q.x * q.x + q.y * q.y;
+  return along * along < square * R(1e-3) + R(kIsDouble<R> ? 1e-24 : 1e-10);
+}
+// (CV.10)  Newton's method from the normal z.n; where it finds no end a choice stands, and the answer is
+// false
 template <class R>
 FB_FN bool solve_curved(const ConvexShapes<R>& w, const SlotRecord& r, int steps, SlotState<R>& z) {
   const Vec3<R> near = z.n;
-  start_curved(w, r, near, z);
+  // a plane has the normal, which tells the sides of a rim apart that lies nearly along it
+  const bool plane = r.a.kind == kThreeCorners || r.b.kind == kThreeCorners;
+  start_curved(w, r, plane ? across_pieces(w, r, near) : near, z);
   R moved = R(1);
   for (int k = 0; k < steps && moved > R(kIsDouble<R> ? 1e-9 : 3e-5); ++k)
     moved = newton_step(w, r, z);
-  const bool found = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
-  if (!found) start_curved(w, r, across_pieces(w, r, near), z);
+  const bool ended = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
+  const bool found = ended && is_level(w.a, r.a, z.a, z.n) && is_level(w.b, r.b, z.b, z.n);
+  if (!found) choose_curved(w, r, near, z);
   return found;
 }
 

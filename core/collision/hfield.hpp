@@ -142,7 +142,7 @@ FB_FN bool top_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
 }
 
 // a slot on an edge or corner of the top along the top's normal n is one of the top: there the ground
-// goes on level
+// goes on level.  Not where its point would go elsewhere, as on a rim that lies along the top
 template <class R>
 FB_FN ConvexSlot<R> spread_to_top(const ConvexShapes<R>& w, const ConvexSlot<R>& x, Vec3<R> n) {
   const Vec3<R> turn = x.state.n - n;
@@ -157,7 +157,24 @@ FB_FN ConvexSlot<R> spread_to_top(const ConvexShapes<R>& w, const ConvexSlot<R>&
   if (!solve_slot(w, out.record, n, out.state)) return x;
   out.phi = out.state.g - piece_radius(w.b, out.record.b);
   out.near = n;
-  return abs(out.phi - x.phi) < level * extent_of(w.b) ? out : x;
+  const R size = extent_of(w.b), most = R(25) * level * size;
+  const Vec3<R> moved = point_of(w.b, out.record.b, out.state.b, n).x -
+                        point_of(w.b, x.record.b, x.state.b, x.state.n).x;
+  const bool stays = abs(out.phi - x.phi) < level * size && dot(moved, moved) < most * most;
+  return stays ? out : x;
+}
+
+// whether the points of a free slot lie on the shapes when it is computed from its record: those of flat
+// sides along each other may not, and a code does not tell the points of a rim along an edge apart
+template <class R>
+FB_FN bool lies_as_coded(const ConvexShapes<R>& w, const FieldRecord<R>& at) {
+  if (at.record.carrier != kFreeNormal) return true;
+  SlotState<R> z;
+  solve_slot(w, at.record, at.near, z);
+  Piece a = at.record.a, b = at.record.b;
+  const R small = R(100) * kLevelSlope<R> * extent_of(w.b);
+  return !cut_to_border(w.a, a, z.a, point_of(w.a, a, z.a, z.n).x, z.n, small) &&
+         !cut_to_border(w.b, b, z.b, point_of(w.b, b, z.b, z.n).x, -z.n, small);
 }
 
 // the slots of one prism that are slots of the field
@@ -183,13 +200,29 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
     return FieldContact<R>{point.phi, point.n, point.p,
                            field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
   };
-  for (int k = 0; k < slots.n; ++k) {
-    const ConvexSlot<R>& x = slots.at[k];
-    overlap = overlap || x.phi + core_radius(w.b) < touch;
+  R low = R(1e30), kept = low;
+  const auto take = [&](const ConvexSlot<R>& x) {
+    low = min(low, x.phi);
     if (!is_on_surface(s.grid, t, x.record, scaled(mul_transposed(s.field.R, x.state.n), stretch)))
-      continue;
+      return;
+    const FieldContact<R> c = contact(spread_to_top(w, x, n));
+    if (!lies_as_coded(w, field_record_at(c.feature, s.other))) {
+      if (x.phi < s.far && !(s.has_reserve && s.reserve.phi < x.phi)) s.reserve = c;
+      s.has_reserve = s.has_reserve || x.phi < s.far;
+      return;
+    }
     any = true;
-    if (x.phi < s.far) add_contact(s.found, contact(spread_to_top(w, x, n)));
+    kept = min(kept, x.phi);
+    if (x.phi < s.far) add_contact(s.found, c);
+  };
+  for (int k = 0; k < slots.n; ++k) {
+    overlap = overlap || slots.at[k].phi + core_radius(w.b) < touch;
+    take(slots.at[k]);
+  }
+  // the lowest slot that a face carries may lie on an inner side where the closest points do not
+  if (!overlap && low < kept && slots.at[0].record.carrier != kFreeNormal) {
+    const Closest<R> near = closest_contact(w, s.far);
+    if (near.found != Found::kFar) take(near.slot);
   }
   if (any || !overlap) return;
   const bool over = top_slots(w, n, slots);

@@ -195,6 +195,10 @@ class Reference:
 
     def distance(self, a: Array, b: Array) -> float:
         """The signed distance, exact where the shapes are apart."""
+        return self.measured(a, b)[0]
+
+    def measured(self, a: Array, b: Array) -> tuple[float, Array]:
+        """The signed distance, and the direction from A to B of its points, zero if they meet."""
         m, d = self.model, self.data
         for k, (name, s) in enumerate(zip(self.shapes, (a, b), strict=True)):
             p, R = s[:3], s[3:12].reshape(3, 3)
@@ -206,7 +210,11 @@ class Reference:
             else:
                 m.geom_size[k] = s[12:]
             d.geom_xpos[k], d.geom_xmat[k] = p, R.ravel()
-        return float(mujoco.mj_geomDistance(m, d, 0, 1, 10.0, None))
+        ends = np.zeros(6)
+        gap = float(mujoco.mj_geomDistance(m, d, 0, 1, 10.0, ends))
+        arm = (ends[3:] - ends[:3]) * np.sign(gap)
+        length = float(np.linalg.norm(arm))
+        return gap, arm / length if length > 0 else arm
 
 
 @pytest.mark.parametrize("kind", CLOSED)
