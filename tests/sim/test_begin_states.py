@@ -11,7 +11,7 @@ BAD = int(Status.UNCONVERGED | Status.NONFINITE)
 
 
 def standing(friction, options=None):
-    """Return a simulator of a quadruped with dry friction, its stance and the controls that hold it."""
+    """Return a simulator of a quadruped with dry friction, its stance and controls that hold it."""
     xml = laikago_xml().replace("<joint ", f'<joint frictionloss="{friction}" ')
     model = fb.load(xml)
     assert model.mujoco.dof_frictionloss.max() == friction
