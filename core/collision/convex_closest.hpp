@@ -61,7 +61,8 @@ FB_FN void take_direction(Search<R>& s, Vec3<R> n, R g, Closest<R>& out) {
   SearchResult<R> from;
   from.n = n;
   from.g = g;
-  for (R tilt = R(1e-3); tilt > R(kIsDouble<R> ? 1e-8 : 1e-4); tilt = tilt * R(1e-2)) {
+  R tilt(1e-3);
+  for (int k = 0; k < (kIsDouble<R> ? 3 : 1); ++k, tilt = tilt * R(1e-2)) {
     from.simplex = supports_around(s.pair, n, tilt);
     ConvexSlot<R> slot;
     if (polish(s.shapes, from, s.size, level, slot)) {
