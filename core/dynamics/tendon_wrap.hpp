@@ -170,14 +170,6 @@ FB_INLINE BendGap<T> bend_gap(T z, T A, T B, T G) {
   const T As = A * s, Bs = B * s, ca = cosine_of(As), cb = cosine_of(Bs);
   return {(z + z) - atan2_upper(As, ca) - atan2_upper(Bs, cb) - G, T(2) - A * c / ca - B * c / cb};
 }
-// a number without a tangent among those that have one
-template <class T, class S>
-FB_INLINE T as_constant(S x) {
-  if constexpr (kTangent<T>)
-    return T(x, S(0));
-  else
-    return x;
-}
 // its root by Newton's method: the gap is convex, so that from above all steps go down; the last step
 // carries tangents
 template <class T>

@@ -103,5 +103,13 @@ template <class S>
 FB_INLINE S primal(Dual<S> a) {
   return a.v;
 }
+// a number without a tangent among those that have one
+template <class T, class S>
+FB_INLINE T as_constant(S x) {
+  if constexpr (kTangent<T>)
+    return T(x, S(0));
+  else
+    return x;
+}
 
 }  // namespace fb::FB_ISA

@@ -52,7 +52,7 @@ FB_FN void solve_rows(const RowProblem<T>& p, Mask<T> active, ActiveSetSolution<
   T scale = T(0);
   for (int r = 0; r < p.nrow; ++r) {
     s.lam[r] = T(0);
-    scale = select(opens_freely(p, r), scale, max(scale, abs(p.b[r])));
+    scale = select(opens_freely(p.b[r], p.lo[r], p.hi[r]), scale, max(scale, abs(p.b[r])));
   }
   prepare_rows(p, s);
   const bool newton = p.options.solver == kNewtonSolver;

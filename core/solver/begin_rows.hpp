@@ -6,14 +6,6 @@
 
 namespace fb::FB_ISA {
 
-// a number whose tangent, where it has one, is zero
-template <class T, class S>
-FB_INLINE T constant_number(S x) {
-  if constexpr (kTangent<T>)
-    return T(x, S(0));
-  else
-    return x;
-}
 // the states of rows and tangents at p.before
 template <class T>
 struct BeginRows {
@@ -44,15 +36,15 @@ struct BeginRows {
     if (p.options.friction == kBoxFriction) {
       t.slide1 = begins_to_slide(abs(x.before), abs(cx), radius, x.R);
       t.slide2 = begins_to_slide(abs(y.before), abs(cy), radius, y.R);
-      t.e1 = constant_number<T>(select(x.before > zero, -one, one));
-      t.e2 = constant_number<T>(select(y.before > zero, -one, one));
+      t.e1 = as_constant<T>(select(x.before > zero, -one, one));
+      t.e2 = as_constant<T>(select(y.before > zero, -one, one));
       return t;
     }
     const S slip = sqrt(dot2(x.before, x.before, y.before, y.before));
     t.slide1 = t.slide2 = begins_to_slide(slip, sqrt(dot2(cx, cx, cy, cy)), radius, x.R);
     const S inv = one / select(t.slide1, slip, one);
-    t.e1 = constant_number<T>(-(x.before * inv));
-    t.e2 = constant_number<T>(-(y.before * inv));
+    t.e1 = as_constant<T>(-(x.before * inv));
+    t.e2 = as_constant<T>(-(y.before * inv));
     return t;
   }
 };
@@ -86,7 +78,7 @@ FB_FN Mask<T> newton_from_begin(const RowProblem<T>& p, ActiveSetSolution<T>& s,
   for (int r = 0; r < p.nrow;) {
     decltype(primal(s.lam[0])) at;
     begins_held(states.row(r), at);
-    s.lam[r] = select(dry, constant_number<T>(at), s.lam[r]);
+    s.lam[r] = select(dry, as_constant<T>(at), s.lam[r]);
     r += p.cone[r] ? 3 : 1;
   }
   refresh_descent(p, s, dry);

@@ -33,14 +33,6 @@ struct ActiveSetSolution : RowSolution<T> {
   ReversedSweeps<T> reversed;
 };
 
-// (S.5)  lanes in which a row with a lower bound alone is left open by the free motion: its velocity is that of a
-// gap, which may be large, and measures nothing that is solved
-template <class T>
-FB_INLINE Mask<T> opens_freely(const RowProblem<T>& p, int r) {
-  const T none(Real<T>(1e29));
-  return (abs(p.lo[r]) < none) & !(abs(p.hi[r]) < none) & !(p.b[r] < T(0));
-}
-
 // (S.1)  D: the diagonal, and for a tangent pair of a cone the larger eigenvalue of its block.
 // Sets D, A_scaled = A D^-1 and descent = descent0 = -b / D
 template <class T>

@@ -58,6 +58,14 @@ FB_INLINE void for_islands(const RowProblem<T>& p, F&& visit) {
   }
 }
 
+// (S.5)  where a row with a lower bound alone is left open by the free motion: its velocity is that of a gap,
+// which may be large, and measures nothing that is solved
+template <class T>
+FB_INLINE Mask<T> opens_freely(T b, T lo, T hi) {
+  const T none(Real<T>(1e29));
+  return (abs(lo) < none) & !(abs(hi) < none) & !(b < T(0));
+}
+
 // a solver: a struct of a number type with these members.  z and z_bar go to b with the opposite
 // sign; columns are rows of `stride` numbers, the change of the row velocities in, that of the
 // impulses out, for the rows that move in some lane

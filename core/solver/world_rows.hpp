@@ -77,11 +77,6 @@ template <class S>
 FB_INLINE bool is_bound(S x) {
   return primal(abs(x)) < Real<S>(1e29);
 }
-// a row with a lower bound alone that the free motion leaves open: a gap, which measures nothing that is solved
-template <class S>
-FB_INLINE bool opens_freely(S b, S lo, S hi) {
-  return is_bound(lo) && !is_bound(hi) && !(b < S(0));
-}
 // a row that cannot move: both bounds are one
 template <class S>
 FB_INLINE bool is_fixed(const WorldRows<S>& p, int r) {
