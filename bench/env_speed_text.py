@@ -10,13 +10,15 @@ from mujoco_law_text import figure, put_between, table
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "environments.md"
 MARK = "bench/env_speed.py"
 HEAD = (
-    "| task | ours | float32 | Euler | lean | EnvPool | Gymnasium | MuJoCo's rollout | Euler |"
-    " ours / EnvPool | float32 / EnvPool |"
+    "| task | ours | float32 | Euler | lean | hard | hard, float32 | EnvPool | Gymnasium |"
+    " MuJoCo's rollout | Euler | ours / EnvPool | float32 / EnvPool | hard / EnvPool |"
+    " hard, float32 / EnvPool |"
 )
 COLUMNS = (
-    *("ours", "float32", "euler", "lean", "envpool", "gymnasium"),
-    *("rollout", "rollout_euler"),
+    *("ours", "float32", "euler", "lean", "hard", "hard_float32"),
+    *("envpool", "gymnasium", "rollout", "rollout_euler"),
 )
+RATIOS = ("ours", "float32", "hard", "hard_float32")
 
 
 def text(result: dict[str, Any]) -> str:
@@ -25,8 +27,8 @@ def text(result: dict[str, Any]) -> str:
     for name, rates in result["tasks"].items():
         cells = [figure(rates[k] / 1000.0) if k in rates else "" for k in COLUMNS]
         ratios = [
-            f"{figure(rates[k] / rates['envpool'])}x" if "envpool" in rates else ""
-            for k in ("ours", "float32")
+            f"{figure(rates[k] / rates['envpool'])}x" if "envpool" in rates and k in rates else ""
+            for k in RATIOS
         ]
         lines.append([name, *cells, *ratios])
     facts = result["facts"]

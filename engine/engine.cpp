@@ -150,21 +150,65 @@ size_t Engine::workspace_bytes() const {
 
 // a block of one world shares a parameter between its lanes: it takes each world's row in turn
 template <class Task>
-void Engine::run_each_world(const Kernel& kernel, Kernel::Job<Task> job, const Task& task) {
-  const size_t row = size_t(theta_size()) * kernel.real_bytes;
+void Engine::run_world(Kernel::Job<Task> job, const Task& task, long world, int thread,
+                       char* derived) {
+  if (!task.theta_per_world) return job(task, world, scratch_[thread].get());
+  Task t = task;
+  const size_t row = size_t(theta_size()) * real_bytes();
+  t.theta = static_cast<const char*>(task.theta) + world * row;
+  t.theta_per_world = false;
+  one_->derive(layout_, t.theta, t.vert, derived);
+  t.derived = derived;
+  job(t, world, scratch_[thread].get());
+}
+// of each thread, where every world has its own parameters
+std::vector<Buffer> Engine::own_derived(const WorldsTask& task) const {
   std::vector<Buffer> own(scratch_.size());
-  for (Buffer& b : own) b = aligned_buffer(derived_bytes());
-  pool().run(task.worlds, [&](int thread, long world) {
-    Task t = task;
-    t.theta = static_cast<const char*>(task.theta) + world * row;
-    t.theta_per_world = false;
-    kernel.derive(layout_, t.theta, t.vert, own[thread].get());
-    t.derived = own[thread].get();
-    job(t, world, scratch_[thread].get());
-  });
+  if (task.theta_per_world)
+    for (Buffer& b : own) b = aligned_buffer(derived_bytes());
+  return own;
 }
 
-// lanes pay from two worlds on
+// blocks in lanes or world by world, as it was quicker before; one of them is now and then begun in the
+// other way
+template <class Task>
+void Engine::run_chosen(JobOf<Task> job, const Task& task, LaneChoice& choice) {
+  using Clock = std::chrono::steady_clock;
+  const long width = many_->width, blocks = (task.worlds + width - 1) / width;
+  const long steps = task.last_step - task.first_step, trial = choice.trial(steps, width);
+  const std::vector<Buffer> own = own_derived(task);
+  std::vector<LaneChoice::Spent> spent(scratch_.size());
+  const auto run_steps = [&](int thread, long block, long from, long to, bool alone) {
+    Task t = task;
+    t.first_step = from;
+    t.last_step = to;
+    const auto start = Clock::now();
+    const long end = (block + 1) * width < task.worlds ? (block + 1) * width : task.worlds;
+    if (alone)
+      for (long k = block * width; k < end; ++k)
+        run_world(one_->*job, t, k, thread, own[thread].get());
+    else
+      (many_->*job)(t, block, scratch_[thread].get());
+    spent[thread].seconds[alone] += std::chrono::duration<double>(Clock::now() - start).count();
+    spent[thread].steps[alone] += (to - from) * (end - block * width);
+  };
+  const long tried = blocks > 0 ? choice.next_block() % blocks : 0;
+  pool().run(blocks, [&](int thread, long b) {
+    const long n = b == tried ? trial : 0;
+    // a backward pass begins with the last steps
+    const bool back = std::is_same_v<Task, VjpTask>;
+    const long cut = back ? task.last_step - n : task.first_step + n;
+    const bool alone = choice.alone();
+    if (n > 0)
+      run_steps(thread, b, back ? cut : task.first_step, back ? task.last_step : cut, !alone);
+    // a rollout without steps has a gradient too
+    if (n == 0 || n < steps)
+      run_steps(thread, b, back ? task.first_step : cut, back ? cut : task.last_step, alone);
+  });
+  choice.note(spent);
+}
+
+// lanes pay from two worlds on, unless contacts are many
 template <class Task>
 void Engine::run_job(JobOf<Task> job, const Task& task) {
   const bool rows_in_lanes = std::is_same_v<Task, LinearizeTask> && layout_.soft;
@@ -173,7 +217,17 @@ void Engine::run_job(JobOf<Task> job, const Task& task) {
   const size_t bytes =
       std::is_same_v<Task, LinearizeTask> ? k->linear_bytes(layout_) : k->workspace_bytes(layout_);
   for (size_t i = 0; i < scratch_.size(); ++i) workspace(int(i), bytes);
-  if (k->width == 1 && task.theta_per_world && k != dual_) return run_each_world(*k, k->*job, task);
+  if constexpr (std::is_same_v<Task, RolloutTask> || std::is_same_v<Task, VjpTask>) {
+    constexpr bool back = std::is_same_v<Task, VjpTask>;
+    if (k->width > 1 && !layout_.soft)
+      return run_chosen(job, task, back ? vjp_choice_ : rollout_choice_);
+  }
+  if (k->width == 1 && task.theta_per_world && k != dual_) {
+    const std::vector<Buffer> own = own_derived(task);
+    return pool().run(task.worlds, [&](int thread, long world) {
+      run_world(k->*job, task, world, thread, own[thread].get());
+    });
+  }
   const long blocks = (task.worlds + k->width - 1) / k->width;
   pool().run(blocks, [&](int thread, long b) { (k->*job)(task, b, scratch_[thread].get()); });
 }

@@ -13,6 +13,7 @@
 
 #include "core/state.hpp"
 #include "engine/dispatch.hpp"
+#include "engine/lane_choice.hpp"
 #include "engine/pool.hpp"
 
 namespace fb {
@@ -107,7 +108,10 @@ class Engine {
   template <class Task>
   void run_job(JobOf<Task> job, const Task& task);
   template <class Task>
-  void run_each_world(const Kernel& kernel, Kernel::Job<Task> job, const Task& task);
+  void run_chosen(JobOf<Task> job, const Task& task, LaneChoice& choice);
+  template <class Task>
+  void run_world(Kernel::Job<Task> job, const Task& task, long world, int thread, char* derived);
+  std::vector<Buffer> own_derived(const WorldsTask& task) const;
   char* workspace(int thread, size_t bytes);
   Pool& pool();
   size_t derived_bytes() const { return size_t(derived_size()) * real_bytes(); }
@@ -125,6 +129,7 @@ class Engine {
   std::vector<ZeroedBuffer> scratch_;
   std::vector<size_t> scratch_bytes_;
   Buffer derived_other_;
+  LaneChoice rollout_choice_, vjp_choice_;
   std::atomic<pid_t> owner_{0};
 };
 

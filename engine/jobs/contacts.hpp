@@ -28,22 +28,32 @@ FB_FN void contact_numbers(const WorldBlock<T, P>& b, const RowGroup& group,
                                f.x,   f.y, f.z, twist.x, twist.y, twist.z};
   for (int e = 0; e < kContactSize; ++e) y[e] = out[e];
 }
-// those of lane k in the step that was just run, in the order in which they were found
+// those of some lanes in the step that was just run, in the order in which they were found
 template <class T, class P>
-FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long world, int k) {
+FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b,
+                          const WorldsOf<T>& block, Mask<T> lanes) {
   using R = Real<T>;
   const Layout& s = b.m.s;
-  int32_t count = 0;
-  R* numbers = static_cast<R*>(t.numbers) + world * s.max_contacts * kContactSize;
-  int32_t* pair = t.pair + world * s.max_contacts;
-  const R h = lane(T(b.m.theta.dt[0]), k);
+  const T h = T(b.m.theta.dt[0]);
+  for (int k = 0; k < block.count(); ++k)
+    if (mask_lane(lanes, k)) {
+      t.count[block.first + k] = 0;
+      t.overflow[block.first + k] = mask_lane(b.w.overflow, k);
+    }
   const auto write = [&](const RowGroup& group, const RowGeometry<T>& c, int rows) {
-    if (!mask_lane(c.active, k)) return;
+    const Mask<T> on = lanes & c.active;
+    if (!any(on)) return;
     T y[kContactSize];
     contact_numbers(b, group, c, b.w.solution.lam + group.row, rows, y);
-    for (int e = 0; e < kContactSize; ++e)
-      numbers[count * kContactSize + e] = lane(y[e], k) / (e < 7 ? R(1) : h) + R(0);
-    pair[count++] = group.source;
+    // impulses to forces
+    for (int e = 7; e < kContactSize; ++e) y[e] = y[e] / h;
+    for (int k = 0; k < block.count(); ++k) {
+      if (!mask_lane(on, k)) continue;
+      const long world = block.first + k, at = world * s.max_contacts + t.count[world]++;
+      R* numbers = static_cast<R*>(t.numbers) + at * kContactSize;
+      for (int e = 0; e < kContactSize; ++e) numbers[e] = lane(y[e], k) + R(0);
+      t.pair[at] = group.source;
+    }
   };
   int a = 0;
   for (int i = 0; i < b.w.ngroup; ++i) {
@@ -58,13 +68,14 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b, long
     write(group, b.w.geometry[i], rows);
   }
   for (; a < b.w.naside; ++a) write(b.w.aside[a], b.w.aside_geometry[a], 0);
-  t.count[world] = count;
-  t.overflow[world] = mask_lane(b.w.overflow, k);
 }
 
-// a step that is hit shows the contacts of its first hit
+// a step that is hit shows the contacts of its first hit; one lane alone
 template <class T, class P>
-FB_FN void show_hit(WorldBlock<T, P>& b) {
+FB_FN void show_hit(WorldBlock<T, P>& b, Mask<T> lane) {
+  const StepPoint<T> at = step_point<T>(b.m.s, b.x, b.u, velocity_of(b.m.s, b.x1));
+  step_through_hits(b.m, b.o, at, lane, b.w);
+  if (b.w.hit.count == 0) return;
   const Mask<T> overflow = b.w.overflow;
   const StepPart<T>& part = b.w.hit.part[0];
   hit_velocity(lane_model(b.m, b.w.hit), b.o, part, part.v_leave, b.w);
@@ -79,14 +90,20 @@ FB_FN void run_contacts(const ContactsTask& t, long index, char* workspace) {
   const Layout& s = b.m.s;
   load(block, t.x, state_size(s), b.x);
   if (s.nu > 0) load(block, t.u, s.nu, b.u);
-  for (int k = 0; k < block.count(); ++k) {
+  // lanes whose rows together exceed the capacity, or that may be hit, are evaluated in parts
+  const auto evaluate = [&](Mask<T> only, bool alone) {
     if (s.soft)
-      soft_accelerations(b.m, b.o, b.x, b.u, only_lane<T>(k), b.w);
+      soft_accelerations(b.m, b.o, b.x, b.u, only, b.w);
     else
-      step(b.m, b.o, b.x, b.u, only_lane<T>(k), b.x1, b.w);
-    if (b.w.hit.count > 0) show_hit(b);
-    write_contacts(t, b, block.first + k, k);
-  }
+      step_velocity(b.m, b.o, b.x, b.u, only, velocity_of(s, b.x1), b.w);
+    const bool comes = !s.soft && b.w.hit.ncoming > 0;
+    if (!alone && (comes || any(b.w.overflow))) return true;
+    if (comes) show_hit(b, only);
+    write_contacts(t, b, block, only);
+    return false;
+  };
+  const bool alone = kLanes<T> == 1;
+  if (evaluate(Mask<T>(true), alone)) for_parts<T>(evaluate);
 }
 
 }  // namespace fb::FB_ISA

@@ -35,7 +35,7 @@ from tests.core.placing import batches
 from tests.core.test_collision import KINDS, Array, pairs
 from tests.core.test_collision_features import decisions
 from tools.placements.convex import AGREES, EXACT, MUJOCO, REFUTED, TIED, WRONG, value_errors
-from tools.placements.fields import field_batches, field_errors
+from tools.placements.fields import field_batches, field_decisions, field_errors
 from tools.placements.gradients import gradient_errors
 
 # edges nearly along a side amplify round-off: (C.44)
@@ -96,18 +96,18 @@ def gradients(kind: str, count: int, seed: int) -> Row:
     rng, found = np.random.default_rng(seed), []
     if kind in FIELDS:
         for field in field_batches(kind, count, rng):
-            # slots of a field may change places, which shows in their values
-            none = partial(np.zeros_like, dtype=bool)
-            found.append(gradient_errors(field.pairs, (field.a, field.b), none, rng))
+            shapes = field.a, field.b
+            found.append(gradient_errors(field.pairs, shapes, field_decisions, rng))
     else:
         for batch in batches(kind, count, rng):
             placed, words = partial(pairs, kind, vert=batch.vert), partial(decisions, kind)
             found.append(gradient_errors(placed, (batch.a, batch.b), words, rng))
-    dual, difference = (np.concatenate(part) for part in zip(*found, strict=True))
+    dual, difference, same = (np.concatenate(part) for part in zip(*found, strict=True))
     return {
         "slots": len(dual),
         "dual_99": float(np.quantile(dual, 0.99)),
         "dual": float(dual.max()),
+        "changed": int((~same).sum()),
         "lines": len(difference),
         "difference_99": float(np.quantile(difference, 0.99)),
         "difference": float(difference.max()),

@@ -351,3 +351,18 @@ def field_batches(kind: str, count: int, rng: np.random.Generator) -> Iterator[F
     """A number of placements in batches, each over a field of its own."""
     for start in range(0, count, BATCH):
         yield field_batch(kind, min(BATCH, count - start), rng)
+
+
+def field_decisions(features: Array) -> Array:
+    """Features without the code of a free normal, which is a number and no decision: (HF.4)."""
+    words = features.astype(np.uint64)
+    first = words[..., 0]
+    pieces = [(first >> np.uint64(shift)) & np.uint64(7) for shift in (2, 5)]
+    # carrier, pieces and triangle, then the corners of the prism and of the shape
+    named = [np.where(piece < 3, piece + 1, 0).astype(int) for piece in pieces]
+    kept = np.where((first & np.uint64(3)) == 0, 30 + 3 * named[0] + 16 * named[1], 96)
+    out = words.copy()
+    for k in range(3):
+        bits = np.clip(kept - 32 * k, 0, 32).astype(np.uint64)
+        out[..., k] &= (np.uint64(1) << bits) - np.uint64(1)
+    return out

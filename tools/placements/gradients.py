@@ -19,8 +19,10 @@ def gradient_errors(
     shapes: tuple[Array, Array],
     decisions: Callable[[Array], Array],
     rng: np.random.Generator,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Errors of the adjoints of all slots against dual numbers, and against differences.
+
+    The last array says of each slot whether its features are the same in all runs.
 
     decisions: of features, what does not vary with the motion.
     """
@@ -41,7 +43,7 @@ def gradient_errors(
     fine, wide = (runs[2] - runs[1]) / STEP, (runs[3] - runs[0]) / (2 * STEP)
     kinks = [(runs[3] + runs[0] - 2 * touch) / STEP, (runs[2] + runs[1] - 2 * touch) / STEP]
     seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]], axis=1)
-    by_dual, by_difference = [], []
+    by_dual, by_difference, kept = [], [], []
     for slot in range(touch.shape[1]):
         on = touch[:, slot, 7] > 0
         bar = rng.normal(size=(worlds, 7))
@@ -50,6 +52,7 @@ def gradient_errors(
         scale = np.abs(left).sum(axis=1) + np.abs(bars).sum(axis=1)
         error = np.abs(left.sum(axis=1) - bars.sum(axis=1)) / np.maximum(scale, 1e-300)
         by_dual.append(error[on])
+        kept.append(same[on, slot])
         # what two steps leave of the error is of fourth order
         f = (4 * fine - wide)[:, slot, :7] / 3
         size = 1 + np.abs(f).max(axis=1)
@@ -59,4 +62,4 @@ def gradient_errors(
         smooth = on & same[:, slot] & turns[0] & turns[1] & steps
         miss = np.abs(np.sum(bar * f, axis=1) - bars.sum(axis=1)) / size
         by_difference.append(miss[smooth])
-    return np.concatenate(by_dual), np.concatenate(by_difference)
+    return np.concatenate(by_dual), np.concatenate(by_difference), np.concatenate(kept)

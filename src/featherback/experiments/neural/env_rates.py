@@ -4,7 +4,8 @@ Every step includes observation, reward, termination and autoreset, with random 
 mujoco.rollout has none of these, and moves the same states. All run in one process with one thread,
 in turn, and the figures are steps for one second of processor time, medians over the rounds. Ours
 and EnvPool's tasks have the observations of Gymnasium's v5, contact forces included; "float32" and
-"Euler" are ours with that number type and that integrator, "lean" without contact forces.
+"Euler" are ours with that number type and that integrator, "lean" without contact forces, "hard"
+with contact="hard" in place of MuJoCo's law.
 """
 
 from __future__ import annotations
@@ -130,6 +131,8 @@ def jobs_of(name: str, worlds: int) -> dict[str, Job]:
         "ours": ours(name, worlds, **forces),
         "float32": ours(name, worlds, dtype="float32", **forces),
         "euler": ours(name, worlds, integrator="euler", **forces),
+        "hard": ours(name, worlds, contact="hard", **forces),
+        "hard_float32": ours(name, worlds, contact="hard", dtype="float32", **forces),
         "gymnasium": gymnasium_sync(name),
         "rollout": mujoco_rollout(name, worlds, None),
         "rollout_euler": mujoco_rollout(name, worlds, euler),
