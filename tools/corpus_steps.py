@@ -2,7 +2,8 @@
 
 A robot is stepped from its default pose and from its first keyframe, under random controls, under
 both contact laws and in MuJoCo; one that has no floor stands on a plane below its lowest geom.
-Times are those of the processor, so that other programs do not count.
+Times are those of a rollout of all steps in one call, here and in MuJoCo, on one thread, of the
+processor, so that neither Python's loop nor other programs count.
 Residuals are those of the states that were visited, each a world of a batch; `check_gradients`
 judges gradients near one of them.
 """
@@ -10,7 +11,7 @@ judges gradients near one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ FREE_RANGE = 1.0  # controls without limits are drawn up to this
 FALL = 1e-3  # height over the floor from which a robot falls [m]
 FASTER = 3.0  # joint speeds may be this many times MuJoCo's largest
 STILL = 0.01  # smallest speed that counts for MuJoCo's largest [rad/s or m/s]
+REPEATS, ENOUGH = 3, 2e8  # rollouts that are timed at most, and when it is enough [ns]
 SLOW = 5.0  # steps that cost more than this many of MuJoCo's are counted
 CHUNK = 64  # visited states whose step and gradient are taken in one call
 CHECKED = 100  # visited state from which gradients are checked
@@ -45,8 +47,8 @@ class Run:
         where: numbers of the unconverged steps and their residuals [m/s].
         speed: largest speed of a joint [rad/s or m/s].
         peer_speed: largest one in MuJoCo's steps.
-        us: mean time of the processor in a step [us].
-        peer_us: mean time of MuJoCo's step [us].
+        us: mean time of a step in a rollout [us].
+        peer_us: mean time of MuJoCo's [us].
         rows: largest number of constraint rows in MuJoCo's steps.
         peer_warnings: number of MuJoCo's warnings; it resets a state that is not finite.
         lines: lines along which gradients were compared with differences.
@@ -173,16 +175,15 @@ def bottom(compiled: Any, data: Any, geom: int) -> float:
 
 
 def step_here(simulator: Any, state: State, u: Any, seconds: float, out: Run) -> list[State]:
-    """Take the steps, note their flags, speeds and time; return the states that were visited."""
+    """Take the steps, note their flags and speeds; return the states that were visited."""
     from featherback import ParameterError
     from featherback.sim import Status
 
     visited: list[State] = []
     joints, last = joint_dofs(simulator.model.mujoco), int(Status.NONFINITE)
     flags: list[int] = []
-    begin = time.thread_time_ns()
-    # the bound is on the processor's time too: how far a robot comes does not depend on others
-    ends = begin + 1e9 * seconds
+    # the bound is on the processor's time: how far a robot comes does not depend on others
+    ends = time.thread_time_ns() + 1e9 * seconds
     while len(flags) < len(u) and time.thread_time_ns() < ends:
         visited.append(state)
         q, v, act = (*state, None)[:3]
@@ -195,7 +196,6 @@ def step_here(simulator: Any, state: State, u: Any, seconds: float, out: Run) ->
         if flags[-1] & last:
             break
         state = tuple(after)
-    out.us = (time.thread_time_ns() - begin) / 1e3 / max(len(flags), 1)
     out.steps = len(flags)
     out.over = len(flags) < len(u) and not flags[-1] & last if flags else len(u) > 0
     out.speed = max((float(np.abs(s[1][joints]).max()) for s in [*visited, state]), default=0.0)
@@ -205,23 +205,50 @@ def step_here(simulator: Any, state: State, u: Any, seconds: float, out: Run) ->
 
 
 def step_mujoco(compiled: Any, state: State, u: Any, out: Run) -> None:
-    """Take as many steps by MuJoCo, and note their time, speeds, its rows and its warnings."""
+    """Take as many steps by MuJoCo, and note their speeds, its rows and its warnings."""
     import mujoco
 
     data, speeds = mujoco.MjData(compiled), np.zeros(compiled.nv)
     data.qpos[:], data.qvel[:] = state[:2]
     data.act[:] = state[2] if len(state) > 2 else 0.0
-    spent = 0
     for control in u[: out.steps]:
         data.ctrl[:] = control
-        begin = time.thread_time_ns()
         mujoco.mj_step(compiled, data)
-        spent += time.thread_time_ns() - begin
         out.rows = max(out.rows, int(data.nefc))
         np.maximum(speeds, np.abs(data.qvel), out=speeds)
-    out.peer_us = spent / 1e3 / max(out.steps, 1)
     out.peer_speed = float(speeds[joint_dofs(compiled)].max(initial=0.0))
     out.peer_warnings = sum(warning.number for warning in data.warning)
+
+
+def shortest(call: Callable[[], Any], steps: int) -> float:
+    """Return the shortest time of a few calls, of the processor, for one of their steps [us]."""
+    times: list[int] = []
+    while len(times) < REPEATS and sum(times) < ENOUGH:
+        begin = time.thread_time_ns()
+        call()
+        times.append(time.thread_time_ns() - begin)
+    return min(times) / 1e3 / steps
+
+
+def measure(simulator: Any, compiled: Any, state: State, u: Any, out: Run) -> None:
+    """Note the time of the steps that were taken, in one call each, here and in MuJoCo."""
+    import mujoco
+    from mujoco import rollout
+
+    if not out.steps:
+        return
+    q, v, act = (*state, None)[:3]
+    u, kind = u[: out.steps], mujoco.mjtState.mjSTATE_FULLPHYSICS
+    out.us = shortest(lambda: simulator.rollout(q, v, u, act=act), out.steps)
+    data = mujoco.MjData(compiled)
+    data.qpos[:], data.qvel[:] = q, v
+    data.act[:] = 0.0 if act is None else act
+    start = np.empty(mujoco.mj_stateSize(compiled, kind))
+    mujoco.mj_getState(compiled, data, start, kind)
+    drive = u[None] if compiled.nu else None
+    out.peer_us = shortest(
+        lambda: rollout.rollout(compiled, data, start[None], drive, nstep=out.steps), out.steps
+    )
 
 
 def look_again(simulator: Any, visited: list[State], u: Any, out: Run) -> None:
@@ -267,7 +294,9 @@ def take_steps(model: Any, simulator: Any, most: tuple[int, float], seed: int = 
     for pose, state in starts:
         run = Run(simulator.options.contact, pose)
         visited = step_here(simulator, state, u, most[1] / len(starts), run)
-        step_mujoco(model.mujoco_for(run.law), state, u, run)
+        compiled = model.mujoco_for(run.law)
+        step_mujoco(compiled, state, u, run)
+        measure(simulator, compiled, state, u, run)
         look_again(simulator, visited, u, run)
         check(simulator, visited, u, run)
         yield run

@@ -117,10 +117,15 @@ def summary(rows: list[Row]) -> Iterator[str]:
         worst = {k: max(row.errors[k] for row in compared) for k in compared[0].errors}
         figures = ", ".join(f"{k} {value:.1e}" for k, value in worst.items())
         yield f"worst relative errors over {len(compared)} robots: {figures}"
+    had = [row for row in rows if not row.missing]
     for law in LAWS:
         yield stepped([row.runs for row in rows], law)
+        fine = sum(faultless(row, law) for row in had)
+        yield (
+            f"{law}: {fine} of {len(had)} robots ({fine / max(len(had), 1):.1%}) load strictly and "
+            "take all steps without a fault"
+        )
     yield f"{sum(bool(row.stopped) for row in rows)} robots ended early"
-    had = [row for row in rows if not row.missing]
     strict, loaded = (
         sum(not row.strict for row in had),
         sum(outcome(row) != "refused" for row in had),
@@ -144,6 +149,13 @@ def accepted(rows: list[Row]) -> bool:
     solved = all(run.solved and not run.too_fast and not run.wrong for run in runs)
     ended = not any(row.stopped for row in had)
     return fine and solved and ended and strict >= STRICT_SHARE * len(had)
+
+
+def faultless(row: Row, law: str) -> bool:
+    """Return whether a robot loads strictly and takes all steps under a law without a fault."""
+    runs = [run for run in row.runs if run.law == law]
+    faults = (run.over or run.too_fast or run.wrong or not run.solved for run in runs)
+    return bool(runs) and not row.strict and not row.stopped and not any(faults)
 
 
 def stepped(robots: list[list[Run]], law: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -106,6 +106,21 @@ def test_joints_that_are_too_fast_fail(speed: float, warnings: int, expected: bo
     row = corpus_table.Row(ENTRY, strict="", drop="", runs=[run])
     assert corpus_table.accepted([row]) is expected
     assert ("TOO FAST" in str(run)) is not expected
+
+
+@pytest.mark.parametrize(
+    ("change", "faultless"),
+    [({}, True), ({"over": True}, False), ({"wrong": "draw 1, q"}, False), ({"speed": 9.0}, False)],
+)
+def test_robots_without_a_fault_are_counted(change: dict[str, Any], faultless: bool) -> None:
+    """Count robots that load strictly and take all steps, under each law by itself."""
+    run = corpus_steps.Run("hard", "default", steps=10, peer_speed=1.0)
+    row = corpus_table.Row(ENTRY, strict="", drop="", runs=[replace(run, **change)])
+    assert corpus_table.faultless(row, "hard") is faultless
+    assert not corpus_table.faultless(row, "mujoco")
+    assert not corpus_table.faultless(replace(row, strict="no tendons"), "hard")
+    told = [line for line in corpus_table.summary([row]) if "without a fault" in line]
+    assert told[0].startswith(f"hard: {int(faultless)} of 1 robots")
 
 
 def test_refusals_are_told_by_reason() -> None:
