@@ -155,6 +155,6 @@ class DeviceEngines:
     def check_values(self, where: str, theta: Real) -> None:
         """Refuse parameters without physical meaning, which only a compiled function sees."""
         rounding = float(np.finfo(theta.dtype).eps)
-        found = self._checker.check(np.ascontiguousarray(theta), [], rounding)
+        found = self._checker.check(np.ascontiguousarray(theta), list(self.bridge.params), rounding)
         if found is not None:
             raise ParameterError(f"{where}: {found.message}")
