@@ -115,7 +115,7 @@ def check_one_world(tolerance: float) -> None:
             compare((gpu, cpu), call, args, tolerance, compiled)
 
 
-def check_single_precision(tolerance: float) -> None:
+def check_single_precision() -> None:
     """Give the bits of NumPy's calls in float32, with JAX's 64-bit numbers on or off."""
     model, *given = laikago(3, 4)
     sim = fb.Simulator(model, device="cuda", dtype="float32", **SMALL)
@@ -304,3 +304,21 @@ def check_status() -> None:
     assert not bad.status[[0, 2]].any() and not good.status.any()
     assert np.array_equal(bad.q[[0, 2]], good.q[[0, 2]])
     assert bad.status_step[1] >= 0 and bad.status_step[0] == -1
+
+
+def check_order(count: int) -> None:
+    """Wait for what XLA computes before a call, and be waited for."""
+    gpu, _, (q, v, u) = simulators(16, 3)
+    want = gpu.rollout(q, v, u)
+
+    def late(sim: Any, q: Any, v: Any, u: Any) -> Any:
+        # a long matter that ends with a number that is known to be zero only then
+        x = jax.lax.fori_loop(0, count, lambda _, x: jnp.sin(x @ x), jnp.ones((512, 512)))
+        zero = jnp.where(jnp.isfinite(x).all(), 0.0, 1.0)
+        roll = fbj.rollout(sim, q + zero, v + zero, u + zero)
+        return roll.q + zero, roll.v[:, -1].sum()
+
+    for _ in range(3):
+        found = run(gpu, late, q, v, u)
+        assert np.array_equal(found[0], want.q)
+        assert abs(found[1] - want.v[:, -1].sum()) <= 1e-9 * np.abs(want.v[:, -1]).sum()

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.slow
 CHECKS = (
     jax_cases.check_rollout,
     jax_cases.check_one_world,
-    jax_cases.check_single_precision,
     jax_cases.check_closed_loop,
     jax_cases.check_mapped,
 )
 THROUGH_MEMORY = (jax_cases.check_forward, jax_cases.check_outputs)
 OTHERS = (
+    jax_cases.check_single_precision,
     jax_cases.check_threads,
     jax_cases.check_life,
     jax_cases.check_refusals,
@@ -50,6 +50,11 @@ def test_through_memory(device: HostDevice, check: Callable[[float], None]) -> N
 def test_calls(device: HostDevice, check: Callable[[], None]) -> None:
     """Tell what goes wrong, and keep engines apart."""
     check()
+
+
+def test_order(device: HostDevice) -> None:
+    """Wait for what XLA computes before a call, and be waited for."""
+    jax_cases.check_order(2)
 
 
 def test_what_waits(device: HostDevice, monkeypatch: pytest.MonkeyPatch) -> None:

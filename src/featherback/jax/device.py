@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from featherback._core import ParameterChecker
 from featherback._typing import Real
@@ -107,11 +108,14 @@ class DeviceEngines:
         )
 
     def require_here(self, where: str, name: str, x: jax.Array) -> None:
-        """Refuse an array that lies elsewhere."""
+        """Refuse an array that lies elsewhere; what JAX traces lies nowhere yet."""
+        if isinstance(x, Tracer):
+            return
+        kind, number = self.device.dlpack
         for device in x.devices():
-            if (device.platform == "cpu") == (self.platform == "cpu") and (
-                device.platform == "cpu" or device.local_hardware_id == self.device.dlpack[1]
-            ):
+            if kind != _CUDA and device.platform == "cpu":
+                continue
+            if kind == _CUDA and device.platform == "gpu" and device.local_hardware_id == number:
                 continue
             raise ParameterError(
                 f"{where}: {name} lies on {device} and the simulator computes on "

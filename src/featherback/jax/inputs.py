@@ -71,7 +71,7 @@ def real(call: Call, name: str, value: Any) -> jax.Array:
     where, dtype = call.where, call.engines.dtype
     if not isinstance(value, jax.Array):
         return jnp.asarray(as_real(where, name, value, dtype))
-    if call.engines.gpu is not None and not isinstance(value, Tracer):
+    if call.engines.gpu is not None:
         call.engines.gpu.require_here(where, name, value)
     if value.dtype == dtype:
         return value

@@ -96,6 +96,8 @@ def call_target(
         if select is not None:
             groups = select(*groups, **static)
         if engines.gpu is not None:
+            for x in args:
+                engines.gpu.require_here("featherback.jax", "an input", x)
             told = {"engines": engines, "results": tuple(results), **static}
             return device_call(*itertools.chain(*groups), static=tuple(told.items()))
         run = jax.ffi.ffi_call(f"featherback_{target}", results)
