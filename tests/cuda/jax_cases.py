@@ -16,8 +16,10 @@ import pytest
 import featherback as fb
 import featherback.jax as fbj
 from featherback.sim.bridge import bridge_of
+from tests.core.ops_models import activation_model
 from tests.cuda.cases import SMALL, difference, laikago
 
+WARM = {"max_contacts": 8, "contact": "mujoco", "warmstart": 1}
 # of what is summed over the worlds, in another order than the processor's
 SUMMED = 1e-11
 
@@ -133,6 +135,29 @@ def check_single_precision() -> None:
             bars = run(sim, jax.grad(total, argnums=(1, 2, 3)), q, v, u)
         for a, b in zip(bars, (gradient.q, gradient.v, gradient.u), strict=True):
             assert a.dtype == np.float32 and np.array_equal(a, b)
+
+
+def check_parts(tolerance: float) -> None:
+    """Carry activations and accelerations of a warm start, as the processor does."""
+    for model, options in ((activation_model(), {}), (fb.models.laikago(), WARM)):
+        sims = [fb.Simulator(model, device=place, **options) for place in ("cuda", "cpu")]
+        rng = np.random.default_rng(1)
+        q = np.tile(model.q0, (3, 1)) + 0.01 * rng.normal(size=(3, model.nq))
+        v, u = 0.1 * rng.normal(size=(3, model.nv)), 0.1 * rng.normal(size=(3, 4, model.nu))
+        act = 0.1 * rng.normal(size=(3, model.na))
+        warm = 0.1 * rng.normal(size=(3, model.nv)) if options else None
+
+        def roll(sim: Any, *args: Any, warm: Any = warm) -> Any:
+            q, v, u, act = args
+            given = {"act": act, "warm": warm}
+            return fbj.rollout(sim, q, v, u, **given), fbj.step(sim, q, v, u[:, 0], **given)
+
+        def total(*args: Any, roll: Any = roll) -> Any:
+            rolled, (q, v, *_) = roll(*args)
+            return loss(rolled.v) + loss(rolled.act, 4) + loss(q, 5) + loss(v, 6)
+
+        compare(sims, roll, (q, v, u, act), tolerance)
+        compare(sims, jax.grad(total, argnums=(1, 2, 3, 4)), (q, v, u, act), tolerance)
 
 
 def check_closed_loop(tolerance: float) -> None:

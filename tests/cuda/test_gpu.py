@@ -192,7 +192,7 @@ def jax_cases(gpu: CudaDevice) -> ModuleType:
     return jax_cases
 
 
-JAX = ("rollout", "one_world", "closed_loop", "mapped", "forward", "outputs")
+JAX = ("rollout", "one_world", "parts", "closed_loop", "mapped", "forward", "outputs")
 
 
 @pytest.mark.parametrize("name", JAX)

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 CHECKS = (
     jax_cases.check_rollout,
     jax_cases.check_one_world,
+    jax_cases.check_parts,
     jax_cases.check_closed_loop,
     jax_cases.check_mapped,
 )

@@ -117,6 +117,7 @@ class CudaEngine:
         address, have = self._memory.get(name, (0, -1))
         if have < count:
             if have >= 0:
+                # waits for all that still uses it
                 del self._memory[name]
                 self.device.release(address)
             address = self.device.allocate(count)
