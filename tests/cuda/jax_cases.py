@@ -219,8 +219,12 @@ def check_forward(tolerance: float) -> None:
         bars = jax.grad(total, argnums=(0, 1))
         return jax.jvp(bars, (u, mass), (jnp.ones_like(u), mass))
 
+    def none(sim: Any, u: Any) -> Any:
+        return jax.vmap(lambda u: curved(sim, u, masses(sim, None)))(u)
+
     for call in (pushed, curved):
         compare((gpu, cpu), call, (u, masses(cpu, None)), max(tolerance, SUMMED))
+    compare((gpu, cpu), none, [u[None][:0]], 0.0)
 
 
 def check_outputs(tolerance: float) -> None:

@@ -15,6 +15,7 @@ import featherback as fb
 import featherback.jax as fbj
 from featherback.errors import ParameterError
 from featherback.jax.device import DeviceEngines
+from featherback.jax.spread import spread
 from featherback.sim import cuda
 from tests.cuda.paper_device import PaperDevice
 
@@ -88,6 +89,14 @@ def test_calls_on_cuda() -> None:
     )
     # states, status and its step; three bars with those; three bars
     assert [line.count("#stablehlo.output_operand_alias") for line in calls] == [3, 5, 3]
+
+
+def test_sums_on_cuda() -> None:
+    """Add the gradients of worlds at once on a GPU, and one after the other on the processor."""
+    run: Any = jax.jit(jax.grad(lambda x: spread(x, 100).sum()))
+    for platform, loops in (("cuda", False), ("cpu", True)):
+        text = run.trace(Z).lower(lowering_platforms=(platform,)).as_text()
+        assert ("stablehlo.while" in text) == loops
 
 
 @pytest.mark.usefixtures("known")

@@ -68,6 +68,7 @@ class DeviceEngines:
         own.require_one_device(WHERE)
         assert own.gpu is not None
         self.device = own.gpu.device
+        self.require_platform()
         self._theta = np.concatenate([a.reshape(-1) for a in own.params.values()])
         given = (own.model, own.options, own.layout.dtype, own.threads, self._theta)
         self.bridge = Bridge(*given)
@@ -75,7 +76,6 @@ class DeviceEngines:
         self._checker = ParameterChecker(*structure.packed(), own.model.body_names)
         self._engines: dict[int, CudaEngine] = {}
         self._lock = threading.Lock()
-        self.require_platform()
 
     @property
     def sizes(self) -> tuple[int, int]:

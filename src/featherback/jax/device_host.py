@@ -94,7 +94,7 @@ def hvp(
     if path.worlds and path.steps:
         bridge.hvp(path, along, cots, bars, each).require_ok(_SECOND)
     else:
-        bars[1].x[...] = x_bar_dot[:, 0]
+        bars[1].x[...] = cots[1][:, 0]
     require_finite_gradient(_SECOND, bars[1])
     u_dot = bars[1].u[:, 0] if single else bars[1].u
     return bars[1].x, u_dot, _sums(gpu, each[1], rows)
