@@ -45,6 +45,7 @@ cuda: $(VENV)/.built  ## compile the kernels for a GPU, where nvcc is; ARCH="80 
 
 testgpu: $(VENV)/.test-tools  ## run the tests that need a GPU, and measure
 	@$(PIP) install -c constraints.txt -e '.[cuda]'
+	@$(PIP) install -c constraints.txt 'jax[cuda13]' || echo "make: JAX has no CUDA here; its tests are skipped"
 	@$(PY) bench/gpu.py
 
 check: $(VENV)/.check-tools $(VENV)/.test-tools  ## run formatters, linters, types, the rules between layers, and nvcc where it is

@@ -272,6 +272,12 @@ def more_text(result: Mapping[str, Any]) -> list[str]:
             f"Training a policy of 256 x 256 through {train['steps']} steps of {train['worlds']} "
             f"worlds: {train['total_s']:.2f} s an update, {train['physics_s']:.2f} s of it physics."
         )
+    train = result.get("training_jax", {})
+    if "total_s" in train:
+        lines.append(
+            f"The same by featherback.jax: {train['total_s']:.2f} s an update, "
+            f"{train['first_s']:.1f} s the first one with its compilation."
+        )
     same = result.get("agreement", {})
     if "models" in same:
         lines.append(
@@ -309,6 +315,7 @@ def measure_all(out: Path, parts: list[str]) -> None:
         "nan": lambda: gpu_checks.bad_worlds(warmed_up(robot, small)),
         "first_gradient": gpu_checks.first_gradient,
         "training": gpu_checks.training,
+        "training_jax": gpu_checks.training_jax,
         "agreement": lambda: gpu_checks.agreement(left),
     }
     for name, check in checks.items():
@@ -320,7 +327,7 @@ def measure_all(out: Path, parts: list[str]) -> None:
             store(name, {"error": str(error)[:200]})
 
 
-PARTS = ("tests", "rows", "nan", "first_gradient", "training", "agreement")
+PARTS = ("tests", "rows", "nan", "first_gradient", "training", "training_jax", "agreement")
 
 
 def main() -> None:

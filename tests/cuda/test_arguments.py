@@ -182,14 +182,6 @@ def test_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not cuda_arrays.rollout(sim, *(Speaks(a, (2, 0)) for a in one)).any()
 
 
-def test_jax_runs_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse a simulator on a GPU in the functions of JAX."""
-    pool = pytest.importorskip("featherback.jax.engine_pool")
-    monkeypatch.setattr(cuda, "_devices", {0: PaperDevice()})
-    with pytest.raises(ParameterError, match='the simulator runs on "cuda:0"'):
-        pool.engines_of(fb.Simulator(fb.models.cartpole(), device="cuda"))
-
-
 def test_blocks() -> None:
     """Give every multiprocessor a block of whole warps."""
     assert cuda._block_size(1, 132) == 32

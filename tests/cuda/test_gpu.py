@@ -1,6 +1,8 @@
 """The jobs on a real GPU; skipped by name where there is none. Run by make testgpu."""
 
+import os
 import pickle
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -172,3 +174,39 @@ def test_streams_of_torch(gpu: CudaDevice) -> None:
         found = fbt.rollout(sim, *late).q.clone()
         torch.cuda.current_stream().synchronize()
     assert np.array_equal(found.cpu().numpy(), want.q)
+
+
+@pytest.fixture(scope="module")
+def jax_cases(gpu: CudaDevice) -> ModuleType:
+    """Return the checks of JAX's arrays, or skip."""
+    # JAX takes most of the memory otherwise, and scratch needs its own
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = pytest.importorskip("jax")
+    try:
+        jax.devices("cuda")
+    except RuntimeError as error:
+        pytest.skip(f"JAX has no CUDA here: {error}")
+    jax.config.update("jax_enable_x64", True)
+    from tests.cuda import jax_cases
+
+    return jax_cases
+
+
+JAX = ("rollout", "one_world", "parts", "closed_loop", "mapped", "forward", "outputs")
+
+
+@pytest.mark.parametrize("name", JAX)
+def test_functions_of_jax(jax_cases: ModuleType, name: str) -> None:
+    """Give what the processor gives for JAX's arrays that stay on the GPU."""
+    getattr(jax_cases, f"check_{name}")(1e-9)
+
+
+@pytest.mark.parametrize("name", ["single_precision", "threads", "life", "refusals", "status"])
+def test_calls_of_jax(jax_cases: ModuleType, name: str) -> None:
+    """Give the bits of NumPy's calls, tell what goes wrong, and keep engines apart."""
+    getattr(jax_cases, f"check_{name}")()
+
+
+def test_order_of_jax(jax_cases: ModuleType) -> None:
+    """Wait for what XLA computes before a call, and be waited for."""
+    jax_cases.check_order(2000)

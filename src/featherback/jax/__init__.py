@@ -1,7 +1,7 @@
 """JAX: a Simulator's steps, rollouts and outputs as functions that JAX transforms.
 
 `jit`, `grad`, `vmap`, `jacfwd`, `jacrev` and `lax.scan` work; results equal those of the Simulator
-bit for bit. Everything runs on the CPU.
+bit for bit. They run where the simulator does, on the CPU or on one GPU.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import numpy as np
 
 from featherback._core import EnginePool, isa, output_table, xla_handlers, xla_state_type
 from featherback.errors import ParameterError
+from featherback.jax.device import DeviceEngines
 from featherback.sim import Simulator
 from featherback.sim.bridge import Bridge, StateLayout, bridge_of
 
@@ -32,13 +33,15 @@ class Engines:
         layout: of the states.
         ntheta: number of parameters.
         outputs: how many numbers each output has in one world.
+        gpu: the engines on the GPU of the simulator, where it has one; the pool is not used then.
     """
 
     key: int
-    pool: EnginePool
+    pool: EnginePool | None
     layout: StateLayout
     ntheta: int
     outputs: dict[str, int]
+    gpu: DeviceEngines | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -60,18 +63,16 @@ _engines: WeakKeyDictionary[Simulator, Engines] = WeakKeyDictionary()
 def engines_of(sim: Simulator) -> Engines:
     """Return the engines of a simulator, made on the first call."""
     if sim not in _engines:
-        _register()
         bridge = bridge_of(sim)
-        if bridge.device != "cpu":
-            raise ParameterError(
-                f'featherback.jax: the simulator runs on "{bridge.device}", and the functions of '
-                "JAX run on the processor; build a Simulator without device for them."
-            )
         shape = sim.model.structure.output_shape
         outputs = {row.name: math.prod(shape(row.name)) for row in output_table()}
-        key = _key(bridge)
-        pool = EnginePool(bridge.engine, key, sim.model.body_names)
-        _engines[sim] = Engines(key, pool, bridge.layout, bridge.theta_size, outputs)
+        key, pool, gpu = _key(bridge), None, None
+        if bridge.device == "cpu":
+            _register()
+            pool = EnginePool(bridge.engine, key, sim.model.body_names)
+        else:
+            gpu = DeviceEngines(sim)
+        _engines[sim] = Engines(key, pool, bridge.layout, bridge.theta_size, outputs, gpu)
     return _engines[sim]
 
 
@@ -79,6 +80,7 @@ def _key(bridge: Bridge) -> int:
     """Return a hash of everything an engine is built from."""
     model, dtype = bridge.model, bridge.layout.dtype
     text = (model.body_names, bridge.options, bridge.threads, dtype, isa())
+    text += () if bridge.device == "cpu" else (bridge.device,)
     state = hashlib.blake2b(repr(text).encode(), digest_size=8)
     numbers = [
         np.ascontiguousarray(a, dtype) for a in (model.structure.vert, *bridge.params.values())

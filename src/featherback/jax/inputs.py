@@ -13,6 +13,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from featherback.errors import ParameterError, ShapeError
+from featherback.jax.device_jobs import STATE
 from featherback.jax.engine_pool import Engines, engines_of
 from featherback.jax.spread import spread
 from featherback.sim import Simulator
@@ -31,8 +32,6 @@ from featherback.sim.bridge import (
 )
 
 Params = dict[str, ArrayLike]
-# parts of a state, in their order
-STATE = ("q", "v", "act", "warm")
 # what is zero where it is None
 FILLED = ("act", "u", "warm")
 
@@ -72,6 +71,8 @@ def real(call: Call, name: str, value: Any) -> jax.Array:
     where, dtype = call.where, call.engines.dtype
     if not isinstance(value, jax.Array):
         return jnp.asarray(as_real(where, name, value, dtype))
+    if call.engines.gpu is not None:
+        call.engines.gpu.require_here(where, name, value)
     if value.dtype == dtype:
         return value
     if jnp.issubdtype(value.dtype, jnp.integer):

@@ -16,6 +16,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import ad
 
+from featherback.jax import device_host, device_jobs
 from featherback.jax.derivatives import Form, directions, make_map
 from featherback.jax.engine_pool import Engines
 from featherback.jax.rules import Groups, Shapes, call_target, compose
@@ -64,11 +65,11 @@ def _along(point: Any, tape: Any, *linear: Any, single: bool, **static: Any) -> 
 
 
 rollout_map = make_map("rollout", ROLLOUT, state_shapes, start_shapes, second=True)
-call_target(rollout_map.forward, "rollout", rollout_shapes)
-call_target(rollout_map.tangent, "jvp", state_shapes, _along)
-call_target(rollout_map.cotangent, "vjp", start_shapes, _along)
+call_target(rollout_map.forward, "rollout", rollout_shapes, device_jobs.rollout)
+call_target(rollout_map.tangent, "jvp", state_shapes, device_host.jvp, _along)
+call_target(rollout_map.cotangent, "vjp", start_shapes, device_jobs.vjp, _along)
 assert rollout_map.second is not None
-call_target(rollout_map.second, "hvp", start_shapes, _along)
+call_target(rollout_map.second, "hvp", start_shapes, device_host.hvp, _along)
 ad.primitive_jvps[rollout_map.forward.primitive] = _rollout_jvp
 
 
@@ -112,7 +113,7 @@ def _output_tangent(*args: Any, **static: Any) -> list[jax.Array]:
 
 
 output_map = make_map("output", OUTPUT, output_shapes, point_shapes, second=False)
-call_target(output_map.forward, "output", output_shapes)
+call_target(output_map.forward, "output", output_shapes, device_host.output)
 compose(output_map.tangent, _output_tangent, output_shapes)
-call_target(output_map.cotangent, "output_vjp", point_shapes)
+call_target(output_map.cotangent, "output_vjp", point_shapes, device_host.output_vjp)
 ad.primitive_jvps[output_map.forward.primitive] = _output_jvp

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -73,9 +74,18 @@ class Operation:
 
 
 def call_target(
-    operation: Operation, target: str, shapes: ShapeRule, select: Select | None = None
+    operation: Operation,
+    target: str,
+    shapes: ShapeRule,
+    on_device: Callable[..., Any],
+    select: Select | None = None,
 ) -> None:
-    """Make an operation a call of a handler on the CPU; refuse other platforms."""
+    """Make an operation a call of a handler on the CPU, or what a simulator on a GPU does there."""
+
+    # outside of jit a call finds what an earlier one compiled
+    @partial(jax.jit, static_argnames="static", inline=True)
+    def device_call(*arrays: Any, static: tuple[tuple[str, Any], ...]) -> Any:
+        return on_device(*arrays, **dict(static))
 
     def call(*args: Any, engines: Engines, **static: Any) -> Sequence[jax.Array]:
         out = shapes(*args, engines=engines, **static)
@@ -85,11 +95,18 @@ def call_target(
         groups = operation.split(args)
         if select is not None:
             groups = select(*groups, **static)
+        if engines.gpu is not None:
+            for x in args:
+                engines.gpu.require_here("featherback.jax", "an input", x)
+            told = {"engines": engines, "results": tuple(results), **static}
+            return device_call(*itertools.chain(*groups), static=tuple(told.items()))
         run = jax.ffi.ffi_call(f"featherback_{target}", results)
         return run(*itertools.chain(*groups), **attributes)
 
-    def refuse(context: Any, *args: Any, **static: Any) -> Any:
+    def refuse(context: Any, *args: Any, engines: Engines, **static: Any) -> Any:
         platforms = context.platforms or context.module_context.platforms
+        if engines.gpu is not None:
+            engines.gpu.refuse_platforms(platforms)
         raise NotImplementedError(
             f"featherback.jax: the computation is placed on {', '.join(platforms)}; the simulator "
             'runs on the CPU: move its inputs there with jax.device_put(x, jax.devices("cpu")[0]) '
@@ -98,8 +115,18 @@ def call_target(
 
     compose(operation, call, shapes)
     lowered = mlir.lower_fun(call, multiple_results=True)
+
+    def lower_on(platform: str) -> Callable[..., Any]:
+        def lower(context: Any, *args: Any, engines: Engines, **static: Any) -> Any:
+            here = "cpu" if engines.gpu is None else engines.gpu.platform
+            run = lowered if here == platform else refuse
+            return run(context, *args, engines=engines, **static)
+
+        return lower
+
     mlir.register_lowering(operation.primitive, refuse)
-    mlir.register_lowering(operation.primitive, lowered, platform="cpu")
+    for platform in ("cpu", "cuda"):
+        mlir.register_lowering(operation.primitive, lower_on(platform), platform=platform)
 
 
 def compose(operation: Operation, run: Callable[..., Any], shapes: ShapeRule) -> None:

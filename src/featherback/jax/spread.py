@@ -1,6 +1,7 @@
 """Repeat an array for all worlds, with a gradient that is summed world after world.
 
-XLA is free to add in any order; the Simulator adds the worlds' gradients in theirs, and so do we.
+XLA is free to add in any order; the Simulator adds the worlds' gradients in theirs, and so do we on
+the processor. On a GPU the order is XLA's, as it is in the adjoints of rollouts there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ def _total(x: Any, *, axis: int) -> jax.Array:
     rows = jnp.moveaxis(x, axis, 0)
     zero = jnp.zeros(rows.shape[1:], rows.dtype)
     return jax.lax.scan(lambda sum, row: (sum + row, None), zero, rows)[0]
+
+
+def _sum(x: Any, *, axis: int) -> jax.Array:
+    """Sum along an axis in any order."""
+    return jnp.sum(x, axis)
 
 
 def _spread_transpose(ct: Any, x: Any, *, worlds: int, axis: int) -> list[Any]:
@@ -73,3 +79,4 @@ for primitive, run, shape, transpose, batch in (
     mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=False))
     ad.deflinear2(primitive, transpose)
     batching.primitive_batchers[primitive] = batch
+mlir.register_lowering(total_p, mlir.lower_fun(_sum, multiple_results=False), platform="cuda")

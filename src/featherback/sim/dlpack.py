@@ -59,7 +59,7 @@ def read(array: Any, stream: int) -> Told | None:
         return None
     kind, number = (int(n) for n in array.__dlpack_device__())
     given = {"stream": stream or _DEFAULT} if kind == _CUDA else {}
-    return _of_capsule(array.__dlpack__(**given), (kind, number))
+    return of_capsule(array.__dlpack__(**given), (kind, number))
 
 
 def _of_interface(array: Any, told: dict[str, Any]) -> Told:
@@ -71,7 +71,7 @@ def _of_interface(array: Any, told: dict[str, Any]) -> Told:
     return Told(int(told["data"][0]), shape, strides, dtype.name, None, array)
 
 
-def _of_capsule(capsule: Any, device: tuple[int, int]) -> Told:
+def of_capsule(capsule: Any, device: tuple[int, int]) -> Told:
     """Read a capsule without taking it: it frees what it holds when it goes."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
