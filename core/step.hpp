@@ -64,6 +64,7 @@ FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x,
   if (w.problem.nrow == 0) return;
   // lam of (A, b)
   solve_step(m.s, w);
+  if (w.last.any) w.solution.factorisations += select(w.last.grown, w.last.factorisations, T(0));
   // v+ = v* + Mh^-1 J' lam
   FB_STAGE(impulses);
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);

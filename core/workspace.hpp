@@ -120,6 +120,17 @@ struct HitWork {
   T first, phi_bar, rate_bar, rate1_bar;  // of the group whose hit comes first
 };
 
+// solves of one step, each with more rows than the one before it, and what that has found
+template <class T>
+struct SolveBefore {
+  bool any;              // whether there was one
+  Mask<T> grown;         // lanes that have rows which it did not have
+  T growths;             // how often a lane has got some
+  Mask<T>* stirred;      // by link, lanes in which a contact of it closes
+  T *lam, *D, *descent;  // by row
+  T residual, factorisations;
+  Mask<T> unconverged;
+};
 // tendons: lengths, speeds, the damping that joins the step implicitly, accelerations of lengths at zero
 // joint accelerations, and moments, the derivatives of lengths by the dofs of tendon_dof; their
 // cotangents, which are zero but within an adjoint; and the dofs and numbers of J of the rows on tendons,
@@ -174,13 +185,12 @@ struct Work {
   T* by_dof;         // those of one world's island dof by dof, scratch of its assembly
   size_t max_by_dof;
   int ngroup, nrim, max_group, max_row, max_tree;  // nrim: groups that are rims
-  // contacts that the free motion leaves open, without rows until the solve closes them; lanes that had
-  // some of theirs closed
+  // contacts that the free motion leaves open, without rows until the solve closes them
   RowGroup* aside;
   RowGeometry<T>* aside_geometry;
   int naside;
   bool sets_aside;
-  Mask<T> woken;
+  SolveBefore<T> last;
   Mask<T> overflow;
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
   T *A, *b, *lo, *hi, *mu;
@@ -317,6 +327,7 @@ FB_FN void carve_rows(const Layout& s, Carver& c, Work<T>& w) {
                 &w.rest_bar, &w.open_z,      &w.lead_bar, &w.lam_extra, &w.weight, &w.before})
     *x = c.take<T>(rows);
   for (int** x : {&w.cone, &w.sorted, &w.together}) *x = c.take<int>(rows);
+  for (T** x : {&w.last.lam, &w.last.D, &w.last.descent}) *x = c.take<T>(rows);
   w.tree_island = c.take<int>(s.ntree + 1);
   w.island_row = c.take<int>(s.ntree + 2);
   w.g = c.take<T>(2 * rows * w.max_tree);
@@ -430,6 +441,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.data = c.take<RowData<T>>(w.max_group);
   w.aside = c.take<RowGroup>(s.soft ? 0 : s.max_contacts);
   w.aside_geometry = c.take<RowGeometry<T>>(s.soft ? 0 : s.max_contacts);
+  w.last.stirred = c.take<Mask<T>>(s.nlink);
   carve_rows(s, c, w);
   if (s.soft) {
     carve_soft(s, c, w.soft);

@@ -6,6 +6,9 @@
 
 namespace fb::FB_ISA {
 
+// how often a lane is solved again with the contacts of links that touch, before all are taken in
+inline constexpr int kMostGrowths = 2;
+
 // (T.15)  lanes in which a contact that waits would be closed by the velocity whose twists are V
 template <class T, class P>
 FB_INLINE Mask<T> closes_aside(const Model<T, P>& m, int i, const Motion<T>* V, const Work<T>& w) {
@@ -45,10 +48,11 @@ FB_FN void wake_contact(const Model<T, P>& m, int i, Mask<T> lanes, Work<T>& w) 
   if (!there) {
     open_groups(at, count, w);
     w.group[at] = k;
+    w.group[at].before = -1;
     w.geometry[at] = w.aside_geometry[i];
     w.geometry[at].active = Mask<T>(false);
     if (count == 2) {
-      w.group[at + 1] = rims_of(k, condim);
+      w.group[at + 1] = rims_of(w.group[at], condim);
       w.geometry[at + 1] = w.geometry[at];
       ++w.nrim;
     }
@@ -56,24 +60,50 @@ FB_FN void wake_contact(const Model<T, P>& m, int i, Mask<T> lanes, Work<T>& w) 
   for (int g = at; g < at + count; ++g) w.geometry[g].active = w.geometry[g].active | lanes;
   w.aside_geometry[i].active = w.aside_geometry[i].active & !lanes;
 }
-// contacts that the new velocity, or the one that moves positions, would close become groups; where that
-// happens again in a lane all of its contacts do.  True where there are new ones
+// what the solve has found, for the next one
+template <class T>
+FB_FN void keep_solution(Mask<T> grown, Work<T>& w) {
+  SolveBefore<T>& k = w.last;
+  const auto& x = w.solution;
+  for (int r = 0; r < w.problem.nrow; ++r) {
+    k.lam[r] = x.lam[r];
+    k.D[r] = x.D[r];
+    k.descent[r] = x.descent[r];
+  }
+  for (int i = 0; i < w.ngroup; ++i) w.group[i].before = w.group[i].row;
+  k.residual = x.residual;
+  k.factorisations = x.factorisations;
+  k.unconverged = x.unconverged;
+  k.grown = grown;
+  k.growths += select(grown, T(1), T(0));
+  k.any = true;
+}
+// contacts that the new velocity, or the one that moves positions, would close become groups, and with them
+// all of their links; where that happens too often in a lane all of its contacts do.  True where there are
+// new ones
 template <class T, class P>
 FB_FN bool wake_contacts(const Model<T, P>& m, const T* v, const T* moved, Work<T>& w) {
   if (w.naside == 0 || w.problem.nrow == 0) return false;
   link_twists(m.s, w, v, w.twist);
   if (moved != v) link_twists(m.s, w, moved, w.twist2);
-  const auto closes = [&](int i) {
-    const Mask<T> now = closes_aside(m, i, w.twist, w);
-    return moved == v ? now : now | closes_aside(m, i, w.twist2, w);
-  };
-  Mask<T> lanes = Mask<T>(false);
-  for (int i = 0; i < w.naside; ++i) lanes = lanes | closes(i);
-  if (!any(lanes)) return false;
-  const Mask<T> again = lanes & w.woken;
-  w.woken = w.woken | lanes;
+  Mask<T>* stirred = w.last.stirred;
+  for (int l = 0; l < m.s.nlink; ++l) stirred[l] = Mask<T>(false);
+  Mask<T> grown = Mask<T>(false);
   for (int i = 0; i < w.naside; ++i) {
-    const Mask<T> now = closes(i) | (w.aside_geometry[i].active & again);
+    Mask<T> closes = closes_aside(m, i, w.twist, w);
+    if (moved != v) closes = closes | closes_aside(m, i, w.twist2, w);
+    grown = grown | closes;
+    for (int l : {w.aside[i].linkA, w.aside[i].linkB}) stirred[l] = stirred[l] | closes;
+  }
+  if (!any(grown)) return false;
+  const Mask<T> all_of_them = grown & (w.last.growths >= T(Real<T>(kMostGrowths)));
+  keep_solution(grown, w);
+  for (int i = 0; i < w.naside; ++i) {
+    // a link of the world joins nothing
+    Mask<T> now = all_of_them;
+    for (int l : {w.aside[i].linkA, w.aside[i].linkB})
+      if (l > 0) now = now | stirred[l];
+    now = now & w.aside_geometry[i].active;
     if (any(now)) wake_contact(m, i, now, w);
   }
   return true;

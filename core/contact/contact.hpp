@@ -63,6 +63,16 @@ FB_INLINE Mask<T> waits_aside(const Model<T, P>& m, const Options<Real<T>>& o, i
   if (!w.sets_aside || o.solver != kNewtonSolver || o.smoothing > 0) return Mask<T>(false);
   return !(T(restitution_of_pair(m, pair)) > T(0));
 }
+// (T.15)  whether a contact stays open while the motions of its links change by up to twice as much as the
+// free motion changes them
+template <class T, class P>
+FB_INLINE Mask<T> stays_open(const Model<T, P>& m, const ContactPoint<T>& x, const LinkWork<T>& a,
+                             Vec3<T> OA, const LinkWork<T>& b, Vec3<T> OB, Vec3<T> Oref) {
+  const Force<T> fa = point_force(x.p + (Oref - OA), x.n), fb = point_force(x.p + (Oref - OB), x.n);
+  const T va = dot(a.v, fa), vb = dot(b.v, fb);
+  const T change = abs(dot(a.v_free, fa) - va) + abs(dot(b.v_free, fb) - vb);
+  return x.phi + (vb - va - (change + change)) * T(m.theta.dt[0]) > T(0);
+}
 // add the contacts of one pair that matter in this step
 template <class T, class P>
 FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
@@ -94,8 +104,9 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
       w.overflow = w.overflow | on;
       continue;
     }
-    // what the free motion leaves open has no rows until the solve closes it
-    const Mask<T> open = on & waits_aside(m, o, pair, w) & (x.phi + rate * T(m.theta.dt[0]) > T(0));
+    // what is far from closing has no rows until the solve closes it
+    const Mask<T> open =
+        on & waits_aside(m, o, pair, w) & stays_open(m, x, w.link[la], OA, w.link[lb], OB, Oref);
     RowGroup b{};
     b.kind = kContactRows;
     b.rows = condim_of_pair(s, pair) == 1 ? 1 : 3;
@@ -447,7 +458,8 @@ struct ContactRows {
                             Mask<T> alive, Work<T>& w) {
     int contacts = 0;
     w.hit.ncoming = w.nrim = w.naside = 0;
-    w.woken = Mask<T>(false);
+    w.last.any = false;
+    w.last.growths = T(0);
     bound_geoms(m, o, w);
     const auto collect_one = [&](int pair) { collect_pair(m, o, pair, alive, contacts, w); };
     if (m.s.nruled > 0)

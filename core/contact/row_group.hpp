@@ -25,6 +25,7 @@ enum RowKind : int {
 };
 struct RowGroup {
   int kind, rows, row;    // row: first row in the solver's order
+  int before;             // that in the step's solve before this one, -1 for none
   int linkA, linkB;       // bodies of a contact or equality; for joint rows the joints' links
   int start[2], tree[2];  // where the two chains of dofs start, and in which tree; -1 for none
   int source, side;       // pair, joint or equality; slot of the pair, or -1 | +1 for a limit's end

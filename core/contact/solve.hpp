@@ -131,11 +131,12 @@ FB_FN WorldOutcome after_path(WorldRows<S>& p, WorldScratch<S>& s, const PathScr
 // the open island by the solver that is asked for; begin: where the interior point method is not asked
 // for by name
 template <class T>
-FB_FN WorldOutcome solve_island(Work<T>& w, WorldBegin begin) {
+FB_FN WorldOutcome solve_island(Work<T>& w, WorldBegin begin, const double* start) {
   WorldRows<double>& p = w.world.rows;
   if (p.smoothing > 0) return solve_smooth(p, w.world.scratch, w.path);
   const bool path = w.problem.options.solver == kInteriorSolver;
-  WorldOutcome out = solve_world(p, w.world.scratch, w.path, path ? WorldBegin::path : begin);
+  WorldOutcome out =
+      solve_world(p, w.world.scratch, w.path, path ? WorldBegin::path : begin, start);
   // what the path leaves is tried without it
   if (path && !out.solved) out = after_path(p, w.world.scratch, w.path, out);
   out.solved = out.solved || out.residual <= max(kSlight * p.scale, kSlightSpeed);
@@ -153,6 +154,35 @@ FB_FN void set_before(Work<T>& w, int k) {
           number_of<double>(data.b[e] + begin_row_velocity(w, w.group[i], data, e), k);
     }
 }
+// impulses of the open island's rows in the solve before, zero in those that it did not have
+template <class T>
+FB_FN void set_start(Work<T>& w, int k) {
+  const WorldIslands& o = w.world.islands;
+  int r = 0;
+  for (int i = o.first[o.queue[0]]; i >= 0; i = o.next[i])
+    for (int e = 0, at = w.group[i].before; e < w.group[i].rows; ++e)
+      w.path.nearest[r++] = at < 0 ? 0 : number_of<double>(w.last.lam[at + e], k);
+}
+// lane k as the solve before has left it
+template <class T>
+FB_FN bool keep_lane(Work<T>& w, int k) {
+  const auto put = [&](const T* from, T* to, int at, int r) {
+    set_world_number(to[r], k, number_of<WorldNumber<T>>(from[at], k));
+  };
+  ActiveSetSolution<T>& x = w.solution;
+  for (int i = 0; i < w.ngroup; ++i) {
+    const RowGroup& g = w.group[i];
+    if (g.before < 0 || !mask_lane(w.geometry[i].active, k)) continue;
+    for (int e = 0; e < g.rows; ++e) {
+      put(w.last.lam, x.lam, g.before + e, g.row + e);
+      put(w.last.D, x.D, g.before + e, g.row + e);
+      put(w.last.descent, x.descent, g.before + e, g.row + e);
+    }
+  }
+  put(&w.last.residual, &x.residual, 0, 0);
+  put(&w.last.factorisations, &x.factorisations, 0, 0);
+  return !mask_lane(w.last.unconverged, k);
+}
 // lane k by itself, island by island; false where one is not solved, not even nearly.  A large lane
 // has no other answer
 template <class T>
@@ -162,6 +192,7 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
   bool solved = true;
   double worst = 0;
   int factorisations = 0;
+  const bool grown = large && w.last.any;
   const double before = large ? 0 : double(primal(number_of<WorldNumber<T>>(x.factorisations, k)));
   // where there is one island, the lanes' own Newton steps have failed on it or were not tried
   const WorldBegin begin = large || has_islands(s, w, k, o.islands) ? WorldBegin::sweeps
@@ -170,7 +201,8 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
   for_world_islands(s, w, k, o, [&] {
     if (o.rows.tolerance > 1e-8) o.rows.tolerance = 1e-8;
     set_before(w, k);
-    const WorldOutcome out = solve_island(w, begin);
+    if (grown) set_start(w, k);
+    const WorldOutcome out = solve_island(w, begin, grown ? w.path.nearest : nullptr);
     solved = solved && out.solved;
     factorisations = out.factorisations > factorisations ? out.factorisations : factorisations;
     worst = out.residual > worst || !(out.residual == out.residual) ? out.residual : worst;
@@ -188,8 +220,11 @@ FB_FN bool solve_lane(const Layout& s, Work<T>& w, int k, bool large) {
 }
 template <class T>
 FB_FN Mask<T> solve_lanes(const Layout& s, Work<T>& w, Mask<T> live, bool large) {
-  for (int k = 0; k < kLanes<T>; ++k)
-    if (mask_lane(live, k) && solve_lane(s, w, k, large)) set_mask_lane(live, k, false);
+  for (int k = 0; k < kLanes<T>; ++k) {
+    if (!mask_lane(live, k)) continue;
+    const bool kept = large && w.last.any && !mask_lane(w.last.grown, k);
+    if (kept ? keep_lane(w, k) : solve_lane(s, w, k, large)) set_mask_lane(live, k, false);
+  }
   return live;
 }
 // impulses of the rows in w, and their tangents where T has some

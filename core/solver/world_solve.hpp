@@ -142,13 +142,22 @@ FB_FN bool begin_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, W
   }
   return convex() || first_sweep(p, s, out) || more_sweeps(p, s, out) || newton();
 }
+// (V.16)  Newton steps from impulses that solve the problem without some of its rows
+template <class S>
+FB_FN bool newton_from(const WorldRows<S>& p, WorldScratch<S>& s, const S* start,
+                       WorldOutcome& out) {
+  for (int r = 0; r < p.nrow; ++r) s.lam[r] = start[r];
+  return world_done(p, s, out.residual) ||
+         newton_from_sweeps(p, s, kWorldCircle, kWorldGrowth, out);
+}
+// start: null, or impulses near the solution
 template <class S>
 FB_FN WorldOutcome solve_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x,
-                               WorldBegin begin) {
+                               WorldBegin begin, const S* start = nullptr) {
   WorldOutcome out{false, false, 0, 1, 0};
   prepare_world(p);
   envelope_of(p, s.H);
-  if (begin_world(p, s, x, begin, out)) {
+  if ((start && newton_from(p, s, start, out)) || begin_world(p, s, x, begin, out)) {
     out.solved = true;
     polish_world(p, s, x, out);
     return out;
