@@ -228,8 +228,8 @@ struct BoxSlot {
 inline constexpr uint32_t kPassesEdge = 256;
 
 // slots closer than this part of the radius are one, the lower one; ends stay while they are as low but
-// for this part of that distance
-inline constexpr double kSameSlot = 1e-3, kLowerSlot = 1e-3;
+// for this part of that distance, and their normal is that of the closest point but for this cosine
+inline constexpr double kSameSlot = 1e-3, kLowerSlot = 1e-3, kTurnedSlot = 5e-5;
 
 // whether the closest point lies at an end of the stretch, and whether it stands for that end
 template <class T>
@@ -240,7 +240,9 @@ template <class T>
 FB_INLINE AtEnd<T> at_end(const BoxApproach<T>& x, const BoxSlot<T>& end, T slack) {
   const Mask<T> near = end.active & (abs(x.s - end.s) <= slack);
   const T lower = end.at.distance - x.at.distance;
-  return {near, Mask<T>(near & !x.deep & (lower > slack * Real<T>(kLowerSlot)))};
+  const Mask<T> turned =
+      (lower >= T(0)) & (dot(x.at.n, end.at.n) < T(Real<T>(1.0 - kTurnedSlot)));
+  return {near, Mask<T>(near & !x.deep & (turned | (lower > slack * Real<T>(kLowerSlot))))};
 }
 
 // slot 0: the closest point where the stretch does not already hold it, or the passage of an edge
@@ -315,20 +317,38 @@ FB_INLINE void closest_slot_adjoint(const BoxSegment<T>& seg, const BoxSlot<T>& 
 // leaves by the face where the segment is deep
 inline constexpr int kEndSides = 3;
 
+// (C.13)  the sides of an end: one that lies in the box although the closest point does not, as on a
+// segment nearly along a face, leaves by the face of its stretch
+template <class T>
+FB_INLINE BoxSides<T> end_sides(const BoxApproach<T>& x, Vec3<T> at) {
+  const BoxSides<T> found = find_box_sides(at, x.seg.half);
+  if (!any(found.inside)) return found;
+  const T o = T(0), ax = abs(x.face.x), ay = abs(x.face.y), az = abs(x.face.z);
+  const Mask<T> on_x = (ax >= ay) & (ax >= az), on_y = (!on_x) & (ay >= az);
+  const auto side = [&](const Held<T>& out, Mask<T> on, T n) {
+    return Held<T>{select(found.inside, on & (n < o), out.below),
+                   select(found.inside, on & !(n < o), out.above)};
+  };
+  return {side(found.x, on_x, x.face.x), side(found.y, on_y, x.face.y),
+          side(found.z, !(on_x | on_y), x.face.z), found.inside};
+}
+
 // slots 1, 2: the ends of the stretch over the nearest face
 template <class T>
 FB_INLINE BoxSlot<T> end_slot(const BoxApproach<T>& x, T slack, int slot) {
   const Vec3<T> f = x.face;
   const T s = hold_within(slot == 1 ? x.along.lo : x.along.hi, x.seg.h);
   const Vec3<T> at = point_at(x.seg, s);
-  const BoxSides<T> sides = find_box_sides(at, x.seg.half);
+  const BoxSides<T> sides = end_sides(x, at);
   const BoxPoint<T> outside = point_box(at, x.seg.half, sides);
   const T height = dot(f, at) - dot(f, scaled(f, x.seg.half));
   const Mask<T> on = slot == 1 ? x.along.lo <= x.along.hi : x.along.hi - x.along.lo > slack;
-  const Bits<T> leaves = select(x.deep, x.exit.face, box_bits(sides));
+  // a segment that only touches an edge may have nothing over the face
+  const Mask<T> inside = x.deep & x.over;
+  const Bits<T> leaves = select(inside, x.exit.face, box_bits(sides));
   const Bits<T> kind = (slot == 1 ? x.along.lo_node : x.along.hi_node) | (leaves << kEndSides);
   return {s,
-          {select(x.deep, height, outside.distance), select(x.deep, f, outside.n)},
+          {select(inside, height, outside.distance), select(inside, f, outside.n)},
           Mask<T>(on & !x.exit.on_edge),
           make_feature<T>(kind)};
 }

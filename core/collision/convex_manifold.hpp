@@ -66,14 +66,19 @@ FB_FN void cut_rows(const ClipRows<R>& in, const ClipSide<R>& side, bool closed,
     if (in_p && out.n < kMostRows) out.at[out.n++] = p;
     const bool edge = closed || (i == 0 && in.n == 2);
     if (!edge || in_p == in_q || out.n == kMostRows) continue;
-    ClipRow<R> x = p;
-    x.x = p.x + (in.at[j].x - p.x) * (hp / (hp - hq));
-    x.name = p.along_side ? Named::kReference : Named::kCrossing;
-    x.i = p.next;
-    // two sides meet in the corner between them
-    const int before = side.k > 0 ? side.k - 1 : side.sides - 1;
-    const int after = side.k + 1 < side.sides ? side.k + 1 : 0;
-    x.k = int16_t(p.along_side ? (p.next == before ? side.k : after) : side.k);
+    // an edge all but within the slack, along the side, crosses it anywhere: it keeps its corner
+    const bool along = max(hp, hq) < side.slack * R(9) && min(hp, hq) > -side.slack;
+    ClipRow<R> x = in_p ? in.at[j] : p;
+    if (p.along_side || !along) {
+      x.x = p.x + (in.at[j].x - p.x) * (hp / (hp - hq));
+      x.name = p.along_side ? Named::kReference : Named::kCrossing;
+      x.i = x.next = p.next;
+      x.along_side = p.along_side;
+      // two sides meet in the corner between them
+      const int before = side.k > 0 ? side.k - 1 : side.sides - 1;
+      const int after = side.k + 1 < side.sides ? side.k + 1 : 0;
+      x.k = int16_t(p.along_side ? (p.next == before ? side.k : after) : side.k);
+    }
     if (in_p && closed) {
       x.along_side = true;
       x.next = int16_t(side.k);
@@ -202,6 +207,16 @@ FB_FN SlotRecord row_record(const FacePair<R>& f, const ClipRow<R>& row) {
   return {carrier, f.on.face, f.on_a ? on : other, f.on_a ? other : on};
 }
 
+// whether two edges cross beyond an end of one: where they lie along each other, within the slack of a
+// side, they may cross anywhere
+template <class R>
+FB_INLINE bool crosses_beyond(const ConvexShapes<R>& w, const ConvexSlot<R>& s, R most) {
+  const auto beyond = [](const Convex<R>& c, const Piece& f, const PiecePlace<R>& at) {
+    return beyond_ends(f, at) * norm(corner_of(c, f.id[1]) - corner_of(c, f.id[0]));
+  };
+  return s.record.a.kind == kTwoCorners && s.record.b.kind == kTwoCorners &&
+         max(beyond(w.a, s.record.a, s.state.a), beyond(w.b, s.record.b, s.state.b)) > most;
+}
 // add the slot of a record, if it is determined
 template <class R>
 FB_INLINE void push_slot(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> near,
@@ -219,14 +234,17 @@ template <class R>
 FB_FN R face_slots(const ConvexShapes<R>& w, const FacePair<R>& f, R size, ConvexSlots<R>& out) {
   ClipRows<R> rows;
   out.n = 0;
-  cut_side(f, size * R(kIsDouble<R> ? 1e-9 : 1e-5), rows);
+  const R slack = size * R(kIsDouble<R> ? 1e-9 : 1e-5);
+  cut_side(f, slack, rows);
   drop_straight(rows, size * R(1e-3));
   const Vec3<R> edge =
       corner_of(f.ref, side_corner(f.ref, f.on, 1)) - corner_of(f.ref, side_corner(f.ref, f.on, 0));
   keep_extremes(rows, f.on.n, edge * (R(1) / max(norm(edge), R(1e-30))));
   R low = R(1e30);
   for (int k = 0; k < rows.n; ++k) {
+    const int before = out.n;
     push_slot(w, row_record(f, rows.at[k]), zero3<R>(), out);
+    if (out.n > before && crosses_beyond(w, out.at[before], slack * R(100))) out.n = before;
     if (out.n > 0) low = min(low, out.at[out.n - 1].phi);
   }
   return low;

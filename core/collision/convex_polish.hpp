@@ -285,6 +285,21 @@ FB_FN bool cut_to_border(const Convex<R>& c, Piece& f, const PiecePlace<R>& at, 
   return true;
 }
 
+// how far the point x of a plane piece lies beyond its face or cap, whose outward normal is about d
+template <class R>
+FB_FN R beyond_face(const Convex<R>& c, const Piece& f, const PiecePlace<R>& at, Vec3<R> x,
+                    Vec3<R> d) {
+  if (f.kind != kThreeCorners) return R(0);
+  if (c.type == kCylinder) {
+    const Vec3<R> y = mul_transposed(c.R, x - c.p);
+    return max(sqrt(y.x * y.x + y.y * y.y) - c.size.x, R(0));
+  }
+  if (!(min(R(1) - at.a[0] - at.a[1], min(at.a[0], at.a[1])) < R(0))) return R(0);
+  const FlatSide<R> side = flat_side(c, d);
+  int edge[2];
+  return side.flat == Flat::kFace ? max(beyond_loop(c, side.face, x, edge), R(0)) : R(0);
+}
+
 // a record near the search's numbers: whether its slot is determined and where it lies
 template <class R>
 FB_FN bool try_record(const ConvexShapes<R>& w, const SlotRecord& r, const SearchResult<R>& s,
@@ -393,16 +408,23 @@ FB_INLINE R apart_across(const ConvexShapes<R>& w, const SlotRecord& r, const Sl
   const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
   return norm(xb - xa - z.n * z.g);
 }
+// how much a point off a shape counts against a gap that is too small
+template <class R>
+inline constexpr R kOffMiss = R(kIsDouble<R> ? 1e-6 : 1e-3);
 // how far a slot is from being optimal.  The separation of the shapes along any normal is at most
-// their signed distance, so the largest is the best, and of equals the one of fewer turns
+// their signed distance, so the largest is the best, and of equals the one of fewer turns; its points lie
+// on the shapes
 template <class R>
 FB_FN R miss_of(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z,
                 const SearchResult<R>& s, R size) {
   const R padding =
       piece_radius(w.a, r.a) + piece_radius(w.b, r.b) - core_radius(w.a) - core_radius(w.b);
   const R ends = beyond_ends(r.a, z.a) + beyond_ends(r.b, z.b);
-  const R turn = (R(1) - dot(z.n, s.n)) * size + apart_across(w, r, z);
-  return s.g - (z.g - padding) + R(2) * past_of(w, r, z) + turn * kSmallMiss<R> + ends * size;
+  const R off = beyond_face(w.a, r.a, z.a, point_of(w.a, r.a, z.a, z.n).x, z.n) +
+                beyond_face(w.b, r.b, z.b, point_of(w.b, r.b, z.b, z.n).x, -z.n);
+  const R turn = (R(1) - dot(z.n, s.n)) * size;
+  return s.g - (z.g - padding) + R(2) * past_of(w, r, z) + turn * kSmallMiss<R> + ends * size +
+         (off + apart_across(w, r, z)) * kOffMiss<R>;
 }
 // some of the corners of a piece; instead of it the face that looks along d; of a cylinder also the
 // lower and upper rim instead of a flat piece and the reverse

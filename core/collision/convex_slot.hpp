@@ -202,12 +202,23 @@ FB_FN void move_beside(const Convex<R>& c, const Piece& f, Vec3<R> x, PiecePlace
   at.a[0] = (uu * ta - tu * ua) * inverse;
   at.a[1] = (tt * ua - tu * ta) * inverse;
 }
+// the place on a rim nearest to x, where its cap lies across the normal d: all of it is as deep
+template <class R>
+FB_FN void turn_rim(const Convex<R>& c, const Piece& f, Vec3<R> x, Vec3<R> d, PiecePlace<R>& at) {
+  if (!is_curved(f) || f.kind == kOvalPiece) return;
+  const Vec3<R> q = mul_transposed(c.R, d), y = mul_transposed(c.R, x - c.p);
+  const R rho = sqrt(y.x * y.x + y.y * y.y), level = R(kIsDouble<R> ? 1e-9 : 1e-5);
+  if (q.x * q.x + q.y * q.y < level * level && rho > c.size.x * R(1e-6))
+    at.m = Vec3<R>{y.x, y.y, R(0)} * (R(1) / rho);
+}
 // (CV.10)  where the conditions leave a choice: the normal turned across the flat pieces, the place where
-// a curved piece looks along it, and that beside it
+// a curved piece looks along it, of a rim all around that nearest to the other shape, and that beside it
 template <class R>
 FB_FN void choose_curved(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> near,
                          SlotState<R>& z) {
   start_curved(w, r, across_pieces(w, r, near), z);
+  turn_rim(w.a, r.a, w.b.p, z.n, z.a);
+  turn_rim(w.b, r.b, w.a.p, z.n, z.b);
   move_beside(w.a, r.a, point_of(w.b, r.b, z.b, z.n).x, z.a);
   move_beside(w.b, r.b, point_of(w.a, r.a, z.a, z.n).x, z.b);
 }

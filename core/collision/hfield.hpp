@@ -91,7 +91,11 @@ FB_FN void add_contact(FieldContacts<R>& f, const FieldContact<R>& c) {
 
 // ---- one prism
 
-// the field, the shape over it, and what was found; reserve: what stands if nothing was
+// the largest rise of the surface along the normal of a slot that stands in for one of the surface, or that of
+// a corner in a face, and how many times deeper the shape may be sunk there
+inline constexpr double kMostRise = 0.5, kSteepRise = 0.85, kMostSunk = 4;
+// the field, the shape over it, and what was found; reserve: what stands if nothing was; beside: of slots
+// on corners and edges of the surface that are not its own the one along which it rises least
 template <class R>
 struct FieldSearch {
   const Shape<R>&field, &other;
@@ -101,6 +105,8 @@ struct FieldSearch {
   FieldContacts<R> found;
   FieldContact<R> reserve;
   bool has_reserve;
+  FieldContact<R> beside;
+  R rise;
 };
 
 // whether weights of the second and third corner of a triangle are those of a point in it
@@ -177,6 +183,42 @@ FB_FN bool lies_as_coded(const ConvexShapes<R>& w, const FieldRecord<R>& at) {
          !cut_to_border(w.b, b, z.b, point_of(w.b, b, z.b, z.n).x, -z.n, small);
 }
 
+// a slot of the prism of a triangle; origin: of its coordinates
+template <class R>
+FB_FN FieldContact<R> field_contact(const FieldSearch<R>& s, const FieldTriangle& t,
+                                    const ConvexShapes<R>& w, const ConvexSlot<R>& x,
+                                    Vec3<R> origin) {
+  const ContactPoint<R> point = slot_point(w, x.record, x.state, origin);
+  return {point.phi, point.n, point.p,
+          field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
+}
+// (HF.7)  a slot of an overlap on a corner or edge of the surface, along whose normal n (in the field's axes)
+// that rises less than along the one in hand.  Where it rises steeply a corner lies in a face along the
+// normal of the top
+template <class R>
+FB_FN void take_beside(FieldSearch<R>& s, const FieldTriangle& t, const ConvexShapes<R>& w,
+                       const ConvexSlot<R>& x, Vec3<R> n, Vec3<R> origin) {
+  const Vec3<R> f = s.field.size, stretch{R(1) + f.x, R(1) + f.y, R(1) + f.z};
+  const R rise = s.found.n > 0 ? s.rise
+                               : rise_beside(s.grid, t, x.record, scaled(n, stretch), stretch);
+  if (!(rise < s.rise)) return;
+  ConvexSlot<R> taken = x;
+  if (!(rise < R(kMostRise))) {
+    const Piece &a = x.record.a, &b = x.record.b;
+    taken.record = {kFaceOfA, kTopFace, a, b};
+    if (a.kind != kOneCorner || b.kind != kThreeCorners ||
+        !solve_slot(w, taken.record, n, taken.state))
+      return;
+    const SlotState<R>& z = taken.state;
+    const Vec3<R> foot = point_of(w.b, b, z.b, z.n).x;
+    if (beyond_face(w.b, b, z.b, foot, -x.state.n) > R(0)) return;
+  }
+  const FieldContact<R> c = field_contact(s, t, w, taken, origin);
+  if (!lies_as_coded(w, field_record_at(c.feature, s.other))) return;
+  s.rise = rise;
+  s.beside = c;
+}
+
 // the slots of one prism that are slots of the field
 template <class R>
 FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
@@ -195,17 +237,15 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   // a core that touches a side of the prism lies on a line of the grid, and in no prism
   const R touch = extent_of(w.a) * R(kIsDouble<R> ? 1e-9 : 1e-5);
   bool overlap = false, any = false;
-  const auto contact = [&](const ConvexSlot<R>& x) {
-    const ContactPoint<R> point = slot_point(w, x.record, x.state, a.p);
-    return FieldContact<R>{point.phi, point.n, point.p,
-                           field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
-  };
   R low = R(1e30), kept = low;
   const auto take = [&](const ConvexSlot<R>& x) {
     low = min(low, x.phi);
-    if (!is_on_surface(s.grid, t, x.record, scaled(mul_transposed(s.field.R, x.state.n), stretch)))
+    const Vec3<R> along = mul_transposed(s.field.R, x.state.n);
+    if (!is_on_surface(s.grid, t, x.record, scaled(along, stretch))) {
+      if (x.phi + core_radius(w.b) < touch) take_beside(s, t, w, x, along, a.p);
       return;
-    const FieldContact<R> c = contact(spread_to_top(w, x, n));
+    }
+    const FieldContact<R> c = field_contact(s, t, w, spread_to_top(w, x, n), a.p);
     if (!lies_as_coded(w, field_record_at(c.feature, s.other))) {
       if (x.phi < s.far && !(s.has_reserve && s.reserve.phi < x.phi)) s.reserve = c;
       s.has_reserve = s.has_reserve || x.phi < s.far;
@@ -227,10 +267,10 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   if (any || !overlap) return;
   const bool over = top_slots(w, n, slots);
   for (int k = 0; k < slots.n && over; ++k)
-    if (slots.at[k].phi < s.far) add_contact(s.found, contact(slots.at[k]));
+    if (slots.at[k].phi < s.far) add_contact(s.found, field_contact(s, t, w, slots.at[k], a.p));
   // under the lowest point of the shape
   if (over || slots.n == 0 || !is_over(w.a, support_of(w.b, -column(w.a.R, 2), id).x)) return;
-  s.reserve = contact(slots.at[0]);
+  s.reserve = field_contact(s, t, w, slots.at[0], a.p);
   s.has_reserve = true;
 }
 
@@ -315,8 +355,11 @@ FB_OUTLINE void hfield_one(const Shape<T>& a, const Shape<T>& b, T far, ContactP
   const Shape<R> field = plain(a), other = plain(b);
   FieldSearch<R> s{field,        other,      field_grid(field),
                    prism_hull(), plain(far), {{}, 0, extent_of(convex_of(other, other.p)), field.R},
-                   {},           false};
+                   {},           false,      {},         R(kSteepRise)};
   search_field(s);
+  if (s.found.n == 0 && s.rise < R(kSteepRise) && s.has_reserve &&
+      s.reserve.phi > s.beside.phi * R(kMostSunk))
+    s.reserve = s.beside;
   if (s.found.n == 0 && s.has_reserve) s.found.at[s.found.n++] = s.reserve;
   if (s.found.n > kFieldSlots || (s.found.n > 2 && has_one_normal(s.found))) keep_few(s.found);
   for (int k = 0; k < s.found.n; ++k) {

@@ -223,11 +223,13 @@ FB_FN bool stands_on(const FieldGrid<R>& g, const GridPoint* at, int count, Vec3
     }
   return true;
 }
-// (HF.6)  whether the field falls away along n from one point of the grid, or from the line between two,
-// towards the neighbours that these have in common
+// (HF.6)  how steeply the field rises along n from one point of the grid, or from the line between two,
+// towards the neighbours that these have in common; n . d over the length of d, or of d with a stretch
 template <class R>
-FB_FN bool falls_away(const FieldGrid<R>& g, const GridPoint* at, int count, Vec3<R> n, R slope) {
+FB_FN R steepest_rise(const FieldGrid<R>& g, const GridPoint* at, int count, Vec3<R> n,
+                      Vec3<R> stretch) {
   const Vec3<R> x = field_point(g, at[0]);
+  R most = R(-1e30);
   for (int k = 0; k < 6; ++k) {
     const GridPoint q = ring_point(at[0], k);
     bool shared = in_grid(q, g.rows, g.columns);
@@ -235,9 +237,29 @@ FB_FN bool falls_away(const FieldGrid<R>& g, const GridPoint* at, int count, Vec
       shared = shared && are_neighbours(q.row - at[j].row, q.column - at[j].column);
     if (!shared) continue;
     const Vec3<R> d = field_point(g, q) - x;
-    if (dot(n, d) > slope * norm(d)) return false;
+    most = max(most, dot(n, d) / norm(scaled(d, stretch)));
   }
-  return true;
+  return most;
+}
+// whether it falls away
+template <class R>
+FB_INLINE bool falls_away(const FieldGrid<R>& g, const GridPoint* at, int count, Vec3<R> n,
+                          R slope) {
+  return !(steepest_rise(g, at, count, n, Vec3<R>{R(1), R(1), R(1)}) > slope);
+}
+// the rise of the stretched field along the normal n, times the stretch, of a slot on a corner or an edge of
+// a top; a large number for others
+template <class R>
+FB_FN R rise_beside(const FieldGrid<R>& g, const FieldTriangle& t, const SlotRecord& r, Vec3<R> n,
+                    Vec3<R> stretch) {
+  GridPoint at[3];
+  const int count = corner_count(r.a);
+  bool top = r.carrier == kFreeNormal && count < 3;
+  for (int k = 0; k < count; ++k) {
+    at[k] = triangle_point(t, r.a.id[k] % 3);
+    top = top && r.a.id[k] >= 3;
+  }
+  return top ? steepest_rise(g, at, count, n, stretch) : R(1e30);
 }
 
 // the side of a prism that holds all corners of a piece, or -1

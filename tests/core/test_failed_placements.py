@@ -16,6 +16,7 @@ from tests.core.test_collision import (
     Reference,
     collide,
     framed,
+    hull_planes,
     lowest,
     mesh_points,
     pairs,
@@ -30,6 +31,7 @@ def stored(name: str) -> list[dict[str, Any]]:
 
 
 PLACEMENTS, OVER_FIELDS = stored("failed_placements.json"), stored("failed_fields.json")
+POINTS = stored("failed_points.json")
 
 
 @pytest.mark.parametrize("number", range(len(PLACEMENTS)))
@@ -86,6 +88,46 @@ def test_points_over_fields_lie_on_both_surfaces(number: int) -> None:
         inner = np.all(np.abs(foot[:2]) < np.array(ground.size[:2]) - 1e-9)
         assert (abs(above) if inner else above) < 1e-6
         assert outside(given["pair"].split("-")[1], b, slot[4:7] + arm) < 1e-6
+
+
+def beyond(given: dict[str, Any], x: Array, y: Array) -> tuple[float, float]:
+    """How far a point lies outside of A, or above the ground, and one outside of B."""
+    names = given["pair"].split("-")
+    a, b = np.array(given["a"]), np.array(given["b"])
+    vert = np.array(given["mesh"])
+    out = []
+    for name, s, point in zip(names, (a, b), (x, y), strict=True):
+        local = s[3:12].reshape(3, 3).T @ (point - s[:3])
+        if name == "hfield":
+            stretched = np.array(given["size"]) * (1 + s[[12, 13, 14, 14]])
+            field = fields.Field(tuple(stretched.tolist()), np.array(given["data"]))
+            out.append(float(local[2] - field.height(*local[:2])))
+        elif name == "mesh":
+            out.append(max(float(n @ local - d) for n, d in hull_planes(vert, tuple(s[12:]))))
+        else:
+            out.append(outside(name, s, point))
+    return out[0], out[1]
+
+
+@pytest.mark.parametrize("number", range(len(POINTS)))
+def test_points_lie_on_both_shapes_where_they_lay_elsewhere(number: int) -> None:
+    """Have none off the shapes, and those of the lowest slot on both: edges along each other."""
+    given = POINTS[number]
+    a, b = np.array(given["a"]), np.array(given["b"])
+    if "data" in given:
+        field = fields.Field(tuple(given["size"]), np.array(given["data"]))
+        touch = fields.collide(given["pair"], a, b, field, far=0.03)[0]
+    else:
+        touch = collide(given["pair"], a, b, np.array(given["mesh"]).reshape(-1, 3))[0]
+    on = touch[touch[:, 7] > 0]
+    assert len(on) > 0
+    # a face stands for a normal that leans while slots of a capsule are one: (C.13)
+    most = 2e-6 + 1e-4 * a[12] * (given["pair"] == "capsule-box")
+    for slot in on:
+        arm = slot[1:4] * slot[0] / 2
+        off = beyond(given, slot[4:7] - arm, slot[4:7] + arm)
+        assert max(off) < most
+        assert slot[0] > on[:, 0].min() or min(off) > -most
 
 
 @pytest.mark.parametrize("kind", ["capsule-ellipsoid", "capsule-cylinder", "ellipsoid-cylinder"])
