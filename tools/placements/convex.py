@@ -160,7 +160,7 @@ def carried_bias(batch: Batch, gap: Array) -> Array:
     """How far points may be off: flat sides of hulls, faces that carry slots, closed forms."""
     a, b = batch.a, batch.b
     one, two = batch.kind.split("-")
-    extents = [s[:, 12:].max(axis=1) for s in (a, b)]
+    extents = [np.abs(s[:, 12:]).max(axis=1) for s in (a, b)]  # a stretch may be negative
     out = np.full(len(gap), EXACT)
     if "mesh" in (one, two):
         out += MERGED
