@@ -240,8 +240,7 @@ template <class T>
 FB_INLINE AtEnd<T> at_end(const BoxApproach<T>& x, const BoxSlot<T>& end, T slack) {
   const Mask<T> near = end.active & (abs(x.s - end.s) <= slack);
   const T lower = end.at.distance - x.at.distance;
-  const Mask<T> turned =
-      (lower >= T(0)) & (dot(x.at.n, end.at.n) < T(Real<T>(1.0 - kTurnedSlot)));
+  const Mask<T> turned = (lower >= T(0)) & (dot(x.at.n, end.at.n) < T(Real<T>(1.0 - kTurnedSlot)));
   return {near, Mask<T>(near & !x.deep & (turned | (lower > slack * Real<T>(kLowerSlot))))};
 }
 

@@ -199,8 +199,8 @@ template <class R>
 FB_FN void take_beside(FieldSearch<R>& s, const FieldTriangle& t, const ConvexShapes<R>& w,
                        const ConvexSlot<R>& x, Vec3<R> n, Vec3<R> origin) {
   const Vec3<R> f = s.field.size, stretch{R(1) + f.x, R(1) + f.y, R(1) + f.z};
-  const R rise = s.found.n > 0 ? s.rise
-                               : rise_beside(s.grid, t, x.record, scaled(n, stretch), stretch);
+  const R rise =
+      s.found.n > 0 ? s.rise : rise_beside(s.grid, t, x.record, scaled(n, stretch), stretch);
   if (!(rise < s.rise)) return;
   ConvexSlot<R> taken = x;
   if (!(rise < R(kMostRise))) {
@@ -355,7 +355,8 @@ FB_OUTLINE void hfield_one(const Shape<T>& a, const Shape<T>& b, T far, ContactP
   const Shape<R> field = plain(a), other = plain(b);
   FieldSearch<R> s{field,        other,      field_grid(field),
                    prism_hull(), plain(far), {{}, 0, extent_of(convex_of(other, other.p)), field.R},
-                   {},           false,      {},         R(kSteepRise)};
+                   {},           false,      {},
+                   R(kSteepRise)};
   search_field(s);
   if (s.found.n == 0 && s.rise < R(kSteepRise) && s.has_reserve &&
       s.reserve.phi > s.beside.phi * R(kMostSunk))

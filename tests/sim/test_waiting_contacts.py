@@ -1,0 +1,79 @@
+"""Contacts that wait for rows until a solve closes them, and solves that begin where one ended."""
+
+import numpy as np
+import pytest
+
+import featherback as fb
+from featherback.sim import Status
+
+BAD = int(Status.UNCONVERGED | Status.NONFINITE | Status.CONTACT_OVERFLOW)
+OCTAHEDRON = "0.06 0 0 -0.06 0 0 0 0.06 0 0 -0.06 0 0 0 0.05 0 0 -0.05"
+
+
+def heap(friction=0.6, bodies=24, dtype="float64", **options):
+    """Return a simulator of boxes, balls and hulls that fall on each other."""
+    rng = np.random.default_rng(5)
+    kinds = (
+        'type="box" size="0.06 0.05 0.04"',
+        'type="sphere" size="0.05"',
+        'type="mesh" mesh="stone"',
+    )
+    parts = ""
+    for i in range(bodies):
+        x, y = rng.uniform(-0.12, 0.12, 2)
+        euler = " ".join(f"{a:.3f}" for a in rng.uniform(-180, 180, 3))
+        parts += f'<body pos="{x:.3f} {y:.3f} {0.08 + 0.045 * i:.3f}" euler="{euler}"><freejoint/>'
+        parts += f'<geom {kinds[i % 3]} mass="0.3" friction="{friction}"/></body>'
+    walls = "".join(
+        f'<geom type="box" size="0.3 0.02 0.3" pos="{x} {y} 0.3" euler="0 0 {a}"/>'
+        for x, y, a in ((0, 0.28, 0), (0, -0.28, 0), (0.28, 0, 90), (-0.28, 0, 90))
+    )
+    model = fb.load(
+        f'<mujoco><asset><mesh name="stone" vertex="{OCTAHEDRON}"/></asset>'
+        f'<worldbody><geom type="plane" size="2 2 1"/>{walls}{parts}</worldbody></mujoco>'
+    )
+    return fb.Simulator(model, dtype=dtype, **options)
+
+
+@pytest.fixture(scope="module")
+def fallen():
+    """States of the heap while it falls and when it lies."""
+    sim = heap()
+    roll = sim.rollout(sim.model.q0, np.zeros(sim.model.nv), steps=700)
+    assert not int(roll.status) & BAD
+    return roll.q[::35], roll.v[::35]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_worlds_have_the_same_bits_alone_and_beside_those_that_are_solved_again(fallen, dtype):
+    """Keep a world's bits where others in its lanes need more solves of a step than it does."""
+    sim = heap(dtype=dtype)
+    q, v = (np.asarray(a, dtype) for a in fallen)
+    alone = [sim.rollout(q[i], v[i], steps=3) for i in range(len(q))]
+    for order in (np.arange(len(q)), np.random.default_rng(1).permutation(len(q))):
+        batch = sim.rollout(q[order], v[order], steps=3)
+        for place, i in enumerate(order):
+            assert np.array_equal(batch.q[place], alone[i].q)
+            assert np.array_equal(batch.v[place], alone[i].v)
+            assert batch.factorisations[place] == alone[i].factorisations
+            assert batch.residual[place] == alone[i].residual
+
+
+def test_waiting_changes_no_motion(fallen):
+    """Move a heap without friction as the interior path does, which has all rows from the start."""
+    here, there = heap(friction=0), heap(friction=0, solver="interior")
+    q, v = fallen
+    one, other = (s.rollout(q, v, steps=1) for s in (here, there))
+    assert not ((one.status | other.status) & BAD).any()
+    apart = np.abs(one.v[:, 1] - other.v[:, 1]).max(axis=1)
+    print(f"apart: median {np.median(apart):.1e}, largest {apart.max():.1e}")
+    assert apart.max() < 1e-7
+
+
+def test_gradients_of_a_heap_are_those_of_differences(fallen):
+    """Differentiate steps of a heap that were solved more than once."""
+    sim = heap()
+    q, v = fallen
+    for k in (5, len(q) - 1):
+        found = fb.check_gradients(sim, q=q[k], v=v[k], steps=1, draws=2)
+        assert found.ok, str(found)
