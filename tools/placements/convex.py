@@ -160,7 +160,12 @@ def carried_bias(batch: Batch, gap: Array) -> Array:
     """How far points may be off: flat sides of hulls, faces that carry slots, closed forms."""
     a, b = batch.a, batch.b
     one, two = batch.kind.split("-")
-    extents = [np.abs(s[:, 12:]).max(axis=1) for s in (a, b)]  # a stretch may be negative
+    # a mesh has its stretch in place of a size, which may be negative
+    reach = float(np.linalg.norm(batch.stretched(), axis=1).max(initial=0.0))
+    extents = [
+        np.full(len(gap), reach) if name == "mesh" else s[:, 12:].max(axis=1)
+        for name, s in ((one, a), (two, b))
+    ]
     out = np.full(len(gap), EXACT)
     if "mesh" in (one, two):
         out += MERGED
