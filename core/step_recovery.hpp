@@ -68,6 +68,50 @@ FB_FN void recover_large_adjoint(const Layout& s, const RecoveryRows<T>& a, Work
   });
 }
 
+// the island of each row in lane k, -1 for rows that are off there; true where an island of all lanes holds
+// several of them
+template <class T>
+FB_FN bool own_islands(const Layout& s, const Work<T>& w, int k, int* island) {
+  const WorldIslands& o = w.world.islands;
+  find_islands(s, w, k, o);
+  for (int i = 0; i < w.ngroup; ++i)
+    for (int e = 0; e < w.group[i].rows; ++e)
+      island[w.group[i].row + e] =
+          mask_lane(w.geometry[i].active, k) ? o.find(tree_of(w.group[i])) : -1;
+  bool several = false;
+  for_islands(w.problem, [&](const Island& is) {
+    int first = -1;
+    for (int r = is.first; r < is.first + is.n; ++r) {
+      if (island[r] >= 0 && first >= 0 && island[r] != first) several = true;
+      if (first < 0) first = island[r];
+    }
+  });
+  return several;
+}
+// (X.11)  lanes with few rows: each island by itself, as it is where no other lane joins it with another
+template <class T>
+FB_FN void recover_few(const Layout& s, const RecoveryRows<T>& a, Work<T>& w) {
+  Mask<T> whole = w.few;
+  int* island = w.world.row;
+  const auto joined = [&](int k) {
+    return mask_lane(w.few & w.recovery.moved, k) && own_islands(s, w, k, island);
+  };
+  const bool one = kLanes<T> == 1 || s.ntree < 2;
+  for (int k = 0; !one && k < kLanes<T>; ++k)
+    if (joined(k)) set_mask_lane(whole, k, false);
+  recover_rows(w.problem, a, whole, w.recovery);
+  for (int k = 0; !one && k < kLanes<T>; ++k) {
+    if (mask_lane(whole, k) || !joined(k)) continue;
+    Mask<T> lane(false);
+    set_mask_lane(lane, k, true);
+    for_islands(w.problem, [&](const Island& is) {
+      for (int t = 0; t < s.ntree; ++t) {
+        const int size = recovery_order(a, is, [&](int r) { return island[r] == t; }, w.recovery);
+        if (size > 0) recover_island(w.problem, a, is, size, lane, w.recovery);
+      }
+    });
+  }
+}
 // v+ + p
 template <class T>
 FB_INLINE const T* moved_velocity(const Layout& s, const T* v1, const Work<T>& w) {
@@ -84,7 +128,7 @@ FB_FN void recover(const Model<T, P>& m, const Options<Real<T>>& o, Mask<T> aliv
       w.problem, rows, w.solution.lam, alive, [&](int r) { return row_open(w, r); },
       [&](int r) { return -(w.solution.descent[r] * w.solution.D[r]); }, w.recovery);
   if (!any(w.recovery.moved)) return;
-  recover_rows(w.problem, rows, w.few, w.recovery);
+  recover_few(m.s, rows, w);
   if (any(w.large)) recover_large(m.s, rows, w);
   w.solution.unconverged = w.solution.unconverged | w.recovery.unfinished;
   apply_impulses(m.s, w, w.recovery.push, w.p, w.twist);

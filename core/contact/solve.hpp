@@ -163,11 +163,11 @@ FB_FN void set_start(Work<T>& w, int k) {
     for (int e = 0, at = w.group[i].before; e < w.group[i].rows; ++e)
       w.path.nearest[r++] = at < 0 ? 0 : number_of<double>(w.last.lam[at + e], k);
 }
-// lane k as the solve before has left it
+// lane k as the solve before has left it; tangents are found anew
 template <class T>
 FB_FN bool keep_lane(Work<T>& w, int k) {
   const auto put = [&](const T* from, T* to, int at, int r) {
-    set_world_number(to[r], k, number_of<WorldNumber<T>>(from[at], k));
+    set_world_number(to[r], k, number_of<double>(from[at], k));
   };
   ActiveSetSolution<T>& x = w.solution;
   for (int i = 0; i < w.ngroup; ++i) {

@@ -179,15 +179,18 @@ FB_FN void recovery_targets_adjoint(const RowProblem<T>& p, const RecoveryRows<T
   }
 }
 
-// rows of an island that take part in some lane
+// rows of an island that take part in some lane, those for which `which` holds
+template <class T, class F>
+FB_FN int recovery_order(const RecoveryRows<T>& a, const Island& is, F&& which,
+                         RecoverySolution<T>& s) {
+  int size = 0;
+  for (int i = 0; i < is.n; ++i)
+    if (any(a.R0[is.first + i] > T(0)) && which(is.first + i)) s.order[size++] = i;
+  return size;
+}
 template <class T>
 FB_FN int recovery_order(const RecoveryRows<T>& a, const Island& is, RecoverySolution<T>& s) {
-  int size = 0;
-  for (int i = 0; i < is.n; ++i) {
-    const T R0 = a.R0[is.first + i];
-    if (any(R0 > T(0))) s.order[size++] = i;
-  }
-  return size;
+  return recovery_order(a, is, [](int) { return true; }, s);
 }
 
 // (X.4)  (A - R + R1) push = rhs on the rows that are on, and zero on the others: rows are scaled by
@@ -312,7 +315,16 @@ FB_FN Mask<T> recovery_step(const RowProblem<T>& p, const RecoveryRows<T>& a, co
   return live & !(level_reached | (full & !changed));
 }
 
-// (X.5)  all islands, in those of `lanes` that have something to take back
+// (X.5)  the rows in the order, in the lanes of `live`
+template <class T>
+FB_FN void recover_island(const RowProblem<T>& p, const RecoveryRows<T>& a, const Island& is,
+                          int size, Mask<T> live, RecoverySolution<T>& s) {
+  for (int c = 0; c < size; ++c) s.x[c] = s.target[is.first + s.order[c]];
+  for (int k = 0; k < kRecoverySteps && any(live); ++k)
+    live = recovery_step(p, a, is, size, live, s);
+  s.unfinished = s.unfinished | live;
+}
+// all islands, in those of `lanes` that have something to take back
 template <class T>
 FB_FN void recover_rows(const RowProblem<T>& p, const RecoveryRows<T>& a, Mask<T> lanes,
                         RecoverySolution<T>& s) {
@@ -321,11 +333,7 @@ FB_FN void recover_rows(const RowProblem<T>& p, const RecoveryRows<T>& a, Mask<T
   if (!any(s.moved & lanes)) return;
   for_islands(p, [&](const Island& is) {
     const int size = recovery_order(a, is, s);
-    for (int c = 0; c < size; ++c) s.x[c] = s.target[is.first + s.order[c]];
-    Mask<T> live = s.moved & lanes;
-    for (int k = 0; k < kRecoverySteps && any(live); ++k)
-      live = recovery_step(p, a, is, size, live, s);
-    s.unfinished = s.unfinished | live;
+    recover_island(p, a, is, size, s.moved & lanes, s);
   });
 }
 // (X.7)  z = (A - R + R1)^-1 push_bar on the rows that are on: the cotangent of the target is -z

@@ -59,6 +59,54 @@ def test_worlds_have_the_same_bits_alone_and_beside_those_that_are_solved_again(
             assert batch.residual[place] == alone[i].residual
 
 
+def test_tangents_are_those_of_a_world_alone(fallen):
+    """Keep a world's tangents where others in its lanes need more solves of a step than it does."""
+    sim = heap()
+    q, v = fallen
+    rng = np.random.default_rng(2)
+    dv, v_bar = rng.standard_normal((2, *v.shape))
+    both = sim.rollout(q, v, steps=1)
+    tangents = both.jvp(dv=dv)[1][:, -1]
+    gradient = both.vjp(v_bar=v_bar).v
+    curved = both.hessian_vector_product(v_bar=v_bar, direction=(None, dv, None)).v
+    for i in range(len(q)):
+        alone = sim.rollout(q[i], v[i], steps=1)
+        assert np.array_equal(alone.jvp(dv=dv[i])[1][-1], tangents[i])
+        second = alone.hessian_vector_product(v_bar=v_bar[i], direction=(None, dv[i], None))
+        assert np.array_equal(second.v, curved[i])
+        forward, reverse = v_bar[i] @ tangents[i], gradient[i] @ dv[i]
+        assert abs(forward - reverse) < 1e-7 * (1 + abs(reverse))
+
+
+def bridged(heights, dtype):
+    """Return a simulator of two stacks of boxes in each other and of a bar that may lie on both."""
+    parts = "".join(
+        f'<body pos="{x} 0 {z}"><freejoint/><geom type="box" size="0.1 0.1 0.05" mass="1"/></body>'
+        for x in (-0.3, 0.3)
+        for z in heights
+    )
+    bar = '<body pos="0 0 1"><freejoint/><geom type="box" size="0.5 0.05 0.02" mass="0.5"/></body>'
+    xml = f'<mujoco><worldbody><geom type="plane" size="3 3 1"/>{parts}{bar}</worldbody></mujoco>'
+    return fb.Simulator(fb.load(xml), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_recovery_of_an_island_does_not_see_what_other_worlds_join(dtype):
+    """Take back errors of two islands alike, alone and beside worlds in which a bar joins them."""
+    sim = bridged((0.045, 0.14, 0.238), dtype)
+    rng = np.random.default_rng(7)
+    q = np.tile(np.asarray(sim.model.q0, dtype), (48, 1))
+    q[:, 2 : 6 * 7 : 7] -= rng.uniform(0, 0.02, (48, 6))
+    q[::2, 6 * 7 + 2] = 0.29 + rng.uniform(-0.02, 0.002, 24)
+    v = 0.02 * rng.standard_normal((48, sim.model.nv)).astype(dtype)
+    batch = sim.rollout(q, v, steps=4)
+    assert not (batch.status & BAD).any()
+    for i in range(len(q)):
+        alone = sim.rollout(q[i], v[i], steps=4)
+        assert np.array_equal(batch.q[i], alone.q)
+        assert np.array_equal(batch.v[i], alone.v)
+
+
 def test_waiting_changes_no_motion(fallen):
     """Move a heap without friction as the interior path does, which has all rows from the start."""
     here, there = heap(friction=0), heap(friction=0, solver="interior")
