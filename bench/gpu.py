@@ -278,6 +278,13 @@ def more_text(result: Mapping[str, Any]) -> list[str]:
             f"The same by featherback.jax: {train['total_s']:.2f} s an update, "
             f"{train['first_s']:.1f} s the first one with its compilation."
         )
+    mjx = result.get("mjx", {})
+    if "forward_M" in mjx:
+        line = f"MJX {mjx['version']} in the same run, Laikago, {mjx['worlds']:,} worlds: "
+        line += f"{mjx['forward_M']:.2f} M steps/s"
+        if "gradient_M" in mjx:
+            line += f", {mjx['gradient_M']:.2f} for a gradient with one solver iteration"
+        lines.append(line + ".")
     same = result.get("agreement", {})
     if "models" in same:
         lines.append(
@@ -312,6 +319,7 @@ def measure_all(out: Path, parts: list[str]) -> None:
     robot = laikago()
     small = {"max_contacts": robot.contacts, "max_sweeps": SWEEPS}
     checks: dict[str, Callable[[], Any]] = {
+        "mjx": gpu_checks.mjx,
         "nan": lambda: gpu_checks.bad_worlds(warmed_up(robot, small)),
         "first_gradient": gpu_checks.first_gradient,
         "training": gpu_checks.training,
@@ -327,7 +335,7 @@ def measure_all(out: Path, parts: list[str]) -> None:
             store(name, {"error": str(error)[:200]})
 
 
-PARTS = ("tests", "rows", "nan", "first_gradient", "training", "training_jax", "agreement")
+PARTS = ("tests", "rows", "mjx", "nan", "first_gradient", "training", "training_jax", "agreement")
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from gpu_scenes import laikago
 
 import featherback as fb
+from featherback.models.laikago import laikago_xml
 from featherback.sim.bridge import bridge_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,6 +133,35 @@ def agreement(
 def _relative(a: Any, b: Any) -> float:
     """Return the largest difference as a share of the largest number of b."""
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-300)) if np.size(b) else 0.0
+
+
+def mjx(worlds: int = 8192, limit: float = 120.0) -> dict[str, Any]:
+    """Measure MJX on the same robot, where it is installed; gradients with one solver iteration."""
+    own = {"JAX_PLATFORMS": "cuda", "MJX_WORLDS": str(worlds)}
+    worker = ROOT / "bench" / "peers" / "mjx.py"
+    try:
+        run = subprocess.run(
+            [sys.executable, str(worker)],
+            input=laikago_xml(),
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=limit,
+        )
+        said, wrong = run.stdout, run.stderr
+    except subprocess.TimeoutExpired as error:
+        told = error.stdout or b""
+        said = told.decode() if isinstance(told, bytes) else told
+        wrong = f"stopped after {limit:.0f} s"
+    lines = said.strip().splitlines()
+    if not lines:
+        return {"error": (wrong.strip().splitlines() or ["no output"])[-1][:200]}
+    row = json.loads(lines[-1])
+    row["forward_M"] = 1 / row["step_us"]
+    if "gradient_us" in row:
+        row["gradient_M"] = 1 / row["gradient_us"]
+    return row
 
 
 def bad_worlds(base: tuple[Any, Any], worlds: int = 65536, runs: int = 7) -> dict[str, Any]:
