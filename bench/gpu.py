@@ -4,8 +4,9 @@
     python bench/gpu.py --text              prints what docs/gpu.md says of them
 
 First the tests that need a GPU, then speed, worlds that are not finite, the first gradient of a
-fresh process, training, and agreement with the processor for the time that is left. Every part is
-written as soon as it is done, with what went wrong in its place.
+fresh process, training, agreement with the processor, and at last robots with neural controllers
+for the time that is left. Every part is written as soon as it is done, with what went wrong in its
+place.
 
 Each row is one scene, number type and number of worlds: the seconds of the kernels by the GPU's own
 clock, and those of the whole call with NumPy's arrays, copies included. States are those after 100
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_checks
+import gpu_degrave
 import numpy as np
 from gpu_scenes import Scene, arm, boxes, gymnasium_robots, laikago
 
@@ -292,7 +294,7 @@ def more_text(result: Mapping[str, Any]) -> list[str]:
             f"are chaotic, the others within {same['largest']:.0e} of the processor, gradients of "
             f"{same['gradient_steps']} steps within {same['largest_gradient']:.0e}."
         )
-    return lines
+    return [*lines, *gpu_degrave.text(result.get("degrave", []))]
 
 
 def measure_all(out: Path, parts: list[str]) -> None:
@@ -307,7 +309,7 @@ def measure_all(out: Path, parts: list[str]) -> None:
         result[name] = found
         result["seconds"] = time.monotonic() - begin
         out.write_text(json.dumps(result, indent=1) + "\n")
-        print(name, found if name != "rows" else found[-1:], flush=True)
+        print(name, found if name not in ("rows", "degrave") else found[-1:], flush=True)
 
     if "tests" in parts:
         store("tests", gpu_checks.run_tests(result["environment"], TESTS))
@@ -316,6 +318,7 @@ def measure_all(out: Path, parts: list[str]) -> None:
             result["rows"] = in_order([*result["rows"], row])
             print(row, flush=True)
             store("rows", result["rows"])
+    kept = gpu_degrave.SECONDS if "degrave" in parts else 0.0
     robot = laikago()
     small = {"max_contacts": robot.contacts, "max_sweeps": SWEEPS}
     checks: dict[str, Callable[[], Any]] = {
@@ -324,7 +327,7 @@ def measure_all(out: Path, parts: list[str]) -> None:
         "first_gradient": gpu_checks.first_gradient,
         "training": gpu_checks.training,
         "training_jax": gpu_checks.training_jax,
-        "agreement": lambda: gpu_checks.agreement(left),
+        "agreement": lambda: gpu_checks.agreement(lambda: left() - kept),
     }
     for name, check in checks.items():
         if name not in parts:
@@ -333,9 +336,15 @@ def measure_all(out: Path, parts: list[str]) -> None:
             store(name, check())
         except (fb.FeatherbackError, MemoryError, RuntimeError) as error:
             store(name, {"error": str(error)[:200]})
+    if "degrave" in parts:
+        for row in gpu_degrave.measured(left):
+            store("degrave", [*result.get("degrave", []), row])
 
 
-PARTS = ("tests", "rows", "mjx", "nan", "first_gradient", "training", "training_jax", "agreement")
+PARTS = (
+    *("tests", "rows", "mjx", "nan", "first_gradient", "training", "training_jax", "agreement"),
+    "degrave",
+)
 
 
 def main() -> None:

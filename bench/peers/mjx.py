@@ -1,9 +1,9 @@
 """Steps and gradients of MJX, for bench/mujoco_law.py --mjx (processor) and bench/gpu.py (GPU).
 
-Run by an interpreter that has mujoco-mjx, for MJX_WORLDS worlds on the platform JAX_PLATFORMS; reads a file or the text of one from its standard input
-and prints one line of JSON. Its solver's loop cannot be differentiated backwards, so for the
-gradient it is held to one iteration with a fixed line search, as MJX's own environments do: that
-gradient is not one of the solved problem.
+Run by an interpreter that has mujoco-mjx, for MJX_WORLDS worlds on the platform JAX_PLATFORMS;
+reads a file or the text of one from its standard input and prints one line of JSON. Its solver's
+loop cannot be differentiated backwards, so for the gradient it is held to one iteration with a
+fixed line search, as MJX's own environments do: that gradient is not one of the solved problem.
 """
 
 from __future__ import annotations
