@@ -13,7 +13,12 @@ from featherback.sim import cuda, cuda_arrays
 from featherback.sim.cuda_device import CudaDevice, kernel_file
 from tests.cuda import cases, job_cases
 
-pytestmark = pytest.mark.gpu
+# torch's own modules warn of their own functions
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,12 @@ pytest.importorskip("torch", reason="torch is not installed; install featherback
 from tests.cuda import cases, torch_cases
 from tests.cuda.host_device import HostDevice
 
-pytestmark = pytest.mark.slow
+# torch's own modules warn of their own functions
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
+]
 
 CHECKS = (
     torch_cases.check_rollout,
