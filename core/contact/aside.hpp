@@ -93,7 +93,8 @@ FB_FN bool wake_contacts(const Model<T, P>& m, const T* v, const T* moved, Work<
     Mask<T> closes = closes_aside(m, i, w.twist, w);
     if (moved != v) closes = closes | closes_aside(m, i, w.twist2, w);
     grown = grown | closes;
-    for (int l : {w.aside[i].linkA, w.aside[i].linkB}) stirred[l] = stirred[l] | closes;
+    const int links[] = {w.aside[i].linkA, w.aside[i].linkB};
+    for (int l : links) stirred[l] = stirred[l] | closes;
   }
   if (!any(grown)) return false;
   const Mask<T> all_of_them = grown & (w.last.growths >= T(Real<T>(kMostGrowths)));
@@ -101,7 +102,8 @@ FB_FN bool wake_contacts(const Model<T, P>& m, const T* v, const T* moved, Work<
   for (int i = 0; i < w.naside; ++i) {
     // a link of the world joins nothing
     Mask<T> now = all_of_them;
-    for (int l : {w.aside[i].linkA, w.aside[i].linkB})
+    const int links[] = {w.aside[i].linkA, w.aside[i].linkB};
+    for (int l : links)
       if (l > 0) now = now | stirred[l];
     now = now & w.aside_geometry[i].active;
     if (any(now)) wake_contact(m, i, now, w);

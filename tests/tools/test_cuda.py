@@ -21,7 +21,7 @@ def test_source_includes_every_header_and_names_every_entry(tmp_path: Path) -> N
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "engine" / "pool.hpp").write_text("threads of a host")
-    assert cuda.source(tmp_path) == (
+    assert cuda.source(tmp_path, cuda.entries_of(tmp_path)) == (
         "#define FB_ISA cuda\n"
         '#include "core/number/scalar.hpp"\n'
         '#include "core/step.hpp"\n'
@@ -62,16 +62,22 @@ def test_repeats_what_nvcc_says(
         "core/step.hpp(3): error: no\n"
         "cuda: the headers do not compile for sm_90; correct them as nvcc says.\n"
     )
-    assert cuda.compile_headers(fake_nvcc(tmp_path, "exit 3"), tmp_path) == "nvcc ended with code 3"
+    assert (
+        cuda.compile_headers(fake_nvcc(tmp_path, "exit 3"), tmp_path, [])
+        == "nvcc ended with code 3"
+    )
 
 
 @pytest.mark.slow
 def test_headers_compile_for_a_gpu() -> None:
-    """Compile every entry to machine code, double and float, without a word from nvcc."""
+    """Compile entries to machine code, double and float, without a word from nvcc."""
     nvcc = cuda.find_nvcc()
     if nvcc is None:
         pytest.skip("there is no nvcc here")
-    assert cuda.compile_headers(nvcc, cuda.ROOT, cuda.FULL) == ""
+    entries = [e for e in cuda.entries_of(cuda.ROOT) if e.startswith("run_output")]
+    assert len(entries) == 4
+    for entry in entries:
+        assert cuda.compile_headers(nvcc, cuda.ROOT, [entry], cuda.FULL) == ""
 
 
 @pytest.mark.slow
@@ -88,4 +94,4 @@ def test_host_code_is_refused(tmp_path: Path) -> None:
         'template <class A, class B> __device__ void step_adjoint() { std::getenv("A"); }\n'
         "}\n"
     )
-    assert "getenv" in cuda.compile_headers(nvcc, tmp_path)
+    assert "getenv" in cuda.compile_headers(nvcc, tmp_path, cuda.entries_of(tmp_path))
