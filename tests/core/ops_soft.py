@@ -9,6 +9,7 @@ import numpy as np
 
 import featherback as fb
 from tests.core import references, references_soft
+from tests.core.models import limits_model, loop_model, pile_model, tree_model
 from tests.core.ops import (
     OF_MUJOCO,
     OpRow,
@@ -21,13 +22,7 @@ from tests.core.ops import (
     quat_at_edge,
     state,
 )
-from tests.core.ops_models import (
-    Case,
-    limits_model,
-    loop_model,
-    pile_model,
-    tree_model,
-)
+from tests.core.ops_models import Case
 from tests.core.ops_tendons import heavy_model, tendons_model, wraps_inside_model, wraps_model
 
 # ---- the parts of a row

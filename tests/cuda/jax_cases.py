@@ -16,7 +16,7 @@ import pytest
 import featherback as fb
 import featherback.jax as fbj
 from featherback.sim.bridge import bridge_of
-from tests.core.ops_models import activation_model
+from tests.core.models import activation_model
 from tests.cuda.cases import SMALL, difference, laikago
 
 WARM = {"max_contacts": 8, "contact": "mujoco", "warmstart": 1}

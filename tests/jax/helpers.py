@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from tests.core.ops_models import activation_model, laikago, loop_model, tree_model
+from tests.core.models import activation_model, laikago, loop_model, tree_model
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'featherback[jax]'")
 jax.config.update("jax_enable_x64", True)

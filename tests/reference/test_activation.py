@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import featherback as fb
-from tests.core.ops_models import Case, activation_model
+from tests.core.models import activation_model
+from tests.core.ops_models import Case
 from tests.core.references import apply_spin
 from tests.property.random_models import random_state
 

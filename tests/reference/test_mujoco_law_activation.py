@@ -8,7 +8,7 @@ import pytest
 
 import featherback as fb
 from featherback.sim.differences import slopes, stencil
-from tests.core.ops_models import activation_model
+from tests.core.models import activation_model
 from tests.core.ops_soft import driven_model
 from tests.property.soft import exact_mujoco
 from tests.property.test_random_linearize import lift

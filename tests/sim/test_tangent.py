@@ -10,8 +10,8 @@ import pytest
 
 import featherback as fb
 from featherback.errors import WorldError
+from tests.core.models import laikago, loop_model, tree_model
 from tests.core.ops import state
-from tests.core.ops_models import laikago, loop_model, tree_model
 from tests.reference.test_linearize import spun_jacobians
 from tests.sim.refusal import at_fault
 
