@@ -270,11 +270,12 @@ def check_life() -> None:
 
 
 def sentence(call: Callable[[], Any]) -> str:
-    """Return the sentence of a compiled function that fails, without what JAX puts before it."""
+    """Return the sentence of a compiled function that fails, without what JAX puts around it."""
     with pytest.raises((jax.errors.JaxRuntimeError, ValueError)) as caught:
         jax.block_until_ready(call())
+    said = re.sub(r" \[executable_name='[^']*'\]\s*$", "", str(caught.value))
     names = "INVALID_ARGUMENT|WorldError|ParameterError"
-    return re.split(rf"^(?:{names}): ", str(caught.value), flags=re.MULTILINE)[-1].strip()
+    return re.split(rf"^(?:{names}): ", said, flags=re.MULTILINE)[-1].strip()
 
 
 def _bad_calls(sim: fb.Simulator, q: Any, v: Any, u: Any) -> list[Callable[[], Any]]:
