@@ -53,7 +53,7 @@ FB_INLINE bool is_better(const Search<R>& s, R g, R by, const Closest<R>& out) {
   const R padding = core_radius(s.shapes.a) + core_radius(s.shapes.b);
   return g - padding > out.slot.phi + by;
 }
-// the slot of a direction alone, by the supports around it
+// the slot of a direction alone, by the supports around it, nearer ones as long as the direction is better
 template <class R>
 FB_FN void take_direction(Search<R>& s, Vec3<R> n, R g, Closest<R>& out) {
   SearchLevel<R> level = s.level;
@@ -65,10 +65,7 @@ FB_FN void take_direction(Search<R>& s, Vec3<R> n, R g, Closest<R>& out) {
   for (int k = 0; k < (kIsDouble<R> ? 3 : 1); ++k, tilt = tilt * R(1e-2)) {
     from.simplex = supports_around(s.pair, n, tilt);
     ConvexSlot<R> slot;
-    if (polish(s.shapes, from, s.size, level, slot)) {
-      take_slot(s, slot, out);
-      return;
-    }
+    if (polish(s.shapes, from, s.size, level, slot)) take_slot(s, slot, out);
     if (out.sure && !is_better(s, g, s.size * kSmallMiss<R>, out)) return;
   }
 }

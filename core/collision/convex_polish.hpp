@@ -401,13 +401,6 @@ FB_FN bool polish(const ConvexShapes<R>& w, const SearchResult<R>& s, R size,
          polish_record(w, s, size, level, all, out);
 }
 
-// how far the points of a slot are from lying over each other along its normal, as those of coaxial
-// shapes may
-template <class R>
-FB_INLINE R apart_across(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
-  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
-  return norm(xb - xa - z.n * z.g);
-}
 // how much a point off a shape counts against a gap that is too small
 template <class R>
 inline constexpr R kOffMiss = R(kIsDouble<R> ? 1e-6 : 1e-3);

@@ -202,23 +202,39 @@ FB_FN void move_beside(const Convex<R>& c, const Piece& f, Vec3<R> x, PiecePlace
   at.a[0] = (uu * ta - tu * ua) * inverse;
   at.a[1] = (tt * ua - tu * ta) * inverse;
 }
-// the place on a rim nearest to x, where its cap lies across the normal d: all of it is as deep
+// the point of another piece that a rim is to lie beside, as its cap sees it: a corner; of an edge that passes
+// by it the one nearest to its axis, of one that passes over it a crossing; of others the middle of the shape
 template <class R>
-FB_FN void turn_rim(const Convex<R>& c, const Piece& f, Vec3<R> x, Vec3<R> d, PiecePlace<R>& at) {
+FB_FN Vec3<R> beside_rim(const Convex<R>& c, const Convex<R>& other, const Piece& f) {
+  const bool corners = f.kind == kOneCorner || f.kind == kTwoCorners;
+  const Vec3<R> first = corners ? corner_of(other, f.id[0]) : other.p;
+  const Vec3<R> y = mul_transposed(c.R, first - c.p);
+  if (f.kind != kTwoCorners) return y;
+  const Vec3<R> t = mul_transposed(c.R, corner_of(other, f.id[1]) - first);
+  const R inverse = R(1) / max(t.x * t.x + t.y * t.y, R(kNoLength<R>));
+  const R foot = -(t.x * y.x + t.y * y.y) * inverse;
+  const Vec3<R> x = y + t * foot;
+  const R chord = sqrt(max(c.size.x * c.size.x - x.x * x.x - x.y * x.y, R(0)) * inverse);
+  return x + t * (foot < R(0.5) ? chord : -chord);
+}
+// the place on a rim nearest to another piece, where its cap lies across the normal d: all of it is as deep
+template <class R>
+FB_FN void turn_rim(const Convex<R>& c, const Piece& f, const Convex<R>& other,
+                    const Piece& other_piece, Vec3<R> d, PiecePlace<R>& at) {
   if (!is_curved(f) || f.kind == kOvalPiece) return;
-  const Vec3<R> q = mul_transposed(c.R, d), y = mul_transposed(c.R, x - c.p);
+  const Vec3<R> q = mul_transposed(c.R, d), y = beside_rim(c, other, other_piece);
   const R rho = sqrt(y.x * y.x + y.y * y.y), level = R(kIsDouble<R> ? 1e-9 : 1e-5);
   if (q.x * q.x + q.y * q.y < level * level && rho > c.size.x * R(1e-6))
     at.m = Vec3<R>{y.x, y.y, R(0)} * (R(1) / rho);
 }
 // (CV.10)  where the conditions leave a choice: the normal turned across the flat pieces, the place where
-// a curved piece looks along it, of a rim all around that nearest to the other shape, and that beside it
+// a curved piece looks along it, of a rim all around that nearest to the other piece, and that beside it
 template <class R>
 FB_FN void choose_curved(const ConvexShapes<R>& w, const SlotRecord& r, Vec3<R> near,
                          SlotState<R>& z) {
   start_curved(w, r, across_pieces(w, r, near), z);
-  turn_rim(w.a, r.a, w.b.p, z.n, z.a);
-  turn_rim(w.b, r.b, w.a.p, z.n, z.b);
+  turn_rim(w.a, r.a, w.b, r.b, z.n, z.a);
+  turn_rim(w.b, r.b, w.a, r.a, z.n, z.b);
   move_beside(w.a, r.a, point_of(w.b, r.b, z.b, z.n).x, z.a);
   move_beside(w.b, r.b, point_of(w.a, r.a, z.a, z.n).x, z.b);
 }
@@ -231,6 +247,19 @@ FB_INLINE bool is_level(const Convex<R>& c, const Piece& f, const PiecePlace<R>&
   const R along = q.x * at.m.y - q.y * at.m.x, square = q.x * q.x + q.y * q.y;
   return along * along < square * R(1e-3) + R(kIsDouble<R> ? 1e-24 : 1e-10);
 }
+// how far the points of a slot are from lying over each other along its normal, as those of coaxial
+// shapes may
+template <class R>
+FB_INLINE R apart_across(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
+  const Vec3<R> xa = point_of(w.a, r.a, z.a, z.n).x, xb = point_of(w.b, r.b, z.b, z.n).x;
+  return norm(xb - xa - z.n * z.g);
+}
+// whether they do: where a tangent of a rim lies along an edge, places run off while the normal stays
+template <class R>
+FB_INLINE bool lies_over(const ConvexShapes<R>& w, const SlotRecord& r, const SlotState<R>& z) {
+  const R most = R(kIsDouble<R> ? 1e-6 : 1e-3), size = extent_of(w.a) + extent_of(w.b);
+  return apart_across(w, r, z) < size * most;
+}
 // (CV.10)  Newton's method from the normal z.n; where it finds no end a choice stands, and the answer is
 // false
 template <class R>
@@ -240,10 +269,14 @@ FB_FN bool solve_curved(const ConvexShapes<R>& w, const SlotRecord& r, int steps
   const bool plane = r.a.kind == kThreeCorners || r.b.kind == kThreeCorners;
   start_curved(w, r, plane ? across_pieces(w, r, near) : near, z);
   R moved = R(1);
-  for (int k = 0; k < steps && moved > R(kIsDouble<R> ? 1e-9 : 3e-5); ++k)
+  bool over = false;
+  for (int k = 0; k < steps && moved >= R(0) && !over; ++k) {
     moved = newton_step(w, r, z);
+    over = moved >= R(0) && moved <= R(kIsDouble<R> ? 1e-9 : 3e-5) && lies_over(w, r, z);
+  }
   const bool ended = moved >= R(0) && moved < R(kIsDouble<R> ? 1e-7 : 1e-3);
-  const bool found = ended && is_level(w.a, r.a, z.a, z.n) && is_level(w.b, r.b, z.b, z.n);
+  const bool found = ended && is_level(w.a, r.a, z.a, z.n) && is_level(w.b, r.b, z.b, z.n) &&
+                     (over || lies_over(w, r, z));
   if (!found) choose_curved(w, r, near, z);
   return found;
 }

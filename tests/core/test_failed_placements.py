@@ -20,7 +20,10 @@ from tests.core.test_collision import (
     lowest,
     mesh_points,
     pairs,
+    rotation,
     shape,
+    tangent,
+    turn,
 )
 from tests.core.test_convex import separation
 
@@ -128,6 +131,50 @@ def test_points_lie_on_both_shapes_where_they_lay_elsewhere(number: int) -> None
         off = beyond(given, slot[4:7] - arm, slot[4:7] + arm)
         assert max(off) < most
         assert slot[0] > on[:, 0].min() or min(off) > -most
+
+
+@pytest.mark.parametrize("number", range(len(PLACEMENTS) + len(POINTS)))
+def test_adjoint_pairs_with_tangent_where_values_were_wrong(number: int) -> None:
+    """Pair with dual numbers in every slot, however fast a normal turns over a small gap."""
+    given, rng = [*PLACEMENTS, *POINTS][number], np.random.default_rng(number)
+    a, b = np.array(given["a"]), np.array(given["b"])
+    vert = np.array(given["mesh"]).reshape(-1, 3)
+    if "data" in given:
+        field = fields.Field(tuple(given["size"]), np.array(given["data"]))
+        pair = fields.pairs(given["pair"], a, b, field)
+    else:
+        pair = pairs(given["pair"], a, b, vert)
+    twists, sizes = rng.normal(size=(2, 6)), 0.1 * rng.normal(size=(2, 3))
+    tans = [tangent(*row)[None] for row in zip((a, b), twists, sizes, strict=True)]
+    seeds = np.concatenate([twists[0], sizes[0], twists[1], sizes[1]])
+    touch, dual = pair.collide()[0], pair.tangent(*tans)[0]
+    for slot in np.flatnonzero(touch[:, 7] > 0):
+        bar = rng.normal(size=7)
+        left, right = bar * dual[slot], pair.adjoint(int(slot), bar[None])[0] * seeds
+        assert np.isfinite(right).all()
+        scale = np.abs(left).sum() + np.abs(right).sum()
+        assert abs(left.sum() - right.sum()) < 1e-11 * scale
+
+
+def test_cap_that_passes_an_edge_has_its_points_on_both() -> None:
+    """Have them where a rim runs along an edge of a box, beside it or over it by rounding."""
+    rng, worlds, half = np.random.default_rng(5), 1500, np.array([0.15, 0.1, 0.05])
+    beside = [0.0, 1e-11, -1e-11, 1e-10, -1e-10, 1e-9, -1e-9, 1e-8]
+    a, b = np.zeros((2, worlds, 15))
+    for k in range(worlds):
+        r, h = rng.uniform(0.02, 0.1, 2)
+        R, p, axis = rotation(rng), rng.normal(size=3), rng.normal(size=3)
+        tilt = turn(axis / np.linalg.norm(axis), rng.choice([0.0, 1e-12, 1e-10, 1e-9]))
+        gap = rng.choice([1e-11, 1e-10, 1e-9, 1e-8, 1e-6, -1e-10, -1e-9])
+        x = np.array([rng.uniform(-0.1, 0.1), half[1] + r + rng.choice(beside), half[2] + h + gap])
+        a[k], b[k] = shape(p + R @ x, R @ tilt, [r, h, 0]), shape(p, R, half)
+    touch = collide("cylinder-box", a, b)
+    low = lowest(touch)
+    for k, slot in np.argwhere(touch[..., 7] > 0):
+        phi, n, x = touch[k, slot, 0], touch[k, slot, 1:4], touch[k, slot, 4:7]
+        off = outside("cylinder", a[k], x - n * phi / 2), outside("box", b[k], x + n * phi / 2)
+        assert max(off) < 1e-6
+        assert phi > low[k] or min(off) > -1e-6
 
 
 @pytest.mark.parametrize("kind", ["capsule-ellipsoid", "capsule-cylinder", "ellipsoid-cylinder"])
