@@ -252,7 +252,9 @@ def text(result: Mapping[str, Any]) -> str:
 def _pair(row: Mapping[str, Any], kind: str) -> str:
     """Return the two figures of a column."""
     forward, both = row.get(f"forward_{kind}M"), row.get(f"gradient_{kind}M")
-    return "-" if forward is None or both is None else f"{forward:.1f}, {both:.1f}"
+    if forward is None or both is None:
+        return "-"
+    return ", ".join(f"{x:.1f}" if x >= 0.1 else f"{x:.1g}" for x in (forward, both))
 
 
 def more_text(result: Mapping[str, Any]) -> list[str]:
@@ -337,7 +339,7 @@ def measure_all(out: Path, parts: list[str], seconds: float) -> None:
         except (fb.FeatherbackError, MemoryError, RuntimeError) as error:
             store(name, {"error": str(error)[:200]})
     if "degrave" in parts:
-        for row in gpu_degrave.measured(lambda: left() + kept):
+        for row in gpu_degrave.apart(left() + kept):
             store("degrave", [*result.get("degrave", []), row])
 
 

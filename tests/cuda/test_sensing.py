@@ -119,3 +119,22 @@ def test_the_text_of_rows(bench: ModuleType) -> None:
     assert bench.text([{"error": "there is none."}]) == [
         "Quadrupeds with neural controllers were not measured: there is none."
     ]
+
+
+def test_rows_of_a_process_of_its_own(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Pass on what it prints, and name the rows that it does not come to."""
+    script = tmp_path / "rows.py"
+    monkeypatch.setattr(bench, "__file__", str(script))
+    script.write_text('print(\'{"error": "there is none."}\')')
+    assert list(bench.apart(1.0)) == [{"error": "there is none."}]
+    script.write_text(
+        "import sys\n"
+        "assert float(sys.argv[1]) == 7.0\n"
+        'print(\'{"robots": 128, "network": "1.3 k", "forward_s": 1.0}\', flush=True)\n'
+        "sys.exit(3)\n"
+    )
+    first, *others = bench.apart(7.0)
+    assert first == {"robots": 128, "network": "1.3 k", "forward_s": 1.0}
+    assert [row["error"] for row in others] == 5 * ["the process ended with code 3"]
