@@ -52,7 +52,8 @@ ffi::Error output_vjp(CallState* state, ffi::Dictionary, In q, In v, In x, In th
     own->engine.run(t);
     refuse_nonfinite(engine, t.worlds, t.q_bar, s.nq, s.nq);
     refuse_nonfinite(engine, t.worlds, t.v_bar, s.nv, s.nv);
-    refuse_nonfinite(engine, t.worlds, t.x_bar, s.nv, s.nv);
+    const long third = array_of(x_bar).shape[1];
+    refuse_nonfinite(engine, t.worlds, t.x_bar, third, third);
     refuse_nonfinite(engine, t.worlds, sums.sums(), engine.theta_size(), sums.row_size());
     sums.finish();
   });

@@ -200,6 +200,10 @@ HvpTask make_task(Engine& engine, const HvpArrays& given) {
 
 namespace {
 
+// numbers of the third input of an output: a force, an acceleration, or activations and controls
+int third_size(const Layout& s, Output kind) {
+  return kind == Output::contact_forces ? s.na + s.nu : s.nv;
+}
 // q of every output; v and a third input of some
 template <class Task>
 Task open_output(Engine& engine, const Reader& read, const OutputInputs& given) {
@@ -207,7 +211,7 @@ Task open_output(Engine& engine, const Reader& read, const OutputInputs& given) 
   t.output = given.output;
   t.q = read.row("q", given.q, read.layout().nq).at;
   t.v = read.row("v", given.v, read.layout().nv).at;
-  t.x = read.row("x", given.x, read.layout().nv).at;
+  t.x = read.row("x", given.x, third_size(read.layout(), given.output)).at;
   return t;
 }
 
@@ -225,7 +229,7 @@ OutputVjpTask make_task(Engine& engine, const OutputVjpArrays& given) {
   t.y_bar = read.numbers("y_bar", given.y_bar, host::output_size(read.layout(), given.at.output));
   t.q_bar = read.row("q_bar", given.q_bar, read.layout().nq).at;
   t.v_bar = read.row("v_bar", given.v_bar, read.layout().nv).at;
-  t.x_bar = read.row("x_bar", given.x_bar, read.layout().nv).at;
+  t.x_bar = read.row("x_bar", given.x_bar, third_size(read.layout(), given.at.output)).at;
   t.theta_bar = read.parameter_bars("theta_bar", given.theta_bar);
   return t;
 }

@@ -1,9 +1,9 @@
 // The jobs on plain numbers, compiled for one instruction set, one machine number and one lane
 // width.
 #include "engine/jobs/backward.hpp"
+#include "engine/jobs/contact_forces.hpp"
 #include "engine/jobs/contacts.hpp"
 #include "engine/jobs/linearize.hpp"
-#include "engine/jobs/output.hpp"
 #include "engine/jobs/rollout.hpp"
 #include "engine/kernel.hpp"
 
@@ -57,8 +57,8 @@ const Kernel FB_NAME(kernel) = {
     .derive = derive_shared,
     .rollout = run<RolloutTask, run_rollout<T, R>, run_rollout<T, T>>,
     .vjp = run<VjpTask, run_backward<T, R, VjpTask>, run_backward<T, T, VjpTask>>,
-    .output = run<OutputTask, run_output<T, R>, run_output<T, T>>,
-    .output_vjp = run<OutputVjpTask, run_output_vjp<T, R>, run_output_vjp<T, T>>,
+    .output = run<OutputTask, run_any_output<T, R>, run_any_output<T, T>>,
+    .output_vjp = run<OutputVjpTask, run_any_output_vjp<T, R>, run_any_output_vjp<T, T>>,
     .contacts = run<ContactsTask, run_contacts<T, R>, run_contacts<T, T>>,
     .linearize = run<LinearizeTask, linearize<R>, linearize<T>>,
 };

@@ -273,6 +273,9 @@ FB_FN void output(const Model<T, P>& m, Output kind, const OutputPoint<T>& at, T
     case Output::forward_dynamics:
       forward_dynamics(m, at.x, w);
       for (int d = 0; d < m.s.nv; ++d) y[d] = w.qdd[d];
+      return;
+    case Output::contact_forces:  // those of a step: core/soft/contact_forces.hpp
+      return;
   }
 }
 // given y_bar, with the forward in w, add to bars and to the parameters
@@ -299,6 +302,9 @@ FB_FN void output_adjoint(const Model<T, P>& m, Output kind, const OutputPoint<T
       break;
     case Output::forward_dynamics:
       forward_dynamics_adjoint(m, at, y_bar, bars, w, q_bar);
+      break;
+    case Output::contact_forces:
+      break;
   }
   if (m.s.nheavy > 0)
     tendon_kinematics_adjoint<T, P>(m, at.q, at.v, {q_bar, bars.v, nullptr, nullptr}, w);

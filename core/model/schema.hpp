@@ -284,14 +284,15 @@ inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms
   X(eq_p1, 3 * s.neq) X(eq_p2, 3 * s.neq) X(eq_R1, 9 * s.neq) X(eq_R2, 9 * s.neq)
 
 // ---- outputs of a state: name, rank, rows, columns, inputs, the symbol of the result.  poses:
-// bodies, then sites, 12 numbers each (position, rotation matrix by rows)
+// bodies, then sites, 12 numbers each (position, rotation matrix by rows); drive: activations, then controls
 #define FB_OUTPUTS(X)                                                                              \
   X(poses, 2, s.nbody + s.nsite, 12, "q", "poses")                                                 \
   X(center_of_mass, 1, 3, 1, "q", "x")                                                             \
   X(mass_matrix, 2, s.nv, s.nv, "q", "M")                                                          \
   X(bias, 1, s.nv, 1, "q v", "c")                                                                  \
   X(inverse_dynamics, 1, s.nv, 1, "q v a", "tau")                                                  \
-  X(forward_dynamics, 1, s.nv, 1, "q v tau", "a")
+  X(forward_dynamics, 1, s.nv, 1, "q v tau", "a")                                                  \
+  X(contact_forces, 2, s.nbody, 6, "q v drive", "F")
 enum class Output : int { FB_OUTPUTS(FB_ENUM) };
 
 // ---- numerical options of a Simulator

@@ -201,10 +201,35 @@ FB_FN SoftBars<T> soft_bars(Work<T>& w, int g) {
   bars.block.D = bars.block.loss = T(0);
   for (T& mu : bars.block.mu) mu = T(0);
   with_rows(b.rows, [&](auto rows) {
-    soft_force_adjoint<rows.n>(b, f.y + r, f.f_bar + r, f.y_bar + r, bars.block);
+    T f_bar[rows.n];
+    for (int i = 0; i < rows.n; ++i)
+      f_bar[i] = f.shown ? f.f_bar[r + i] + f.z[r + i] : f.f_bar[r + i];
+    soft_force_adjoint<rows.n>(b, f.y + r, f_bar, f.y_bar + r, bars.block);
   });
   bars.block.D = select(on, bars.block.D, T(0));
   return bars;
+}
+// (S.44)  cotangents c of the forces themselves, in f.z, and J' (df/dy)' c added to f.half; f.y_bar serves as scratch
+template <class T, class P>
+FB_FN void add_shown_forces(const Model<T, P>& m, Work<T>& w) {
+  SoftWork<T>& f = w.soft;
+  for (int g = 0; g < w.ngroup; ++g) {
+    const RowGroup& k = w.group[g];
+    const SoftBlock<T>& b = f.group[g].block;
+    T* c = f.z + k.row;
+    for (int i = 0; i < k.rows; ++i) c[i] = T(0);
+    if (k.kind == kContactRows)
+      for_contact_sides(m, g, w, [&](int body, const Force<T>* F) {
+        for (int i = 0; i < k.rows; ++i) c[i] += dot(shown_twist(body, w), F[i]);
+      });
+    SoftBlockBar<T> unread;
+    unread.D = unread.loss = T(0);
+    for (T& mu : unread.mu) mu = T(0);
+    with_rows(b.rows, [&](auto rows) {
+      soft_force_adjoint<rows.n>(b, f.y + k.row, c, f.y_bar + k.row, unread);
+    });
+  }
+  add_soft_forces(f, f.y_bar, f.half);
 }
 // -mu' dM (acc - a): both metrics hold M
 template <class T, class P>
@@ -302,6 +327,7 @@ FB_FN void soft_acceleration_adjoint(const Model<T, P>& m, const Options<Real<T>
   for (int d = 0; d < s.nv; ++d) w.w_rate[d] = f.mu[d];
   if (any(f.touched)) {
     multiply(f.M, f.mu, f.half);
+    if (f.shown) add_shown_forces(m, w);
     solve(f.H, f.half);
     for (int d = 0; d < s.nv; ++d) w.w_rate[d] = select(f.touched, f.half[d], f.mu[d]);
     soft_rows_times(f, w.w_rate, f.f_bar);

@@ -336,6 +336,40 @@ FB_FN void soft_contact_data(const Model<T, P>& m, const Options<Real<T>>& o, in
   for (int i = 1; i < k.rows; ++i) e.y0[i] = B * e.vel[i];
 }
 
+// what pairs with the forces that contacts exert on a body: the twist of f.shown, none for the world
+template <class T>
+FB_INLINE Motion<T> shown_twist(int body, const Work<T>& w) {
+  if (body == 0) return zero_motion<T>();
+  const T* C = w.soft.shown + 6 * body;
+  return {lift3<T>(C), lift3<T>(C + 3)};
+}
+// visit(body, wrenches of its rows) both sides of a contact, those fixed in the world included
+template <class T, class P, class Visit>
+FB_INLINE void for_contact_sides(const Model<T, P>& m, int index, const Work<T>& w, Visit&& visit) {
+  const Layout& s = m.s;
+  const RowGroup& k = w.group[index];
+  const RowGeometry<T>& x = w.geometry[index];
+  const Vec3<T> Oref = origin_of(s, w, reference_link(k.linkA, k.linkB));
+  const Tangents<T> frame = contact_frame(m, k, x.n, w).t;
+  const Vec3<T> d[3] = {x.n, frame.t1, frame.t2};
+  for (int q = 0; q < 2; ++q) {
+    const int body = s.geom_body[q == 0 ? first_geom(s, k.source) : second_geom(s, k.source)];
+    Force<T> F[kSoftRows];
+    contact_wrenches(k, x.p + (Oref - origin_of(s, w, q == 0 ? k.linkA : k.linkB)), d,
+                     Real<T>(q == 0 ? -1 : 1), F);
+    if (body > 0) visit(body, F);
+  }
+}
+// (S.45)  the centre of a body, about which the torque of a contact's forces is taken
+template <class T, class P>
+FB_FN void shown_centre_adjoint(const Model<T, P>& m, const RowGroup& k, int body, const Vec3<T>* d,
+                                Real<T> sign, Work<T>& w) {
+  const T* f = w.soft.f + k.row;
+  Vec3<T> force = zero3<T>();
+  for (int i = 0; i < k.rows && i < 3; ++i) force += d[i] * (f[i] * sign);
+  const Vec3<T> torque_bar = shown_twist(body, w).ang;
+  body_centre_adjoint(m, body, body_centre(m, body, w), cross(torque_bar, force), w);
+}
 // (S.16)  cotangents of a contact's wrenches and of its gap, to the contact's point
 template <class T, class P>
 FB_FN void contact_wrench_adjoint(const Model<T, P>& m, int index, const SoftBars<T>& bars,
@@ -348,18 +382,23 @@ FB_FN void contact_wrench_adjoint(const Model<T, P>& m, int index, const SoftBar
   const ContactFrame<T> frame = contact_frame(m, k, x.n, w);
   const Vec3<T> d[3] = {x.n, frame.t.t1, frame.t.t2};
   Vec3<T> d_bar[3] = {zero3<T>(), zero3<T>(), zero3<T>()};
+  const int body[2] = {s.geom_body[first_geom(s, k.source)], s.geom_body[second_geom(s, k.source)]};
   for (int q = 0; q < 2; ++q) {
     const int l = q == 0 ? k.linkA : k.linkB;
-    if (l == 0) continue;
+    const bool shown = w.soft.shown && body[q] > 0;
+    if (l == 0 && !shown) continue;
     LinkBar<T>& b = w.bar[l];
     const Vec3<T> p = x.p + (Oref - origin_of(s, w, l));
     const Real<T> sign(q == 0 ? -1 : 1);
     for (int i = 0; i < k.rows; ++i) {
-      b.w_bar = mul_add(e.F[q][i], bars.f[i], b.w_bar);
-      b.y_bar = mul_add(e.F[q][i], bars.y_bar[i], b.y_bar);
-      b.v_bar = mul_add(e.F[q][i], vel_bar[i], b.v_bar);
-      const Motion<T> F_bar =
-          (b.w * bars.f[i] + b.y * bars.y_bar[i] + w.link[l].v * vel_bar[i]) * T(sign);
+      Motion<T> F_bar = zero_motion<T>();
+      if (l > 0) {
+        b.w_bar = mul_add(e.F[q][i], bars.f[i], b.w_bar);
+        b.y_bar = mul_add(e.F[q][i], bars.y_bar[i], b.y_bar);
+        b.v_bar = mul_add(e.F[q][i], vel_bar[i], b.v_bar);
+        F_bar = (b.w * bars.f[i] + b.y * bars.y_bar[i] + w.link[l].v * vel_bar[i]) * T(sign);
+      }
+      if (shown) F_bar += shown_twist(body[q], w) * (w.soft.f[k.row + i] * sign);
       if (i >= 3) {
         d_bar[i - 3] += F_bar.ang;
         continue;
@@ -367,6 +406,7 @@ FB_FN void contact_wrench_adjoint(const Model<T, P>& m, int index, const SoftBar
       point.p += cross(d[i], F_bar.ang);
       d_bar[i] += cross(F_bar.ang, p) + F_bar.lin;
     }
+    if (shown) shown_centre_adjoint(m, k, body[q], d, sign, w);
   }
   point.n += d_bar[0];
   if (k.rows == 1) return;

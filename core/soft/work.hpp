@@ -35,6 +35,8 @@ struct SoftWork {
   T *y, *f, *z;     // by row
   T* loaded;        // f and what adhesion pulls with; f itself where nothing does
   T *y_bar, *f_bar;
+  // where the contacts' forces are an output: the twist that pairs with those on each body, or null
+  const T* shown;
   // accelerations: of the constrained motion, and as integrated; generalised forces
   T *a, *acc, *smooth, *pushed;
   T* warm;  // where a solve may start, nwarm numbers or none
@@ -101,6 +103,7 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   for (T** x :
        {&w.a, &w.acc, &w.smooth, &w.pushed, &w.step, &w.grad, &w.Ma, &w.Mstep, &w.mu, &w.half})
     *x = c.template take<T>(n);
+  w.shown = nullptr;
   w.nwarm = s.nwarm;
   w.warm = c.template take<T>(s.nwarm);
   const size_t nx = s.nq + s.nv + s.na + s.nwarm;

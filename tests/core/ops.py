@@ -262,7 +262,7 @@ def over_parameters(
 
     def has_gradient() -> Vector:
         m = case.model
-        return _differentiable(case, m.nq + m.nv + m.na + m.nu)
+        return with_gradient(case, m.nq + m.nv + m.na + m.nu)
 
     return OpRow(
         f"{label}/step_theta",
@@ -398,7 +398,7 @@ def parameters(case: Case, rng: np.random.Generator | None) -> Vector:
     return np.concatenate(parts)
 
 
-def _differentiable(case: Case, first: int) -> Vector:
+def with_gradient(case: Case, first: int) -> Vector:
     """Return 1 for inputs with a gradient: `first` others, then the parameters."""
     parts = [np.ones(first)]
     for name, value in case.params.items():

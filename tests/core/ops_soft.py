@@ -21,6 +21,7 @@ from tests.core.ops import (
     quat,
     quat_at_edge,
     state,
+    with_gradient,
 )
 from tests.core.ops_models import Case
 from tests.core.ops_tendons import heavy_model, tendons_model, wraps_inside_model, wraps_model
@@ -392,6 +393,36 @@ def step_rows(label: str, case: Case, like_mujoco: bool = True) -> list[OpRow]:
     return [step, over_parameters(f"soft/{label}", case, draw, own, **_precision(label))]
 
 
+def _forces_row(label: str, case: Case, pairing: float = 1e-9) -> OpRow:
+    """Return the row of the contacts' forces over (q, v, act, u, parameters).
+
+    Near the tip of a cone dual numbers carry the stiffness before the last step of the solve into
+    their tangents; differences agree with the adjoint there.
+    """
+
+    def has_gradient() -> Vector:
+        m = case.model
+        return with_gradient(case, m.nq + m.nv + m.na + m.nu)
+
+    def point(rng: np.random.Generator, rest: bool = False) -> Vector:
+        while True:
+            x = np.r_[_draw(case, rng, rest), parameters(case, rng)]
+            if np.any(references.contact_forces(case.sim, x)):
+                return x
+
+    return OpRow(
+        f"soft/{label}/contact_forces",
+        "contact_forces",
+        lambda: case.ops,
+        point,
+        lambda rng: point(rng, True),
+        lambda x: references.contact_forces(case.sim, x),
+        differentiable=has_gradient,
+        stencil=3e-5,
+        **{**_precision(label), "pairing": pairing},
+    )
+
+
 def _law_row(label: str, case: Case) -> OpRow:
     """Return the row of the parameters of every pair, over all parameters."""
 
@@ -449,4 +480,9 @@ SOFT_ROWS: list[OpRow] = [
     # contact points between boxes and balls are chosen otherwise
     *step_rows("pile", pile, like_mujoco=False),
     *step_rows("pile/pyramid", pile_pyramid, like_mujoco=False),
+    _forces_row("scene", scene),
+    _forces_row("scene/pyramid", scene_pyramid),
+    _forces_row("adhesion", adhesion, 1e-7),
+    _forces_row("pile", pile),
+    _forces_row("pile/pyramid", pile_pyramid),
 ]

@@ -374,8 +374,8 @@ def output(model: fb.Model, name: str, x: Vector) -> Vector:
     return force(a) if name == "inverse_dynamics" else np.linalg.solve(M, a - bias)
 
 
-def step(sim: fb.Simulator, x: Vector) -> Vector:
-    """Return the simulator's step at x = (q, v, act, u), theta behind it or not.
+def _arguments(sim: fb.Simulator, x: Vector) -> tuple[tuple[Vector, ...], dict[str, Any]]:
+    """Return (q, v, u) and the activations and parameters of x = (q, v, act, u, theta).
 
     The simulator refuses a range with its ends exchanged; of a ball only the larger end counts.
     """
@@ -386,7 +386,29 @@ def step(sim: fb.Simulator, x: Vector) -> Vector:
         given = split(theta, all_parameters(sim))
         params = {name: given[name] for name in sim.params}
         params["jnt_range"] = np.sort(params["jnt_range"], axis=1)
-    return np.concatenate(sim.step(q, v, u, act=act if m.na else None, params=params))
+    return (q, v, u), {"act": act if m.na else None, "params": params}
+
+
+def step(sim: fb.Simulator, x: Vector) -> Vector:
+    """Return the simulator's step at x = (q, v, act, u), theta behind it or not."""
+    point, others = _arguments(sim, x)
+    return np.concatenate(sim.step(*point, **others))
+
+
+def contact_forces(sim: fb.Simulator, x: Vector) -> Vector:
+    """Return the sums of the forces that the simulator reports of single contacts."""
+    point, others = _arguments(sim, x)
+    params = others["params"] or dict(sim.params)
+    found = sim.contacts(*point, **others)
+    place, turn = sim.body_poses(point[0], params=params)
+    centre = place + np.einsum("bij,bj->bi", turn, params["body_ipos"])
+    out = np.zeros((sim.model.nbody, 6))
+    for geom, sign in ((found.geom1, -1.0), (found.geom2, 1.0)):
+        for i, body in enumerate(sim.model.mujoco.geom_bodyid[geom]):
+            force, arm = found.force[i], found.point[i] - centre[body]
+            out[body] += sign * np.r_[force, found.torque[i] + np.cross(arm, force)]
+    out[0] = 0.0
+    return out.reshape(-1)
 
 
 def all_parameters(sim: fb.Simulator) -> dict[str, Vector]:

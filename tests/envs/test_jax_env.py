@@ -103,7 +103,19 @@ def test_randomized_parameters_are_in_the_state() -> None:
     assert jnp.abs(jax.grad(loss)(state.params["body_mass"])).sum() > 0
 
 
-def test_contact_forces_have_no_gradient_and_say_so() -> None:
-    """Refuse terms of contact forces, which have no gradient."""
-    with pytest.raises(FeatherbackError, match="contact forces have no gradient"):
-        envs_jax.make("Ant", 2, include_cfrc_ext_in_observation=True)
+def test_contact_forces_have_gradients() -> None:
+    """Reward contact forces, with their gradients; refuse them under the hard law."""
+    env = envs_jax.make("Ant", 2, include_cfrc_ext_in_observation=True, contact_cost_weight=5e-4)
+    state, _ = env.reset(seed=3)
+    for _ in range(8):  # down to the floor
+        state, _ = env.step(state, jnp.zeros((2, 8)))
+
+    def loss(a):
+        return env.step(state, a)[1].observation[:, -78:].sum()
+
+    a = 0.1 * np.random.default_rng(1).standard_normal((2, 8))
+    along = np.random.default_rng(2).standard_normal((2, 8))
+    slope = (loss(a + 1e-6 * along) - loss(a - 1e-6 * along)) / 2e-6
+    np.testing.assert_allclose(np.sum(jax.grad(loss)(a) * along), slope, rtol=1e-4)
+    with pytest.raises(FeatherbackError, match="no gradient under the hard law"):
+        envs_jax.make("Ant", 2, include_cfrc_ext_in_observation=True, contact="hard")

@@ -154,7 +154,41 @@ def test_randomized_parameters_are_those_of_the_vector_environment() -> None:
     np.testing.assert_allclose(ours.step(torch.tensor(a))[0].numpy(), plain.step(a)[0], atol=1e-12)
 
 
-def test_contact_forces_have_no_gradient_and_say_so() -> None:
-    """Refuse terms of contact forces, which have no gradient."""
-    with pytest.raises(FeatherbackError, match="contact forces have no gradient"):
-        envs_torch.make("Ant", 2, include_cfrc_ext_in_observation=True)
+@pytest.mark.parametrize("name", ["Ant", "HumanoidStandup"])
+def test_contact_forces_have_gradients(name: str) -> None:
+    """Observe and reward contact forces as the vector environment does, with their gradients."""
+    options = {"contact_cost_weight": 5e-4} if name == "Ant" else {"impact_cost_weight": 5e-7}
+    options["include_cfrc_ext_in_observation"] = True
+    ours, plain = (make(name, 2, **options) for make in (envs_torch.make, envs.make))
+    ours.reset(seed=3)
+    plain.reset(seed=3)
+    zero = np.zeros((2, ours.action_size))
+    for _ in range(8):  # down to the floor
+        obs = plain.step(zero)[0]
+        seen = ours.step(torch.tensor(zero))[0]
+    forces = obs[:, -6 * (ours.model.nbody - 1) :]
+    assert np.abs(forces).max() > 1e-3
+    scale = 1e-9 * max(1.0, np.abs(obs).max())
+    np.testing.assert_allclose(seen.detach().numpy(), obs, atol=scale)
+    begin = ours.q.detach().clone(), ours.v.detach().clone()
+    rng = np.random.default_rng(2)
+    weight = torch.tensor(rng.standard_normal(forces.shape[1]))
+
+    def loss(a):
+        ours.q, ours.v = begin
+        _, reward, _, _, info = ours.step(a)
+        last = info["final_obs"][:, -len(weight) :]
+        return reward.sum() + 1e-2 * (last @ weight).sum()
+
+    a = torch.tensor(0.1 * rng.standard_normal((2, ours.action_size)), requires_grad=True)
+    loss(a).backward()
+    along = torch.tensor(rng.standard_normal(tuple(a.shape)))
+    with torch.no_grad():
+        slope = (loss(a + 1e-6 * along) - loss(a - 1e-6 * along)) / 2e-6
+    np.testing.assert_allclose(float((a.grad * along).sum()), float(slope), rtol=1e-4)
+
+
+def test_contact_forces_of_the_hard_law_have_no_gradient_and_say_so() -> None:
+    """Refuse terms of contact forces where they have no gradient."""
+    with pytest.raises(FeatherbackError, match="no gradient under the hard law"):
+        envs_torch.make("Ant", 2, include_cfrc_ext_in_observation=True, contact="hard")

@@ -1,6 +1,7 @@
 // Ops of MuJoCo's contact law: impedance, spring, reference and the forces of one group without a
 // model, and the parameters of every pair of a model.
 #pragma once
+#include "core/soft/contact_forces.hpp"
 #include "tests/native/ops_model.hpp"
 #include "tests/native/ops_pure.hpp"
 
@@ -192,6 +193,38 @@ struct ContactLawOp {
   }
 };
 
+// (q, v, act, u, theta) -> the forces of contacts on all bodies
+struct ContactForcesOp {
+  Box box;
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const int nx = core::state_size(box->s);
+    const StepThetaOp::Bound<T> b(*box, x + nx + box->s.nu);
+    Scratch<T> k(b.m.s);
+    core::contact_forces(b.m, box->opts<T>(), x, x + nx, core::Mask<T>(true), y, k.w);
+  }
+  template <class T>
+  void adjoint(const T* x, const T* y_bar, T* x_bar) const {
+    const int nx = core::state_size(box->s), at_theta = nx + box->s.nu, n = 6 * box->s.nbody;
+    const StepThetaOp::Bound<T> b(*box, x + at_theta);
+    Scratch<T> k(b.m.s);
+    std::vector<T> y(n), t(4 * box->s.nv, not_a_number<T>()), bars(b.derived.size(), T(0));
+    core::Theta<T> theta_bar;
+    core::bind<T>(b.m.s, x_bar + at_theta, theta_bar);
+    core::Derived<T> bar;
+    core::bind<T>(b.m.s, bars.data(), bar);
+    core::contact_forces(b.m, box->opts<T>(), x, x + nx, core::Mask<T>(true), y.data(), k.w);
+    k.w.theta_bar = &theta_bar;
+    k.w.derived_bar = &bar;
+    y.assign(y_bar, y_bar + n);
+    const core::StepBars<T> bars_of_step{nullptr, x_bar, x_bar + nx, t.data()};
+    core::contact_forces_adjoint(b.m, box->opts<T>(),
+                                 core::step_point<T>(b.m.s, x, x + nx, nullptr), y.data(),
+                                 bars_of_step, k.w);
+    core::derive_adjoint(b.m.s, b.m.theta, b.m.derived, bar, theta_bar);
+  }
+};
+
 inline void add_soft_ops(OpTable& ops) {
   using namespace core;
   ops["power"] = make_op(PowerOp{}, "", 2, 2);
@@ -215,6 +248,10 @@ inline void add_soft_ops(OpTable& ops) {
 inline void add_soft_ops(const Box& box, OpTable& ops) {
   ops["contact_law"] = make_op(ContactLawOp{box}, "contact_law contact_friction",
                                core::theta_size(box->s), size_t(ContactLawOp::n) * box->s.npair);
+  if (!box->s.soft) return;
+  const size_t nx = core::state_size(box->s), ntheta = core::theta_size(box->s);
+  ops["contact_forces"] = make_op(ContactForcesOp{box}, "contact_forces shown_centre",
+                                  nx + box->s.nu + ntheta, size_t(6) * box->s.nbody);
 }
 
 }  // namespace fb::ops

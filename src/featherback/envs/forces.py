@@ -44,6 +44,15 @@ def contact_wrenches(state: State) -> Real:
     return wrenches
 
 
+def differentiable_wrenches(state: State) -> Array:
+    """Return `cfrc_ext` from the output of the engine, which is about the bodies' own centres."""
+    given = state.contact_forces
+    force, torque = ([1.0 * given[..., first + i] for i in range(3)] for first in (0, 3))
+    com, middle = state.centers
+    arm = [c - m for c, m in zip(com, middle, strict=True)]
+    return state.xp.stack([*add(torque, cross(arm, force)), *force], -1)
+
+
 def _contacts(state: State) -> tuple[Any, Any, Real]:
     """Return world, pair and numbers of every contact of the step that starts here."""
     bridge, worlds = bridge_of(state.sim), len(state.q)

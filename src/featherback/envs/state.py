@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from featherback.envs.bodies import Matrix, Vector, find_centers, split_poses
-from featherback.envs.forces import constraint_forces, contact_wrenches
+from featherback.envs.forces import constraint_forces, contact_wrenches, differentiable_wrenches
 from featherback.errors import FeatherbackError
 from featherback.model import Model
 from featherback.sim import Simulator
@@ -101,16 +101,27 @@ class State:
         """real[worlds, nbody, 6], torque and force of the contacts on each body.
 
         They are those of the step that starts here under the control held, about the centre of
-        mass of the kinematic tree, along the world's axes, as MuJoCo's `cfrc_ext` has them. They
-        have no gradient, so that torch and JAX refuse.
+        mass of the kinematic tree, along the world's axes, as MuJoCo's `cfrc_ext` has them. Under
+        the hard law they have no gradient, and torch and JAX refuse.
         """
+        if self.sim.options.contact == "mujoco":
+            return differentiable_wrenches(self)
         if self.xp is not np:
             raise FeatherbackError(
-                f"State.contact_wrenches: contact forces have no gradient, and this state is one "
-                f"of {self.xp.__name__}; leave the terms of contact forces out of the task, or "
-                "take featherback.envs.make()."
+                f"State.contact_wrenches: contact forces have no gradient under the hard law, and "
+                f'this state is one of {self.xp.__name__}; pass contact="mujoco", leave the terms '
+                "of contact forces out of the task, or take featherback.envs.make()."
             )
         return contact_wrenches(self)
+
+    @cached_property
+    def contact_forces(self) -> Array:
+        """real[worlds, nbody, 6], force and torque about each body's centre of mass."""
+        if self.xp is np:
+            given: dict[str, Any] = {"act": self.act} if self.model.na else {}
+            return self.sim.contact_forces(self.q, self.v, self.u, params=self.params, **given)
+        act = self.act if self.model.na else None
+        return self._outputs.contact_forces(self.sim, self.q, self.v, self.u, self.params, act=act)
 
     @cached_property
     def constraint_forces(self) -> Array:

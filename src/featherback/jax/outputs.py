@@ -10,8 +10,9 @@ import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-from featherback.errors import ParameterError
+from featherback.errors import ParameterError, ShapeError
 from featherback.jax.inputs import (
+    NO_GRADIENT,
     Params,
     count_worlds,
     flat_params,
@@ -21,6 +22,7 @@ from featherback.jax.inputs import (
 )
 from featherback.jax.primitives import OUTPUT, output_map
 from featherback.sim import Simulator
+from featherback.sim.bridge import bridge_of, check_law
 
 
 def body_poses(
@@ -81,6 +83,35 @@ def inverse_dynamics(
     return _evaluate("inverse_dynamics()", sim, "inverse_dynamics", inputs, params)
 
 
+def contact_forces(
+    sim: Simulator,
+    q: ArrayLike,
+    v: ArrayLike,
+    u: ArrayLike | None = None,
+    params: Params | None = None,
+    *,
+    act: ArrayLike | None = None,
+) -> jax.Array:
+    """Return the forces of the contacts on each body, real[(worlds,) nbody, 6].
+
+    Force and torque about the body's centre of mass in the step that starts in this state, as
+    `Simulator.contact_forces` returns them; under `contact="mujoco"` only.
+    """
+    where = "contact_forces()"
+    check_law(f"featherback.jax.{where}", bridge_of(sim), "contact_forces")
+    call = open_call(where, sim)
+    if act is not None and not sim.model.na:
+        raise ShapeError(
+            f'{where}: act is given, but model "{sim.model.name}" has no activations; leave it out.'
+        )
+    parts = rows(call, {"act": act, "u": u})
+    lead = jnp.broadcast_shapes(*(x.shape[:-1] for x in parts.values()))
+    drive = jnp.concatenate([jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in parts.values()], -1)
+    inputs = {"q": q, "v": v, "drive": drive}
+    out = _evaluate(where, sim, "contact_forces", inputs, params)
+    return out.reshape(*out.shape[:-1], sim.model.nbody, 6)
+
+
 def _poses(
     where: str, sim: Simulator, q: ArrayLike, params: Params | None, *, sites: bool
 ) -> tuple[jax.Array, jax.Array]:
@@ -99,7 +130,9 @@ def _evaluate(
     call = open_call(where, sim)
     arrays = rows(call, inputs)
     worlds = count_worlds(where, arrays, {})
-    theta = flat_params(call, params, worlds, {})
+    # what moves nothing but acts on contacts has no gradient there either
+    undifferentiated = NO_GRADIENT if output == "contact_forces" else {}
+    theta = flat_params(call, params, worlds, undifferentiated)
     full = [give_worlds(x, worlds, 1) for x in arrays.values()]
     # inputs that the output does not read, parameters aside
     missing = [jnp.zeros((0,), theta.dtype)] * (len(OUTPUT.point) - len(full) - 1)

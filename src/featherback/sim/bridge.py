@@ -52,7 +52,7 @@ from featherback.sim.memory import (
     refuse_too_large,
 )
 from featherback.sim.options import Options
-from featherback.sim.outputs import evaluate, evaluate_vjp, output_shape
+from featherback.sim.outputs import check_law, evaluate, evaluate_vjp, output_shape
 from featherback.sim.replay import (
     Bars,
     Replay,
@@ -94,6 +94,7 @@ __all__ = [
     "bridge_of_handle",
     "check_carried",
     "check_controls",
+    "check_law",
     "check_step_controls",
     "describe",
     "evaluate",

@@ -16,6 +16,9 @@ from featherback.sim.cuda_frame import Array, Frame, backwards, between
 if TYPE_CHECKING:
     from featherback.sim.cuda import CudaEngine
 
+# outputs that solve for the contacts of a step; they run on the processor
+OF_A_STEP = ("contact_forces",)
+
 
 def _each(*arrays: Any) -> int:
     """Return the bytes of one world of arrays that have a world axis first."""
@@ -173,6 +176,9 @@ def output(
     y: Real,
 ) -> None:
     """Write an output of each world to y."""
+    if name in OF_A_STEP:
+        engine.host.output(name, q, v, x, theta, y)
+        return
 
     def run(frame: Frame, count: int) -> None:
         common = engine.common_words(frame, theta, count)
@@ -196,6 +202,9 @@ def output_vjp(
     theta_bar: Real | None,
 ) -> None:
     """Write the gradient of a loss on an output."""
+    if name in OF_A_STEP:
+        engine.host.output_vjp(name, q, v, x, theta, y_bar, q_bar, v_bar, x_bar, theta_bar)
+        return
 
     def run(frame: Frame, count: int) -> None:
         common = engine.common_words(frame, theta, count)

@@ -18,8 +18,15 @@ from featherback._typing import Params, Real
 from featherback.errors import ParameterError, ShapeError
 from featherback.model import Model
 from featherback.sim.cotangents import require_cotangent
-from featherback.sim.inputs import as_real, named_arrays, require_finite, unpack_theta
-from featherback.sim.state import read_rows
+from featherback.sim.inputs import (
+    as_real,
+    named_arrays,
+    refuse_without_gradient,
+    require_finite,
+    rows,
+    unpack_theta,
+)
+from featherback.sim.state import StateLayout, read_rows
 from featherback.sim.status import overflow_error
 
 if TYPE_CHECKING:
@@ -44,6 +51,8 @@ class OutputGradient:
         v: real[(worlds,) nv], with respect to the velocity; None where the output has none.
         a: real[(worlds,) nv], with respect to the acceleration; None but for inverse dynamics.
         tau: real[(worlds,) nv], with respect to the force; None but for forward dynamics.
+        u: real[(worlds,) nu], with respect to the controls; None but for contact forces.
+        act: real[(worlds,) na], with respect to the activations; None but for contact forces.
     """
 
     q: Real
@@ -51,6 +60,8 @@ class OutputGradient:
     v: Real | None = None
     a: Real | None = None
     tau: Real | None = None
+    u: Real | None = None
+    act: Real | None = None
 
 
 @dataclass(frozen=True)
@@ -100,8 +111,8 @@ def output_shape(model: Model, name: str) -> tuple[int, ...]:
     output = OUTPUTS[name]
     if output.rows is None:
         return model.structure.output_shape(output.job)
-    rows = _rows(model, output.rows)
-    return rows.stop - rows.start, sum(math.prod(PARTS[bar][1]) for bar in output.bars)
+    taken = _rows(model, output.rows)
+    return taken.stop - taken.start, sum(math.prod(PARTS[bar][1]) for bar in output.bars)
 
 
 def evaluate(
@@ -124,6 +135,7 @@ def evaluate(
     worlds = len(named["q"])
     theta, _ = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
+    check_law(where, bridge, output.job)
     y = np.empty((worlds, *bridge.model.structure.output_shape(output.job)), bridge.layout.dtype)
     bridge.output(output.job, named, theta, y)
     y = y if batched else y[0]
@@ -148,6 +160,9 @@ def evaluate_vjp(
     worlds = len(named["q"])
     theta, given = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
+    check_law(where, bridge, output.job)
+    if output.job == "contact_forces":
+        refuse_without_gradient(where, named_arrays(where, params))
     cotangents = dict(zip(output.bars, arrays[count:], strict=True))
     require_cotangent(where, cotangents.values(), " or ".join(cotangents))
     y_bar = _read_cotangents(where, bridge, output, cotangents, (worlds, batched))
@@ -159,9 +174,42 @@ def evaluate_vjp(
         bad = np.zeros(0, bool) if array is None else ~np.isfinite(array).all(axis=1)
         if bad.any():
             raise overflow_error(where, "gradient", np.flatnonzero(bad), LOOK)
+    drive = bars.pop("drive", None)
+    if drive is not None:
+        na = bridge.layout.na
+        bars |= {"act": drive[:, :na], "u": drive[:, na:]} if na else {"u": drive}
     shown = {key: a if batched else a[0] for key, a in bars.items()}
     found = {} if theta_bar is None else unpack_theta(theta_bar, bridge.params, given)
     return OutputGradient(params=found, **shown)
+
+
+def join_drive(where: str, layout: StateLayout, u: Any, act: Any) -> Any:
+    """Return activations and controls side by side, as outputs of a step read them."""
+    if not layout.na:
+        if act is not None:
+            raise ShapeError(
+                f'{where}: act is given, but model "{layout.model}" has no activations; leave it '
+                "out."
+            )
+        return u
+    parts = [
+        np.zeros(n, layout.dtype) if x is None else as_real(where, name, x, layout.dtype)
+        for name, x, n in (("act", act, layout.na), ("u", u, layout.nu))
+    ]
+    for name, x, n in zip(("act", "u"), parts, (layout.na, layout.nu), strict=True):
+        rows(where, name, x, n, layout.model)
+    lead = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
+    return np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in parts], -1)
+
+
+def check_law(where: str, bridge: Bridge, job: str) -> None:
+    """Refuse forces of contacts under a law that has no gradient of them."""
+    if job == "contact_forces" and bridge.options.contact != "mujoco":
+        raise ParameterError(
+            f"{where}: forces of contacts as an output, with gradients, are there under "
+            'contact="mujoco" only; build the Simulator with it, or take sim.contacts(), which '
+            "reports them without a gradient."
+        )
 
 
 def _read_cotangents(
@@ -175,15 +223,15 @@ def _read_cotangents(
     worlds, batched = lead
     shape = bridge.model.structure.output_shape(output.job)
     y_bar = np.zeros((worlds, *shape), bridge.layout.dtype)
-    rows = None if output.rows is None else _rows(bridge.model, output.rows)
+    taken = None if output.rows is None else _rows(bridge.model, output.rows)
     for name, value in given.items():
         # a pose has two cotangents, of which one may be missing
         if value is None and len(given) > 1:
             continue
         view, wanted = y_bar, shape
-        if rows is not None:
+        if taken is not None:
             columns, last = PARTS[name]
-            view = y_bar[:, rows, columns]
+            view = y_bar[:, taken, columns]
             wanted = (view.shape[1], *last)
         bar = as_real(where, name, value, bridge.layout.dtype)
         expected = (worlds, *wanted) if batched else wanted

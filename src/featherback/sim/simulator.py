@@ -30,7 +30,13 @@ from featherback.sim.options import (
     read_options,
     shown_options,
 )
-from featherback.sim.outputs import OutputGradient, check_output, evaluate, evaluate_vjp
+from featherback.sim.outputs import (
+    OutputGradient,
+    check_output,
+    evaluate,
+    evaluate_vjp,
+    join_drive,
+)
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.state import check_step_controls, read_point, read_start
 
@@ -374,9 +380,10 @@ class Simulator:
 
         Args:
             name: "mass_matrix", "bias", "forward_dynamics", "inverse_dynamics", "body_poses",
-                "site_poses", "site_positions" or "center_of_mass"; the method of this name says
-                more.
-            inputs: what it reads: q, then v, then a force or an acceleration.
+                "site_poses", "site_positions", "center_of_mass" or "contact_forces"; the method of
+                this name says more.
+            inputs: what it reads: q, then v, then a force or an acceleration, or activations and
+                controls in one array.
             params: parameters that replace the simulator's in this call.
 
         Returns:
@@ -451,6 +458,39 @@ class Simulator:
         """Return positions real[(worlds,) nsite, 3] and rotation matrices real[..., 3, 3]."""
         p, R = self.output("site_poses", q, params=params)
         return p, R
+
+    def contact_forces(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None = None,
+        *,
+        act: ArrayLike | None = None,
+        params: Params | None = None,
+    ) -> Real:
+        """Return the forces of the contacts on each body, real[(worlds,) nbody, 6].
+
+        Force and torque about the body's centre of mass, along the world's axes, as the parameter
+        `xfrc_applied` has them, in the step that starts in this state; zero for the world. They are
+        those of `contacts`, added up, with a gradient; under `contact="mujoco"` only. A world with
+        more contacts than there is room for has NaN.
+        """
+        drive = join_drive("contact_forces()", self._bridge.layout, u, act)
+        return self._one("contact_forces", q, v, drive, params=params)
+
+    def contact_forces_vjp(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        u: ArrayLike | None,
+        F_bar: ArrayLike,
+        *,
+        act: ArrayLike | None = None,
+        params: Params | None = None,
+    ) -> OutputGradient:
+        """Return the gradient of a loss on `contact_forces`."""
+        drive = join_drive("contact_forces_vjp()", self._bridge.layout, u, act)
+        return self.output_vjp("contact_forces", q, v, drive, F_bar, params=params)
 
     def mass_matrix_vjp(
         self, q: ArrayLike, M_bar: ArrayLike, *, params: Params | None = None

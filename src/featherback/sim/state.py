@@ -33,9 +33,9 @@ A = TypeVar("A", bound=Any)
 # without these there is nothing to compute; what else is None is zero
 REQUIRED = ("q", "v", "a", "tau")
 # what may be zero but must not be missing
-FILLED = ("act", "u", "warm")
+FILLED = ("act", "u", "warm", "drive")
 # what a status tells of if it is not finite; anything else must be
-FOLLOWED = (*REQUIRED, "act", "u")
+FOLLOWED = (*REQUIRED, "act", "u", "drive")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class StateLayout:
         dtype: number type of all arrays.
         quaternions: entries of q at which a quaternion starts.
         nwarm: accelerations that a state carries for the next solve to start at: nv or none.
-        lengths: of inputs by their names, such as q, dq, q_bar, u or tau.
+        lengths: of inputs by their names, such as q, dq, q_bar, u or tau; drive: act and u in one.
     """
 
     model: str
@@ -67,7 +67,7 @@ class StateLayout:
     def __post_init__(self) -> None:
         """Note all lengths."""
         own = {"q": self.nq, "v": self.nv, "act": self.na, "u": self.nu}
-        own |= {"a": self.nv, "tau": self.nv}
+        own |= {"a": self.nv, "tau": self.nv, "drive": self.na + self.nu}
         lengths = {name: n for k, n in own.items() for name in (k, f"d{k}", f"{k}_bar")}
         # nothing is differentiated by where a solve starts
         lengths["warm"] = self.nwarm

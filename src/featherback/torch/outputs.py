@@ -10,9 +10,16 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from featherback.errors import FeatherbackError
+from featherback.errors import FeatherbackError, ShapeError
 from featherback.sim import Simulator
-from featherback.sim.bridge import bridge_of, bridge_of_handle, evaluate, evaluate_vjp, output_shape
+from featherback.sim.bridge import (
+    bridge_of,
+    bridge_of_handle,
+    check_law,
+    evaluate,
+    evaluate_vjp,
+    output_shape,
+)
 from featherback.torch import ops
 from featherback.torch.functions import last
 from featherback.torch.inputs import (
@@ -85,6 +92,52 @@ def inverse_dynamics(
     return _evaluate("inverse_dynamics", sim, {"q": q, "v": v, "a": a}, params)
 
 
+def contact_forces(
+    sim: Simulator,
+    q: Tensor,
+    v: Tensor,
+    u: Tensor | None = None,
+    params: Params | None = None,
+    *,
+    act: Tensor | None = None,
+) -> Tensor:
+    """Return the forces of the contacts on each body, real[..., nbody, 6].
+
+    Force and torque about the body's centre of mass in the step that starts in this state, as
+    `Simulator.contact_forces` returns them; under `contact="mujoco"` only.
+    """
+    where = "featherback.torch.contact_forces()"
+    check_law(where, check_simulator(where, sim), "contact_forces")
+    drive = _join_drive(where, sim, q, u, act)
+    return _evaluate("contact_forces", sim, {"q": q, "v": v, "drive": drive}, params)
+
+
+def _join_drive(
+    where: str, sim: Simulator, q: Tensor, u: Tensor | None, act: Tensor | None
+) -> Tensor:
+    """Return activations and controls side by side."""
+    bridge = check_simulator(where, sim)
+    na, nu = bridge.layout.na, bridge.layout.nu
+    check_tensor(where, "q", q, bridge)
+    if act is not None and not na:
+        raise ShapeError(
+            f'{where}: act is given, but model "{sim.model.name}" has no activations; leave it out.'
+        )
+    parts: list[Tensor] = []
+    for name, x, n in (("act", act, na), ("u", u, nu)):
+        part = q.new_zeros(n) if x is None else check_tensor(where, name, x, bridge)
+        if part.shape[-1:] != (n,):
+            raise ShapeError(
+                f"{where}: {name} has shape {tuple(part.shape)}; expected ({n},) or (worlds, {n}) "
+                f'for model "{sim.model.name}".'
+            )
+        parts.append(part)
+    if not na:
+        return parts[1]
+    lead = torch.broadcast_shapes(*(x.shape[:-1] for x in parts))
+    return torch.cat([x.expand(*lead, x.shape[-1]) for x in parts], -1)
+
+
 def _split(poses: Tensor) -> tuple[Tensor, Tensor]:
     """Return places and turns of rows of twelve numbers."""
     return poses[..., :3], poses[..., 3:].unflatten(-1, (3, 3))
@@ -104,7 +157,7 @@ def _evaluate(job: str, sim: Simulator, inputs: dict[str, Tensor], params: Any) 
     worlds = same_worlds(
         where, {k: check_rows(where, k, x, bridge.layout) for k, x in flat.items()}
     )
-    names, *packs = pack_params(where, params, sim, worlds, moves=False)
+    names, *packs = pack_params(where, params, sim, worlds, moves=job == "contact_forces")
     spread = [x if worlds is None else x.expand(worlds, x.shape[-1]) for x in flat.values()]
     q, v, x = (*spread, None, None)[:3]
     if torch.compiler.is_compiling():
@@ -137,6 +190,8 @@ def _kernel_vjp(handle: str, names: str, job: str, *tensors: Any) -> Any:
         bars = [y_bar[..., :3], y_bar[..., 3:].reshape(*y_bar.shape[:-1], 3, 3)]
     found = evaluate_vjp(f"{job}_vjp()", bridge, job, (*inputs, *bars), params)
     third = found.a if found.tau is None else found.tau
+    if found.u is not None:
+        third = found.u if found.act is None else np.concatenate([found.act, found.u], -1)
     none = np.empty(0, bridge.layout.dtype)
     states = (none if a is None else a for a in (found.q, found.v, third))
     worlds = len(inputs[0]) if inputs[0].ndim == 2 else None
