@@ -38,7 +38,7 @@ FB_FN void contact_forces_adjoint(const Model<T, P>& m, const Options<Real<T>>& 
   }
   // forces of stiff rows need the stiffness of the minimum itself
   if constexpr (kIsDouble<T>)
-    if (update_stiffness(w.soft)) factor_hessian(w.soft);
+    if (w.ngroup > 0 && update_stiffness(w.soft)) factor_hessian(w.soft);
   w.soft.shown = y_bar;
   for (int d = 0; d < m.s.nv; ++d) w.p_bar[d] = T(0);
   soft_acceleration_adjoint(m, o, x, w.p_bar, bar, w);

@@ -75,8 +75,9 @@ for worlds in (1, 16):
 json.dump(out, sys.stdout)
 """
 
-PIECES = 64
-"""Calls allowed for a long rollout on top of a short one: a few for each piece of about 50 ms."""
+PIECES = 500
+"""Calls allowed for a long rollout on top of a short one: a few for each piece of about 50 ms, also where other
+programs take most of the processor; one in twenty steps is more."""
 
 
 @pytest.fixture(scope="module")
