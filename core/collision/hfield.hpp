@@ -250,6 +250,48 @@ FB_FN void take_beside(FieldSearch<R>& s, const FieldTriangle& t, const ConvexSh
   s.beside = c;
 }
 
+// (HF.7)  the lowest corner of a shape below the top with the normal n, over its foot on the top or, where that
+// lies beyond, the nearest point of the top's border: below a hollow the ground is nowhere nearer
+template <class R>
+FB_FN void low_slot(const ConvexShapes<R>& w, int id, Vec3<R> n, ConvexSlots<R>& out) {
+  const int top[3] = {3, 4, 5};
+  ConvexSlots<R> low;
+  low.n = 0;
+  const Piece corner = corners_piece(&id, 1);
+  push_slot(w, {kFreeNormal, 0, corners_piece(top, 3), corner}, n, low);
+  if (low.n == 0 || low.at[0].state.g > R(0)) return;
+  out = low;
+  if (is_inside(low.at[0].state.a.a[0], low.at[0].state.a.a[1])) return;
+  const Vec3<R> x = corner_of(w.b, id);
+  Piece border{};
+  R least = R(1e30);
+  for (int k = 0; k < 3; ++k) {
+    const int ends[2] = {top[k], top[(k + 1) % 3]};
+    const Vec3<R> from = corner_of(w.a, ends[0]), t = corner_of(w.a, ends[1]) - from;
+    const R along = dot(t, x - from) / dot(t, t), place = min(max(along, R(0)), R(1));
+    const Vec3<R> arm = x - from - t * place;
+    if (!(dot(arm, arm) < least)) continue;
+    least = dot(arm, arm);
+    border = along > R(0) && along < R(1) ? corners_piece(ends, 2)
+                                          : corners_piece(ends + (along > R(0) ? 1 : 0), 1);
+  }
+  low.n = 0;
+  push_slot(w, {kFreeNormal, 0, border, corner}, n, low);
+  if (low.n > 0) out = low;
+}
+// (HF.7)  what stands if nothing else is found: the slots along the normal n of the top under the lowest point of
+// the shape, or that point's own
+template <class R>
+FB_FN void take_reserve(FieldSearch<R>& s, const FieldTriangle& t, const ConvexShapes<R>& w,
+                        Vec3<R> n, ConvexSlots<R>& slots, Vec3<R> origin) {
+  int id = 0;
+  if (!is_over(w.a, support_of(w.b, -column(w.a.R, 2), id).x)) return;
+  if (!is_curved(w.b)) low_slot(w, id, n, slots);
+  if (slots.n == 0) return;
+  s.reserve = field_contact(s, t, w, slots.at[0], origin);
+  s.has_reserve = true;
+}
+
 // the slots of one prism that are slots of the field
 template <class R>
 FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
@@ -299,10 +341,7 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   const bool over = top_slots(w, n, slots);
   for (int k = 0; k < slots.n && over; ++k)
     if (slots.at[k].phi < s.far) add_contact(s.found, field_contact(s, t, w, slots.at[k], a.p));
-  // under the lowest point of the shape
-  if (over || slots.n == 0 || !is_over(w.a, support_of(w.b, -column(w.a.R, 2), id).x)) return;
-  s.reserve = field_contact(s, t, w, slots.at[0], a.p);
-  s.has_reserve = true;
+  if (!over) take_reserve(s, t, w, n, slots, a.p);
 }
 
 // ---- the cells under a shape
