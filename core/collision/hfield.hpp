@@ -9,11 +9,13 @@ namespace fb::FB_ISA {
 
 // ---- contact points found so far, and which of them stay
 
+// order: of what carries it, less where a motion keeps it
 template <class R>
 struct FieldContact {
   R phi;
   Vec3<R> n, p;
   Feature<R> feature;
+  int order;
 };
 inline constexpr int kFieldContacts = 16, kFieldSlots = 8;
 // size: extent of the shape over the field; axes: of the field
@@ -75,14 +77,24 @@ FB_FN void keep_few(FieldContacts<R>& f) {
   f.n = n;
 }
 
-// one more; of two at the same place the deeper one
+// (HF.6)  the order of two slots at the same place that are as deep: carried by the top, by a face of the
+// shape, or free; then a point of the shape over the top, two edges, a point of the ground, what goes down
+FB_INLINE int order_of(const SlotRecord& r) {
+  const int carrier = r.carrier == kFaceOfA ? 0 : r.carrier == kFaceOfB ? 1 : 2;
+  int tops = 0;
+  for (int k = 0; k < corner_count(r.a); ++k) tops += r.a.id[k] < 3 ? -1 : 1;
+  return 8 * carrier - tops;
+}
+// one more; of two at the same place the deeper one, of equals the one of less order or the first
 template <class R>
 FB_FN void add_contact(FieldContacts<R>& f, const FieldContact<R>& c) {
   const R same = f.size * R(kIsDouble<R> ? 1e-5 : 1e-3), turned = R(kCarrierTilt * 1.2);
+  const R equal = f.size * R(kIsDouble<R> ? 1e-9 : 1e-5);
   for (int k = 0; k < f.n; ++k) {
     const Vec3<R> apart = f.at[k].p - c.p, turn = f.at[k].n - c.n;
     if (dot(apart, apart) > same * same || dot(turn, turn) > turned * turned) continue;
-    if (c.phi < f.at[k].phi) f.at[k] = c;
+    const R lead = c.order < f.at[k].order ? equal : -equal;
+    if (c.phi < f.at[k].phi + lead) f.at[k] = c;
     return;
   }
   if (f.n == kFieldContacts) keep_few(f);
@@ -147,27 +159,45 @@ FB_FN bool top_slots(const ConvexShapes<R>& w, Vec3<R> n, ConvexSlots<R>& out) {
   return out.n > 0 && is_inside(out.at[0].state.a.a[0], out.at[0].state.a.a[1]);
 }
 
-// a slot on an edge or corner of the top along the top's normal n is one of the top: there the ground
-// goes on level.  Not where its point would go elsewhere, as on a rim that lies along the top
+// a slot with another piece of the ground, and about which normal; x itself where its point would go elsewhere
 template <class R>
-FB_FN ConvexSlot<R> spread_to_top(const ConvexShapes<R>& w, const ConvexSlot<R>& x, Vec3<R> n) {
-  const Vec3<R> turn = x.state.n - n;
-  const R level = R(4) * kLevelSlope<R>;
-  const bool point = is_curved(x.record.b) || corner_count(x.record.b) == 1;
-  if (x.record.carrier != kFreeNormal || corner_count(x.record.a) == 3 || !point ||
-      dot(turn, turn) > level * level)
-    return x;
-  const int top[3] = {3, 4, 5};
+FB_FN ConvexSlot<R> spread_to(const ConvexShapes<R>& w, const ConvexSlot<R>& x, const Piece& ground,
+                              Vec3<R> near) {
   ConvexSlot<R> out = x;
-  out.record.a = corners_piece(top, 3);
-  if (!solve_slot(w, out.record, n, out.state)) return x;
+  out.record.a = ground;
+  out.near = near;
+  if (!solve_slot(w, out.record, near, out.state)) return x;
   out.phi = out.state.g - piece_radius(w.b, out.record.b);
-  out.near = n;
-  const R size = extent_of(w.b), most = R(25) * level * size;
-  const Vec3<R> moved = point_of(w.b, out.record.b, out.state.b, n).x -
+  const R level = R(4) * kLevelSlope<R>, size = extent_of(w.b), most = R(25) * level * size;
+  const Vec3<R> moved = point_of(w.b, out.record.b, out.state.b, out.state.n).x -
                         point_of(w.b, x.record.b, x.state.b, x.state.n).x;
   const bool stays = abs(out.phi - x.phi) < level * size && dot(moved, moved) < most * most;
   return stays ? out : x;
+}
+// a free slot on an edge or corner of the top along the top's normal n is one of the top, and one on a corner
+// across whose normal an edge lies is one of that edge: there the ground goes on straight.  Not where its point
+// would go elsewhere, as on a rim that lies along the top
+template <class R>
+FB_FN ConvexSlot<R> spread_out(const ConvexShapes<R>& w, const ConvexSlot<R>& x, Vec3<R> n) {
+  const Vec3<R> turn = x.state.n - n;
+  const R level = R(4) * kLevelSlope<R>;
+  const int corners = corner_count(x.record.a);
+  const bool point = is_curved(x.record.b) || corner_count(x.record.b) == 1;
+  if (x.record.carrier != kFreeNormal || corners == 3) return x;
+  const int top[3] = {3, 4, 5};
+  if (point && dot(turn, turn) < level * level) {
+    const ConvexSlot<R> out = spread_to(w, x, corners_piece(top, 3), n);
+    if (corner_count(out.record.a) == 3) return out;
+  }
+  const int here = x.record.a.id[0];
+  for (int k = 0; k < 3 && corners == 1 && here >= 3 && corner_count(x.record.b) < 3; ++k) {
+    const Vec3<R> edge = corner_of(w.a, top[k]) - corner_of(w.a, here);
+    if (top[k] == here || abs(dot(edge, x.state.n)) > level * norm(edge)) continue;
+    const int ends[2] = {here, top[k]};
+    const ConvexSlot<R> out = spread_to(w, x, corners_piece(ends, 2), x.state.n);
+    if (corner_count(out.record.a) == 2) return out;
+  }
+  return x;
 }
 
 // whether the points of a free slot lie on the shapes when it is computed from its record: those of flat
@@ -190,7 +220,8 @@ FB_FN FieldContact<R> field_contact(const FieldSearch<R>& s, const FieldTriangle
                                     Vec3<R> origin) {
   const ContactPoint<R> point = slot_point(w, x.record, x.state, origin);
   return {point.phi, point.n, point.p,
-          field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near)};
+          field_feature<R>(x.record, triangle_number(t, s.grid.columns), x.near),
+          order_of(x.record)};
 }
 // (HF.7)  a slot of an overlap on a corner or edge of the surface, along whose normal n (in the field's axes)
 // that rises less than along the one in hand.  Where it rises steeply a corner lies in a face along the
@@ -219,6 +250,48 @@ FB_FN void take_beside(FieldSearch<R>& s, const FieldTriangle& t, const ConvexSh
   s.beside = c;
 }
 
+// (HF.7)  the lowest corner of a shape below the top with the normal n, over its foot on the top or, where that
+// lies beyond, the nearest point of the top's border: below a hollow the ground is nowhere nearer
+template <class R>
+FB_FN void low_slot(const ConvexShapes<R>& w, int id, Vec3<R> n, ConvexSlots<R>& out) {
+  const int top[3] = {3, 4, 5};
+  ConvexSlots<R> low;
+  low.n = 0;
+  const Piece corner = corners_piece(&id, 1);
+  push_slot(w, {kFreeNormal, 0, corners_piece(top, 3), corner}, n, low);
+  if (low.n == 0 || low.at[0].state.g > R(0)) return;
+  out = low;
+  if (is_inside(low.at[0].state.a.a[0], low.at[0].state.a.a[1])) return;
+  const Vec3<R> x = corner_of(w.b, id);
+  Piece border{};
+  R least = R(1e30);
+  for (int k = 0; k < 3; ++k) {
+    const int ends[2] = {top[k], top[(k + 1) % 3]};
+    const Vec3<R> from = corner_of(w.a, ends[0]), t = corner_of(w.a, ends[1]) - from;
+    const R along = dot(t, x - from) / dot(t, t), place = min(max(along, R(0)), R(1));
+    const Vec3<R> arm = x - from - t * place;
+    if (!(dot(arm, arm) < least)) continue;
+    least = dot(arm, arm);
+    border = along > R(0) && along < R(1) ? corners_piece(ends, 2)
+                                          : corners_piece(ends + (along > R(0) ? 1 : 0), 1);
+  }
+  low.n = 0;
+  push_slot(w, {kFreeNormal, 0, border, corner}, n, low);
+  if (low.n > 0) out = low;
+}
+// (HF.7)  what stands if nothing else is found: the slots along the normal n of the top under the lowest point of
+// the shape, or that point's own
+template <class R>
+FB_FN void take_reserve(FieldSearch<R>& s, const FieldTriangle& t, const ConvexShapes<R>& w,
+                        Vec3<R> n, ConvexSlots<R>& slots, Vec3<R> origin) {
+  int id = 0;
+  if (!is_over(w.a, support_of(w.b, -column(w.a.R, 2), id).x)) return;
+  if (!is_curved(w.b)) low_slot(w, id, n, slots);
+  if (slots.n == 0) return;
+  s.reserve = field_contact(s, t, w, slots.at[0], origin);
+  s.has_reserve = true;
+}
+
 // the slots of one prism that are slots of the field
 template <class R>
 FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
@@ -245,7 +318,7 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
       if (x.phi + core_radius(w.b) < touch) take_beside(s, t, w, x, along, a.p);
       return;
     }
-    const FieldContact<R> c = field_contact(s, t, w, spread_to_top(w, x, n), a.p);
+    const FieldContact<R> c = field_contact(s, t, w, spread_out(w, x, n), a.p);
     if (!lies_as_coded(w, field_record_at(c.feature, s.other))) {
       if (x.phi < s.far && !(s.has_reserve && s.reserve.phi < x.phi)) s.reserve = c;
       s.has_reserve = s.has_reserve || x.phi < s.far;
@@ -268,10 +341,7 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
   const bool over = top_slots(w, n, slots);
   for (int k = 0; k < slots.n && over; ++k)
     if (slots.at[k].phi < s.far) add_contact(s.found, field_contact(s, t, w, slots.at[k], a.p));
-  // under the lowest point of the shape
-  if (over || slots.n == 0 || !is_over(w.a, support_of(w.b, -column(w.a.R, 2), id).x)) return;
-  s.reserve = field_contact(s, t, w, slots.at[0], a.p);
-  s.has_reserve = true;
+  if (!over) take_reserve(s, t, w, n, slots, a.p);
 }
 
 // ---- the cells under a shape

@@ -117,11 +117,12 @@ def test_points_lie_on_both_shapes_where_they_lay_elsewhere(number: int) -> None
     """Have none off the shapes, and those of the lowest slot on both: edges along each other."""
     given = POINTS[number]
     a, b = np.array(given["a"]), np.array(given["b"])
+    vert = np.array(given["mesh"]).reshape(-1, 3)
     if "data" in given:
         field = fields.Field(tuple(given["size"]), np.array(given["data"]))
-        touch = fields.collide(given["pair"], a, b, field, far=0.03)[0]
+        touch = fields.collide(given["pair"], a, b, field, vert, far=0.03)[0]
     else:
-        touch = collide(given["pair"], a, b, np.array(given["mesh"]).reshape(-1, 3))[0]
+        touch = collide(given["pair"], a, b, vert)[0]
     on = touch[touch[:, 7] > 0]
     assert len(on) > 0
     # a face stands for a normal that leans while slots of a capsule are one: (C.13)
@@ -141,7 +142,7 @@ def test_adjoint_pairs_with_tangent_where_values_were_wrong(number: int) -> None
     vert = np.array(given["mesh"]).reshape(-1, 3)
     if "data" in given:
         field = fields.Field(tuple(given["size"]), np.array(given["data"]))
-        pair = fields.pairs(given["pair"], a, b, field)
+        pair = fields.pairs(given["pair"], a, b, field, vert)
     else:
         pair = pairs(given["pair"], a, b, vert)
     twists, sizes = rng.normal(size=(2, 6)), 0.1 * rng.normal(size=(2, 3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.core.fields import KINDS, Field, bumpy, collide, level, mesh_of, over, pairs, settled
-from tests.core.test_collision import SEED, Array, moved_along, tangent
+from tests.core.test_collision import SEED, Array, moved_along, shape, tangent, turn
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 SLOTS = 8
@@ -166,3 +166,85 @@ def test_dual_numbers_over_the_adjoint_match_differences(
             checked += 1
             assert np.abs(exact - fine).max() <= 1e-4 * scale
     assert checked >= 20
+
+
+def flat_on(name: str, field: Field, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return a shape that lies on one of the inner triangles of a field, and reaches beyond it."""
+    rows, columns = field.data.shape
+    i, j = (int(rng.integers(1, n - 2)) for n in (rows, columns))
+    corners = field.points()[[i, i, i + 1], [j, j + 1, j + 1]]
+    n = np.cross(corners[1] - corners[0], corners[2] - corners[0])
+    n /= np.linalg.norm(n)
+    aside = np.cross(n, [0.0, 0, 1])
+    R = turn(aside / np.linalg.norm(aside), -float(np.arccos(n[2])))
+    R = R @ turn([0, 0, 1], float(rng.uniform(0, 2 * np.pi)))
+    size = np.array([0.05, 0.08, 0.03]) if name == "box" else np.array([0.06, 0.03, 0.0])
+    height = size[2] if name == "box" else size[1]
+    gap = float(rng.choice([0.0, 1e-4, -1e-4, 2e-3]))
+    field_at = shape(np.zeros(3), np.eye(3), np.zeros(3))
+    return field_at, shape(corners.mean(axis=0) + n * (height + gap), R, size)
+
+
+@pytest.mark.parametrize("name", ["box", "cylinder"])
+def test_shape_flat_on_a_triangle_has_derivatives_of_a_side(
+    name: str, rng: np.random.Generator
+) -> None:
+    """Match a difference to one side in every slot that stays: several triangles have such a slot.
+
+    A slot on a line of the grid is one of two prisms, along the normal of a triangle or of the
+    shape: which of the two, rounding must not say.
+    """
+    kind, step, checked = f"hfield-{name}", 1e-6, 0
+    for _ in range(60):
+        field = bumpy(rng)
+        a, b = flat_on(name, field, rng)
+        twists, sizes = rng.normal(size=(2, 6)), np.zeros(3)
+        both = pairs(kind, a, b, field)
+        here = both.collide()[0]
+        dual = both.tangent(tangent(a, twists[0], sizes)[None], tangent(b, twists[1], sizes)[None])
+        runs = [
+            collide(
+                kind,
+                moved_along(a, twists[0], sizes, e),
+                moved_along(b, twists[1], sizes, e),
+                field,
+            )[0]
+            for e in (-step, -step / 2, step / 2, step)
+        ]
+        for slot in np.flatnonzero(here[:, 7] > 0):
+            now, near = here[slot, :7], []
+            for run in runs:
+                apart = np.where(run[:, 7] > 0, np.abs(run[:, :7] - now).max(axis=1), np.inf)
+                near.append(run[apart.argmin(), :7] if apart.min() < 1e3 * step else now + np.nan)
+            ways = [4 * (near[2] - now) - (near[3] - now), (near[0] - now) - 4 * (near[1] - now)]
+            scale = 1 + np.abs(dual[0, slot]).max()
+            error = [np.abs(way / step - dual[0, slot]).max() / scale for way in ways]
+            if np.isnan(error).all():
+                continue
+            checked += 1
+            assert np.nanmin(error) < 1e-4, (slot, error)
+    assert checked > 100
+
+
+def test_ball_over_a_point_of_a_ridge_has_the_derivative_of_the_ridge(
+    rng: np.random.Generator,
+) -> None:
+    """Match central differences where the closest point is one of the grid: the ridge goes on."""
+    rows = 1 - np.abs(np.arange(7) - 3) / 3
+    field, step = Field((0.4, 0.3, 0.1, 0.3), np.repeat(rows[:, None], 9, axis=1)), 1e-6
+    a = shape(np.zeros(3), np.eye(3), np.zeros(3))
+    for gap in (-1e-3, -1e-4, 0.0, 1e-4, 4e-3):
+        b = shape([0.1, 0.0, 0.16 + gap], np.eye(3), [0.06, 0.0, 0.0])
+        twists, sizes = rng.normal(size=(2, 6)), 0.1 * rng.normal(size=(2, 3))
+        tans = [tangent(*row)[None] for row in zip((a, b), twists, sizes, strict=True)]
+        dual = pairs("hfield-sphere", a, b, field).tangent(*tans)[0, 0]
+        runs = [
+            collide(
+                "hfield-sphere",
+                moved_along(a, twists[0], sizes[0], e),
+                moved_along(b, twists[1], sizes[1], e),
+                field,
+            )[0, 0, :7]
+            for e in (-step, step)
+        ]
+        assert np.abs((runs[1] - runs[0]) / (2 * step) - dual).max() < 1e-5 * np.abs(dual).max()
