@@ -178,10 +178,8 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
     entry += e.ndof * k.rows;
     plain = plain && on_one_path(s, f.dof + e.dof, e.ndof);
   }
-  if (plain)
-    tree_pattern(s, f.H.p);
-  else
-    joined_pattern(s, w);
+  if (!plain) joined_pattern(s, w);
+  f.H.p = plain ? f.tree : f.joined;
   place_groups(f);
 }
 // the pattern where groups join branches or trees
@@ -189,7 +187,6 @@ template <class T>
 FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
   SoftWork<T>& f = w.soft;
   const DofSets& sets = f.sets;
-  f.H.p.n = s.nv;
   for (int d = 0; d < s.nv; ++d) {
     const int parent = s.dof_parent[d];
     sets.clear(d);
@@ -202,7 +199,7 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
     for (int k = 0; k < e.ndof; ++k)
       for (int l = k + 1; l < e.ndof; ++l) sets.add(f.dof[e.dof + k], f.dof[e.dof + l]);
   }
-  filled_pattern(sets, f.H.p);
+  filled_pattern(sets, f.joined);
 }
 // where the pairs of dofs of each group lie in H
 template <class T>
