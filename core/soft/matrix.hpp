@@ -142,23 +142,40 @@ FB_FN void filled_pattern(const DofSets& sets, DofPattern& p) {
   for (int i = 0; i <= n; ++i) p.limb[i] = i;
 }
 
-// a limb's number of rows as one that the compiler knows
+// a number that the compiler knows, and all those below N one after another: what they index stays in
+// registers
 template <int N>
-struct LimbRows {
+struct Fixed {
   static constexpr int n = N;
 };
+template <int N, int I = 0, class F>
+FB_INLINE void each(F&& visit) {
+  if constexpr (I < N) {
+    visit(Fixed<I>{});
+    each<N, I + 1>(visit);
+  }
+}
+// the same from N - 1 down
+template <int N, class F>
+FB_INLINE void each_down(F&& visit) {
+  if constexpr (N > 0) {
+    visit(Fixed<N - 1>{});
+    each_down<N - 1>(visit);
+  }
+}
+// visit a limb with its number of rows
 template <class F>
 FB_INLINE void with_limb(const DofPattern& p, int k, F&& visit) {
   const int j = p.limb[k];
   switch (p.limb[k + 1] - j) {
     case 1:
-      return visit(LimbRows<1>{}, j);
+      return visit(Fixed<1>{}, j);
     case 2:
-      return visit(LimbRows<2>{}, j);
+      return visit(Fixed<2>{}, j);
     case 3:
-      return visit(LimbRows<3>{}, j);
+      return visit(Fixed<3>{}, j);
     default:
-      return visit(LimbRows<4>{}, j);
+      return visit(Fixed<4>{}, j);
   }
 }
 // columns k .. k + C of the N rows from j on, less those of the rows below and of each other, where the
@@ -168,18 +185,21 @@ FB_INLINE void eliminate_columns(const DofMatrix<T>& H, int j, int k) {
   const DofPattern& p = H.p;
   const int count = p.count(j);
   T x[N][C];
-  for (int r = 0; r < N; ++r)
-    for (int c = 0; c < C; ++c) x[r][c] = H.row(j + r)[k + c];
+  each<N>([&](auto r) { each<C>([&](auto c) { x[r.n][c.n] = H.row(j + r.n)[k + c.n]; }); });
   for (int e = p.first[j + 1] - 1; e >= p.first[j] + N - 1; --e) {
     const T *l = H.value + p.at[e], *other = l - count + k;
-    for (int c = 0; c < C; ++c)
-      for (int r = 0; r < N; ++r) x[r][c] = sub_mul(x[r][c], l[r], other[c]);
+    each<C>([&](auto c) {
+      const T y = other[c.n];
+      each<N>([&](auto r) { x[r.n][c.n] = sub_mul(x[r.n][c.n], l[r.n], y); });
+    });
   }
-  for (int i = N - 1; i > 0; --i)
-    for (int r = 0; r < i; ++r)
-      for (int c = 0; c < C; ++c) x[r][c] = sub_mul(x[r][c], H.row(j + i)[count + r], x[i][c]);
-  for (int r = 0; r < N; ++r)
-    for (int c = 0; c < C; ++c) H.row(j + r)[k + c] = x[r][c];
+  each_down<N>([&](auto i) {
+    each<i.n>([&](auto r) {
+      const T l = H.row(j + i.n)[count + r.n];
+      each<C>([&](auto c) { x[r.n][c.n] = sub_mul(x[r.n][c.n], l, x[i.n][c.n]); });
+    });
+  });
+  each<N>([&](auto r) { each<C>([&](auto c) { H.row(j + r.n)[k + c.n] = x[r.n][c.n]; }); });
 }
 // the columns of a limb: factors of the rows below, then its own and its pivots
 template <int N, class T>
@@ -187,28 +207,30 @@ FB_INLINE void factor_limb(const DofMatrix<T>& H, int j) {
   const DofPattern& p = H.p;
   const int count = p.count(j);
   T x[N][N];
-  for (int r = 0; r < N; ++r) {
-    for (int c = 0; c < r; ++c) x[r][c] = H.row(j + r)[count + c];
-    x[r][r] = H.diagonal[j + r];
-  }
+  each<N>([&](auto r) {
+    each<r.n>([&](auto c) { x[r.n][c.n] = H.row(j + r.n)[count + c.n]; });
+    x[r.n][r.n] = H.diagonal[j + r.n];
+  });
   for (int e = p.first[j + 1] - 1; e >= p.first[j] + N - 1; --e) {
     T* own = H.value + p.at[e];
     const T inverse = H.diagonal[p.below[e]];
-    for (int r = 0; r < N; ++r) {
-      const T l = own[r] * inverse;
-      for (int c = 0; c <= r; ++c) x[r][c] = sub_mul(x[r][c], l, own[c]);
-    }
-    for (int r = 0; r < N; ++r) own[r] = own[r] * inverse;
+    T y[N];
+    each<N>([&](auto r) { y[r.n] = own[r.n]; });
+    each<N>([&](auto r) {
+      const T l = y[r.n] * inverse;
+      each<r.n + 1>([&](auto c) { x[r.n][c.n] = sub_mul(x[r.n][c.n], l, y[c.n]); });
+      own[r.n] = l;
+    });
   }
-  for (int i = N - 1; i >= 0; --i) {
-    const T inverse = T(1) / x[i][i];
-    H.diagonal[j + i] = inverse;
-    for (int r = i - 1; r >= 0; --r) {
-      const T l = x[i][r] * inverse;
-      for (int c = 0; c <= r; ++c) x[r][c] = sub_mul(x[r][c], l, x[i][c]);
-      H.row(j + i)[count + r] = l;
-    }
-  }
+  each_down<N>([&](auto i) {
+    const T inverse = T(1) / x[i.n][i.n];
+    H.diagonal[j + i.n] = inverse;
+    each_down<i.n>([&](auto r) {
+      const T l = x[i.n][r.n] * inverse;
+      each<r.n + 1>([&](auto c) { x[r.n][c.n] = sub_mul(x[r.n][c.n], l, x[i.n][c.n]); });
+      H.row(j + i.n)[count + r.n] = l;
+    });
+  });
 }
 // limb by limb: what rows take from those below is summed in registers.  In a tree the columns of a
 // row are the first of those below it
@@ -265,14 +287,15 @@ FB_FN void solve(const DofMatrix<T>& H, T* x) {
       constexpr int N = rows.n;
       const int count = p.count(j);
       T y[N];
-      for (int r = 0; r < N; ++r) y[r] = x[j + r];
+      each<N>([&](auto r) { y[r.n] = x[j + r.n]; });
       for (int e = p.first[j + 1] - 1; e >= p.first[j] + N - 1; --e) {
         const T *l = H.value + p.at[e], other = x[p.below[e]];
-        for (int r = 0; r < N; ++r) y[r] = sub_mul(y[r], l[r], other);
+        each<N>([&](auto r) { y[r.n] = sub_mul(y[r.n], l[r.n], other); });
       }
-      for (int i = N - 1; i > 0; --i)
-        for (int r = 0; r < i; ++r) y[r] = sub_mul(y[r], H.row(j + i)[count + r], y[i]);
-      for (int r = 0; r < N; ++r) x[j + r] = y[r];
+      each_down<N>([&](auto i) {
+        each<i.n>([&](auto r) { y[r.n] = sub_mul(y[r.n], H.row(j + i.n)[count + r.n], y[i.n]); });
+      });
+      each<N>([&](auto r) { x[j + r.n] = y[r.n]; });
     });
   for (int k = 0; k < p.nlimb; ++k)
     with_limb(p, k, [&](auto rows, int j) {
@@ -280,17 +303,18 @@ FB_FN void solve(const DofMatrix<T>& H, T* x) {
       const int count = p.count(j), *col = p.columns(j);
       T y[N];
       const T* own[N];
-      for (int r = 0; r < N; ++r) {
-        y[r] = x[j + r] * H.diagonal[j + r];
-        own[r] = H.row(j + r);
-      }
+      each<N>([&](auto r) {
+        y[r.n] = x[j + r.n] * H.diagonal[j + r.n];
+        own[r.n] = H.row(j + r.n);
+      });
       for (int e = 0; e < count; ++e) {
         const T other = x[col[e]];
-        for (int r = 0; r < N; ++r) y[r] = sub_mul(y[r], own[r][e], other);
+        each<N>([&](auto r) { y[r.n] = sub_mul(y[r.n], own[r.n][e], other); });
       }
-      for (int i = 0; i < N; ++i)
-        for (int r = i + 1; r < N; ++r) y[r] = sub_mul(y[r], own[r][count + i], y[i]);
-      for (int r = 0; r < N; ++r) x[j + r] = y[r];
+      each<N>([&](auto i) {
+        each<N, i.n + 1>([&](auto r) { y[r.n] = sub_mul(y[r.n], own[r.n][count + i.n], y[i.n]); });
+      });
+      each<N>([&](auto r) { x[j + r.n] = y[r.n]; });
     });
 }
 // y = M x, M not factored
@@ -303,24 +327,25 @@ FB_FN void multiply(const DofMatrix<T>& M, const T* x, T* y) {
       const int count = p.count(j), *col = p.columns(j);
       T sum[N], in[N];
       const T* own[N];
-      for (int r = 0; r < N; ++r) {
-        in[r] = x[j + r];
-        sum[r] = M.diagonal[j + r] * in[r];
-        own[r] = M.row(j + r);
-      }
+      each<N>([&](auto r) {
+        in[r.n] = x[j + r.n];
+        sum[r.n] = M.diagonal[j + r.n] * in[r.n];
+        own[r.n] = M.row(j + r.n);
+      });
       for (int e = 0; e < count; ++e) {
         const T other = x[col[e]];
-        for (int r = 0; r < N; ++r) sum[r] = mul_add(own[r][e], other, sum[r]);
+        each<N>([&](auto r) { sum[r.n] = mul_add(own[r.n][e], other, sum[r.n]); });
       }
-      for (int r = 0; r < N; ++r) {
-        for (int i = 0; i < r; ++i) sum[r] = mul_add(own[r][count + i], in[i], sum[r]);
-        for (int i = r + 1; i < N; ++i) sum[r] = mul_add(own[i][count + r], in[i], sum[r]);
-      }
+      each<N>([&](auto r) {
+        each<r.n>([&](auto i) { sum[r.n] = mul_add(own[r.n][count + i.n], in[i.n], sum[r.n]); });
+        each<N, r.n + 1>(
+            [&](auto i) { sum[r.n] = mul_add(own[i.n][count + r.n], in[i.n], sum[r.n]); });
+      });
       for (int e = p.first[j] + N - 1; e < p.first[j + 1]; ++e) {
         const T *l = M.value + p.at[e], other = x[p.below[e]];
-        for (int r = 0; r < N; ++r) sum[r] = mul_add(l[r], other, sum[r]);
+        each<N>([&](auto r) { sum[r.n] = mul_add(l[r.n], other, sum[r.n]); });
       }
-      for (int r = 0; r < N; ++r) y[j + r] = sum[r];
+      each<N>([&](auto r) { y[j + r.n] = sum[r.n]; });
     });
 }
 

@@ -207,8 +207,10 @@ FB_FN void place_groups(SoftWork<T>& f) {
   int at = 0;
   for (int i = 0; i < f.ngroup; ++i) {
     SoftGroup<T>& e = f.group[i];
-    e.place = at;
     const int* dofs = f.dof + e.dof;
+    const bool whole = e.ndof > 0 && f.H.p.tree && f.H.p.count(dofs[0]) + 1 == e.ndof;
+    e.place = whole ? -1 : at;
+    if (whole) continue;
     for (int k = 0; k < e.ndof; ++k) {
       int p = f.H.p.start[dofs[k] + 1];
       for (int l = k + 1; l < e.ndof; ++l) {

@@ -43,11 +43,13 @@ template <class T>
 FB_FN bool update_stiffness(SoftWork<T>& f) {
   bool changed = false;
   for (int g = 0; g < f.ngroup; ++g) {
-    const SoftGroup<T>& e = f.group[g];
+    SoftGroup<T>& e = f.group[g];
     with_rows(e.block.rows, [&](auto rows) {
       constexpr int N = rows.n;
       T S[N][N], *kept = f.S + e.block_at;
       soft_stiffness<N>(e.block, f.y + f.group[g].row, S);
+      // the normal's number is zero only where all are
+      e.idle = all(is_nothing(S[0][0]));
       for (int i = 0; i < N; ++i)
         for (int j = 0; j < N; ++j) {
           changed = changed || !all(is_nothing(S[i][j] - kept[N * i + j]));
@@ -57,26 +59,62 @@ FB_FN bool update_stiffness(SoftWork<T>& f) {
   }
   return changed;
 }
-// H += J' S J of one group
+// S J of one dof
 template <int N, class T>
+FB_INLINE void stiff_column(const T S[N][N], const T* J, T* SJ) {
+  for (int i = 0; i < N; ++i) {
+    SJ[i] = S[i][0] * J[0];
+    for (int j = 1; j < N; ++j) SJ[i] = mul_add(S[i][j], J[j], SJ[i]);
+  }
+}
+template <int N, class T>
+FB_INLINE T add_product(const T* x, const T* y, T sum) {
+  for (int i = 0; i < N; ++i) sum = mul_add(x[i], y[i], sum);
+  return sum;
+}
+// H += J' S J of one group, two dofs at a time; kWhole: its dofs are all that the first one hangs on
+template <int N, bool kWhole, class T>
 FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const DofMatrix<T>& H) {
-  const int *dofs = f.dof + e.dof, *place = f.place + e.place;
-  const T *J = f.J + e.entry, *S = f.S + e.block_at;
-  for (int k = 0; k < e.ndof; ++k) {
-    T SJ[N];
-    for (int i = 0; i < N; ++i) {
-      SJ[i] = S[N * i] * J[N * k];
-      for (int j = 1; j < N; ++j) SJ[i] = mul_add(S[N * i + j], J[N * k + j], SJ[i]);
+  const int *dofs = f.dof + e.dof, *place = f.place + (kWhole ? 0 : e.place), n = e.ndof;
+  const T *J = f.J + e.entry, *kept = f.S + e.block_at;
+  T S[N][N], x[N], y[N];
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < N; ++j) S[i][j] = kept[N * i + j];
+  for (int k = 0; k + 1 < n; k += 2, J += 2 * N) {
+    stiff_column<N>(S, J, x);
+    stiff_column<N>(S, J + N, y);
+    T &dx = H.diagonal[dofs[k]], &dy = H.diagonal[dofs[k + 1]];
+    dx = add_product<N>(x, J, dx);
+    dy = add_product<N>(y, J + N, dy);
+    const int left = n - k - 2;
+    // where the numbers of both lie, the first with the second dof
+    T *px = H.value, *py = H.value;
+    const int *ix = place, *iy = place + left + 1;
+    if (kWhole) {
+      px = H.row(dofs[k]) + left;
+      py = H.row(dofs[k + 1]) + left;
+    } else {
+      px = H.value + *ix++;
+      place = iy + left;
     }
-    T sum = H.diagonal[dofs[k]];
-    for (int i = 0; i < N; ++i) sum = mul_add(SJ[i], J[N * k + i], sum);
-    H.diagonal[dofs[k]] = sum;
-    for (int l = k + 1; l < e.ndof; ++l, ++place) {
-      T entry = H.value[*place];
-      for (int i = 0; i < N; ++i) entry = mul_add(SJ[i], J[N * l + i], entry);
-      H.value[*place] = entry;
+    *px = add_product<N>(x, J + N, *px);
+    const T* other = J + 2 * N;
+    for (int l = 0; l < left; ++l, other += N) {
+      if (kWhole) {
+        --px;
+        --py;
+      } else {
+        px = H.value + ix[l];
+        py = H.value + iy[l];
+      }
+      *px = add_product<N>(x, other, *px);
+      *py = add_product<N>(y, other, *py);
     }
   }
+  if (n % 2 == 0) return;
+  stiff_column<N>(S, J, x);
+  T& last = H.diagonal[dofs[n - 1]];
+  last = add_product<N>(x, J, last);
 }
 // (S.25)  H = M + J' S J, factored
 template <class T>
@@ -98,7 +136,14 @@ FB_FN void factor_hessian(SoftWork<T>& f) {
   }
   for (int g = 0; g < f.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
-    with_rows(e.block.rows, [&](auto rows) { add_group_stiffness<rows.n>(f, e, H); });
+    // nothing where no lane pushes
+    if (e.idle) continue;
+    with_rows(e.block.rows, [&](auto rows) {
+      if (e.place < 0)
+        add_group_stiffness<rows.n, true>(f, e, H);
+      else
+        add_group_stiffness<rows.n, false>(f, e, H);
+    });
   }
   factor(H);
 }

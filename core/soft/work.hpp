@@ -19,8 +19,10 @@ struct SoftGroup {
   T coef[3];
   int cdof[3], ncoef;
   T vel[kSoftRows], y0[kSoftRows];
-  // its first row; where its dofs, its numbers of J and of S, and its places in H begin
+  // its first row; where its dofs, its numbers of J and of S, and its places in H begin, -1 where its
+  // dofs have all columns of the first one
   int row, dof, ndof, entry, block_at, place;
+  bool idle;  // S is zero in all lanes
 };
 
 template <class T>
