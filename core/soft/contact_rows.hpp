@@ -161,15 +161,12 @@ FB_INLINE GeomBox<T> soft_geom_box(const Model<T, P>& m, int g, T least, const W
   box.size = largest_part(c) + largest_part(origin_of(m.s, w, m.s.geom_link[g]));
   return box;
 }
-// contacts nearer than the margin
+// contacts nearer than the margin, in lanes whose pair passed the broad phase
 template <class T, class P>
-FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int& contacts,
+FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, T margin, Mask<T> near, int& contacts,
                              Work<T>& w) {
   const Layout& s = m.s;
   const int ga = first_geom(s, pair), gb = second_geom(s, pair);
-  const T margin = soft_margin(m, pair);
-  Mask<T> near = alive & soft_broad_phase(m, ga, gb, margin, w);
-  if (!any(near)) return;
   if (has_boxes(s, ga, gb)) {
     near = near & boxes_near(m, ga, gb, w.soft.centre[gb] - w.soft.centre[ga], margin, w);
     if (!any(near)) return;
@@ -204,7 +201,12 @@ FB_FN void collect_soft_contacts(const Model<T, P>& m, Mask<T> alive, Work<T>& w
   for (int g = 0; g < s.ngeom; ++g)
     w.soft.centre[g] = geom_centre(m, g, w) + origin_of(s, w, s.geom_link[g]);
   int contacts = 0;
-  const auto collect_one = [&](int pair) { collect_soft_pair(m, pair, alive, contacts, w); };
+  const auto collect_one = [&](int pair) {
+    const T margin = soft_margin(m, pair);
+    const Mask<T> near =
+        alive & soft_broad_phase(m, first_geom(s, pair), second_geom(s, pair), margin, w);
+    if (any(near)) collect_soft_pair(m, pair, margin, near, contacts, w);
+  };
   if (s.nruled == 0) {
     for (int pair = 0; pair < s.npair; ++pair) collect_one(pair);
     return;
