@@ -7,16 +7,39 @@
 
 namespace fb::FB_ISA {
 
+// moments of a rigid inertia about the origin: those of links that are joined add up
+template <class T>
+FB_INLINE RigidMoments<T> moments_of(const Inertia<T>& B) {
+  const Vec3<T> c = B.com, h = c * B.mass;
+  return {B.mass, h,
+          {mul_add(h.y, c.y, mul_add(h.z, c.z, B.Ic.xx)),
+           mul_add(h.x, c.x, mul_add(h.z, c.z, B.Ic.yy)),
+           mul_add(h.x, c.x, mul_add(h.y, c.y, B.Ic.zz)), sub_mul(B.Ic.xy, h.x, c.y),
+           sub_mul(B.Ic.xz, h.x, c.z), sub_mul(B.Ic.yz, h.y, c.z)}};
+}
+template <class T>
+FB_INLINE Force<T> operator*(const RigidMoments<T>& A, Motion<T> v) {
+  const Vec3<T> h = A.h, x = v.lin, w = v.ang;
+  const Vec3<T> turn{det2(h.y, x.z, h.z, x.y), -det2(h.x, x.z, h.z, x.x), det2(h.x, x.y, h.y, x.x)};
+  const Vec3<T> push{-det2(h.y, w.z, h.z, w.y), det2(h.x, w.z, h.z, w.x),
+                     -det2(h.x, w.y, h.y, w.x)};
+  return {mul(A.I, w) + turn, push + x * A.mass};
+}
 // (S.21)  M by composite inertias: all links of a tree have one origin, so inertias add up
 template <class T, class P>
 FB_FN void composite_mass(const Model<T, P>& m, Work<T>& w) {
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
-  for (int l = 1; l < s.nlink; ++l) f.composite[l] = dense(w.link[l].I);
+  for (int l = 1; l < s.nlink; ++l) f.moments[l] = moments_of(w.link[l].I);
   for (int l = s.nlink - 1; l > 0; --l)
-    if (s.link_parent[l] > 0) add(f.composite[s.link_parent[l]], f.composite[l]);
+    if (s.link_parent[l] > 0) {
+      RigidMoments<T>&all = f.moments[s.link_parent[l]], &own = f.moments[l];
+      all.mass += own.mass;
+      all.h += own.h;
+      add(all.I, own.I);
+    }
   for (int d = 0; d < s.nv; ++d) {
-    const Force<T> F = f.composite[s.dof_link[d]] * w.dof[d].S;
+    const Force<T> F = f.moments[s.dof_link[d]] * w.dof[d].S;
     f.M.diagonal[d] = dot(w.dof[d].S, F) + T(m.theta.dof_armature[d]);
     const int* col = f.M.p.columns(d);
     T* row = f.M.row(d);

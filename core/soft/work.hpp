@@ -25,6 +25,14 @@ struct SoftGroup {
   bool idle;  // S is zero in all lanes
 };
 
+// mass, mass times centre, inertia about the origin
+template <class T>
+struct RigidMoments {
+  T mass;
+  Vec3<T> h;
+  Sym3<T> I;
+};
+
 template <class T>
 struct SoftWork {
   SoftGroup<T>* group;
@@ -42,7 +50,8 @@ struct SoftWork {
   T* warm;  // where a solve may start, nwarm numbers or none
   int nwarm;
   T *step, *grad, *Ma, *Mstep, *mu, *half;
-  Sym6<T>* composite;
+  RigidMoments<T>* moments;  // of each link and all that it carries
+  Sym6<T>* composite;        // what a fluid adds to them
   Vec3<T>* centre;  // of each geom, in the world
   // of the integrator of fourth order: states, rates, accelerations and drives of activations of its
   // stages, and their cotangents
@@ -116,7 +125,8 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   w.stage_acc = c.template take<T>(kSoftStages * n);
   w.stage_drive = c.template take<T>(kSoftStages * s.na);
   w.stage_bar = c.template take<T>(kSoftStages * (2 * n + s.na) + nx + 2 * n);
-  w.composite = c.template take<Sym6<T>>(s.nlink);
+  w.moments = c.template take<RigidMoments<T>>(s.nlink);
+  w.composite = c.template take<Sym6<T>>(s.nfluid > 0 ? s.nlink : 0);
   w.centre = c.template take<Vec3<T>>(s.ngeom);
   carve_pattern(s, c, tree + 1, w.tree);
   carve_pattern(s, c, n * (n - 1) / 2 + 1, w.joined);
