@@ -11,11 +11,12 @@ namespace fb::FB_ISA {
 template <class T>
 FB_INLINE RigidMoments<T> moments_of(const Inertia<T>& B) {
   const Vec3<T> c = B.com, h = c * B.mass;
-  return {B.mass, h,
-          {mul_add(h.y, c.y, mul_add(h.z, c.z, B.Ic.xx)),
-           mul_add(h.x, c.x, mul_add(h.z, c.z, B.Ic.yy)),
-           mul_add(h.x, c.x, mul_add(h.y, c.y, B.Ic.zz)), sub_mul(B.Ic.xy, h.x, c.y),
-           sub_mul(B.Ic.xz, h.x, c.z), sub_mul(B.Ic.yz, h.y, c.z)}};
+  return {
+      B.mass,
+      h,
+      {mul_add(h.y, c.y, mul_add(h.z, c.z, B.Ic.xx)), mul_add(h.x, c.x, mul_add(h.z, c.z, B.Ic.yy)),
+       mul_add(h.x, c.x, mul_add(h.y, c.y, B.Ic.zz)), sub_mul(B.Ic.xy, h.x, c.y),
+       sub_mul(B.Ic.xz, h.x, c.z), sub_mul(B.Ic.yz, h.y, c.z)}};
 }
 template <class T>
 FB_INLINE Force<T> operator*(const RigidMoments<T>& A, Motion<T> v) {

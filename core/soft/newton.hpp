@@ -38,26 +38,58 @@ FB_FN void soft_forces(SoftWork<T>& f, const T* y, T* force) {
     with_rows(b.rows, [&](auto rows) { soft_force<rows.n>(b, y + r, force + r); });
   }
 }
+// S of one group at y, its lower half; where it is what it was
+template <int N, class T>
+FB_INLINE Mask<T> update_group_stiffness(SoftGroup<T>& e, const T* y, T* kept) {
+  T S[N][N];
+  Mask<T> same(true);
+  soft_stiffness<N>(e.block, y, S);
+  // the normal's number is zero only where all are
+  e.idle = all(is_nothing(S[0][0]));
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j <= i; ++j) {
+      same = same & is_nothing(S[i][j] - kept[N * i + j]);
+      kept[N * i + j] = S[i][j];
+    }
+  return same;
+}
 // S of all blocks at y; whether it differs from what it was
 template <class T>
 FB_FN bool update_stiffness(SoftWork<T>& f) {
-  bool changed = false;
+  Mask<T> same(true);
+  for (int g = 0; g < f.ngroup; ++g) {
+    SoftGroup<T>& e = f.group[g];
+    with_rows(e.block.rows, [&](auto rows) {
+      same = same & update_group_stiffness<rows.n>(e, f.y + e.row, f.S + e.block_at);
+    });
+  }
+  return !all(same);
+}
+// forces and S of all rows at y, and what the forces push with; whether S differs from what it was
+template <class T>
+FB_FN bool push_rows(SoftWork<T>& f) {
+  Mask<T> same(true);
+  for (int d = 0; d < f.M.p.n; ++d) f.pushed[d] = T(0);
   for (int g = 0; g < f.ngroup; ++g) {
     SoftGroup<T>& e = f.group[g];
     with_rows(e.block.rows, [&](auto rows) {
       constexpr int N = rows.n;
-      T S[N][N], *kept = f.S + e.block_at;
-      soft_stiffness<N>(e.block, f.y + f.group[g].row, S);
-      // the normal's number is zero only where all are
-      e.idle = all(is_nothing(S[0][0]));
-      for (int i = 0; i < N; ++i)
-        for (int j = 0; j < N; ++j) {
-          changed = changed || !all(is_nothing(S[i][j] - kept[N * i + j]));
-          kept[N * i + j] = S[i][j];
-        }
+      T force[N];
+      soft_force<N>(e.block, f.y + e.row, force);
+      for (int i = 0; i < N; ++i) f.f[e.row + i] = force[i];
+      same = same & update_group_stiffness<N>(e, f.y + e.row, f.S + e.block_at);
+      // where a normal does not push, nothing does
+      if (all(is_nothing(force[0])) && (N == 1 || e.block.kind != kSoftEquality)) return;
+      const T* J = f.J + e.entry;
+      for (int k = 0; k < e.ndof; ++k, J += N) {
+        T& out = f.pushed[f.dof[e.dof + k]];
+        T sum = out;
+        for (int i = 0; i < N; ++i) sum = mul_add(J[i], force[i], sum);
+        out = sum;
+      }
     });
   }
-  return changed;
+  return !all(same);
 }
 // S J of one dof
 template <int N, class T>
@@ -79,7 +111,7 @@ FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, cons
   const T *J = f.J + e.entry, *kept = f.S + e.block_at;
   T S[N][N], x[N], y[N];
   for (int i = 0; i < N; ++i)
-    for (int j = 0; j < N; ++j) S[i][j] = kept[N * i + j];
+    for (int j = 0; j < N; ++j) S[i][j] = kept[i < j ? N * j + i : N * i + j];
   for (int k = 0; k + 1 < n; k += 2, J += 2 * N) {
     stiff_column<N>(S, J, x);
     stiff_column<N>(S, J + N, y);
@@ -288,11 +320,8 @@ FB_FN T motion_norm(const SoftWork<T>& f, const T* x) {
 template <class T>
 FB_FN T newton_step(SoftWork<T>& f, bool first) {
   const int n = f.M.p.n;
-  soft_forces(f, f.y, f.f);
-  for (int d = 0; d < n; ++d) f.pushed[d] = T(0);
-  add_soft_forces(f, f.f, f.pushed);
   // where no row has changed its zone H is what it was
-  if (update_stiffness(f) || first) factor_hessian(f);
+  if (push_rows(f) || first) factor_hessian(f);
   for (int d = 0; d < n; ++d) f.step[d] = f.grad[d] = (f.smooth[d] + f.pushed[d]) - f.Ma[d];
   solve(f.H, f.step);
   T decrement = T(0);

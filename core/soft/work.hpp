@@ -52,11 +52,11 @@ struct SoftWork {
   T *step, *grad, *Ma, *Mstep, *mu, *half;
   RigidMoments<T>* moments;  // of each link and all that it carries
   Sym6<T>* composite;        // what a fluid adds to them
-  Vec3<T>* centre;  // of each geom, in the world
+  Vec3<T>* centre;           // of each geom, in the world
   // of the integrator of fourth order: states, rates, accelerations and drives of activations of its
   // stages, and their cotangents
   T *stage, *stage_rate, *stage_acc, *stage_drive, *stage_bar;
-  int at_stage;  // the stage whose rows are in the workspace
+  int at_stage;             // the stage whose rows are in the workspace
   DofPattern tree, joined;  // of M and A, and of H where no group joins branches; of other H
   DofMatrix<T> M, A, H;
   DofSets sets;
