@@ -208,6 +208,9 @@ void Engine::run_chosen(JobOf<Task> job, const Task& task, LaneChoice& choice) {
   choice.note(spent);
 }
 
+// blocks from which on it pays to put like worlds side by side
+constexpr long kOrderedBlocks = 4;
+
 // lanes pay from two worlds on, unless contacts are many
 template <class Task>
 void Engine::run_job(JobOf<Task> job, const Task& task) {
@@ -229,7 +232,18 @@ void Engine::run_job(JobOf<Task> job, const Task& task) {
     });
   }
   const long blocks = (task.worlds + k->width - 1) / k->width;
-  pool().run(blocks, [&](int thread, long b) { (k->*job)(task, b, scratch_[thread].get()); });
+  const auto run_blocks = [&](const Task& t) {
+    pool().run(blocks, [&](int thread, long b) { (k->*job)(t, b, scratch_[thread].get()); });
+  };
+  if constexpr (std::is_same_v<Task, RolloutTask>) {
+    if (layout_.soft && blocks >= kOrderedBlocks && k->width > 1) {
+      Task t = task;
+      t.touch = order_.touch(task.worlds);
+      t.order = order_.sorted();
+      return run_blocks(t);
+    }
+  }
+  run_blocks(task);
 }
 #define FB_X(name, Task) \
   void Engine::run(const Task& t) { run_job(&Kernel::name, t); }

@@ -15,6 +15,7 @@
 #include "engine/dispatch.hpp"
 #include "engine/lane_choice.hpp"
 #include "engine/pool.hpp"
+#include "engine/world_order.hpp"
 
 namespace fb {
 
@@ -130,6 +131,7 @@ class Engine {
   std::vector<size_t> scratch_bytes_;
   Buffer derived_other_;
   LaneChoice rollout_choice_, vjp_choice_;
+  WorldOrder order_;
   std::atomic<pid_t> owner_{0};
 };
 

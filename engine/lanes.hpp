@@ -12,8 +12,13 @@ namespace fb::FB_ISA {
 template <int W>
 struct BlockWorlds {
   long first, worlds;
-  FB_INLINE BlockWorlds(const WorldsTask& t, long block) : first(block * W), worlds(t.worlds) {}
-  FB_INLINE long at(int k) const { return first + k < worlds ? first + k : worlds - 1; }
+  const int32_t* order;
+  FB_INLINE BlockWorlds(const WorldsTask& t, long block)
+      : first(block * W), worlds(t.worlds), order(t.order) {}
+  FB_INLINE long at(int k) const {
+    const long place = first + k < worlds ? first + k : worlds - 1;
+    return order ? order[place] : place;
+  }
   FB_INLINE int count() const { return worlds - first < W ? int(worlds - first) : W; }
 };
 template <class S>
@@ -70,7 +75,7 @@ FB_FN void store(const WorldsOf<T>& block, Target to, int n, const T* in) {
   using R = Real<T>;
   if (!to.at) return;
   for (int k = 0; k < block.count(); ++k) {
-    R* row = static_cast<R*>(to.at) + (block.first + k) * to.stride;
+    R* row = static_cast<R*>(to.at) + block.at(k) * to.stride;
     for (int i = 0; i < n; ++i) row[i] = lane(in[i], k) + R(0);
   }
 }
@@ -82,7 +87,7 @@ template <class T>
 FB_FN void store(const WorldsOf<T>& block, Target value, Target tangent, int n, const Dual<T>* in) {
   using R = Real<T>;
   for (int k = 0; k < block.count(); ++k) {
-    const long world = block.first + k;
+    const long world = block.at(k);
     R *x = static_cast<R*>(value.at), *dx = static_cast<R*>(tangent.at);
     for (int i = 0; x && i < n; ++i) x[world * value.stride + i] = lane(in[i].v, k) + R(0);
     for (int i = 0; dx && i < n; ++i) dx[world * tangent.stride + i] = lane(in[i].d, k) + R(0);
@@ -94,7 +99,7 @@ FB_FN void note_status(const WorldsOf<T>& block, const StatusOut& out, long step
                        Mask<T> m) {
   if (!any(m)) return;
   for (int k = 0; k < block.count(); ++k) {
-    const long world = block.first + k;
+    const long world = block.at(k);
     if (!mask_lane(m, k)) continue;
     if (!out.status[world]) out.step[world] = int32_t(step);
     out.status[world] |= bit;
@@ -107,7 +112,7 @@ FB_FN void note_largest(const WorldsOf<T>& block, void* base, T x) {
   if (!base) return;
   R* out = static_cast<R*>(base);
   for (int k = 0; k < block.count(); ++k)
-    if (!(lane(x, k) <= out[block.first + k])) out[block.first + k] = lane(x, k);
+    if (!(lane(x, k) <= out[block.at(k)])) out[block.at(k)] = lane(x, k);
 }
 
 template <class T>

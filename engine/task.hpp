@@ -20,6 +20,7 @@ struct WorldsTask {
   const void* vert;
   bool theta_per_world;
   long worlds;
+  const int32_t* order;  // the world at each place of the blocks; null: places are worlds
 };
 
 // numbers of every world: world w starts at w * stride; null for none
@@ -50,6 +51,7 @@ struct RolloutTask : WorldsTask {
   long first_step, last_step;
   StatusOut status;
   void *residual, *sweeps, *factorisations;  // (worlds), largest so far; may be null
+  uint32_t* touch;  // (worlds), what touches in the last step, under MuJoCo's law; may be null
 };
 
 // cotangents of the last `rows` states of a rollout, (worlds, rows, nx); null for none

@@ -153,6 +153,28 @@ FB_INLINE Mask<T> soft_broad_phase(const Model<T, P>& m, int ga, int gb, T margi
   const T far = margin + T(m.derived.geom_radius[ga] + rb);
   return dot(d, d) < far * far;
 }
+// the third axis of a geom, that of a capsule or the normal of a plane
+template <class T, class P>
+FB_INLINE Vec3<T> soft_geom_axis(const Model<T, P>& m, int g, const Work<T>& w) {
+  const P* G = m.derived.geom_R + 9 * g;
+  const Vec3<P> z{G[2], G[5], G[8]};
+  const int l = m.s.geom_link[g];
+  return l > 0 ? mul(w.link[l].R, z) : Vec3<T>{T(z.x), T(z.y), T(z.z)};
+}
+// the same for a capsule before a plane or before another capsule, along the normal or along the line
+// of their centres, by the spheres at their ends; rounding is made up for
+template <class T, class P>
+FB_FN Mask<T> capsules_near(const Model<T, P>& m, int pair, T margin, const Work<T>& w) {
+  const int ga = first_geom(m.s, pair), gb = second_geom(m.s, pair);
+  const P *a = m.theta.geom_size + 3 * ga, *b = m.theta.geom_size + 3 * gb;
+  const Vec3<T> cA = w.soft.centre[ga], cB = w.soft.centre[gb], d = cB - cA;
+  const Vec3<T> x = soft_geom_axis(m, ga, w), y = soft_geom_axis(m, gb, w);
+  const T far = margin + (largest_part(cA) + largest_part(cB)) * Real<T>(kBoxSlack) + T(b[0]);
+  if (kind_of_pair(m.s, pair) == kPlaneCapsule)
+    return dot(x, d) < mul_add(abs(dot(x, y)), T(b[1]), far);
+  const T square = dot(d, d), ends = abs(dot(x, d)) * a[1] + abs(dot(y, d)) * b[1];
+  return square <= mul_add(sqrt(square), far + T(a[0]), ends);
+}
 // a geom and its margin, or half of the largest one of an explicit pair
 template <class T, class P>
 FB_INLINE GeomBox<T> soft_geom_box(const Model<T, P>& m, int g, T least, const Work<T>& w) {
@@ -161,15 +183,16 @@ FB_INLINE GeomBox<T> soft_geom_box(const Model<T, P>& m, int g, T least, const W
   box.size = largest_part(c) + largest_part(origin_of(m.s, w, m.s.geom_link[g]));
   return box;
 }
-// contacts nearer than the margin
+// contacts nearer than the margin, in lanes whose pair passed the broad phase
 template <class T, class P>
-FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, Mask<T> alive, int& contacts,
+FB_FN void collect_soft_pair(const Model<T, P>& m, int pair, T margin, Mask<T> near, int& contacts,
                              Work<T>& w) {
   const Layout& s = m.s;
-  const int ga = first_geom(s, pair), gb = second_geom(s, pair);
-  const T margin = soft_margin(m, pair);
-  Mask<T> near = alive & soft_broad_phase(m, ga, gb, margin, w);
-  if (!any(near)) return;
+  const int ga = first_geom(s, pair), gb = second_geom(s, pair), kind = kind_of_pair(s, pair);
+  if (kind == kPlaneCapsule || kind == kCapsuleCapsule) {
+    near = near & capsules_near(m, pair, margin, w);
+    if (!any(near)) return;
+  }
   if (has_boxes(s, ga, gb)) {
     near = near & boxes_near(m, ga, gb, w.soft.centre[gb] - w.soft.centre[ga], margin, w);
     if (!any(near)) return;
@@ -204,7 +227,12 @@ FB_FN void collect_soft_contacts(const Model<T, P>& m, Mask<T> alive, Work<T>& w
   for (int g = 0; g < s.ngeom; ++g)
     w.soft.centre[g] = geom_centre(m, g, w) + origin_of(s, w, s.geom_link[g]);
   int contacts = 0;
-  const auto collect_one = [&](int pair) { collect_soft_pair(m, pair, alive, contacts, w); };
+  const auto collect_one = [&](int pair) {
+    const T margin = soft_margin(m, pair);
+    const Mask<T> near =
+        alive & soft_broad_phase(m, first_geom(s, pair), second_geom(s, pair), margin, w);
+    if (any(near)) collect_soft_pair(m, pair, margin, near, contacts, w);
+  };
   if (s.nruled == 0) {
     for (int pair = 0; pair < s.npair; ++pair) collect_one(pair);
     return;

@@ -22,7 +22,7 @@ struct Sigmoid {
   T y, by_u, by_m, by_p;
 };
 template <class T>
-FB_FN Sigmoid<T> sigmoid(T u, T m, T p) {
+FB_INLINE Sigmoid<T> sigmoid(T u, T m, T p) {
   const T one = T(1), ratio = u / m;
   const Mask<T> square = p == T(2), some = ratio > T(0);
   // ratio^(p - 1), at once where p is two and has no tangent
@@ -35,7 +35,7 @@ FB_FN Sigmoid<T> sigmoid(T u, T m, T p) {
   return {y, p * r, (one - p) * r * ratio, y * log};
 }
 template <class T, class P>
-FB_FN Impedance<T> impedance(const P* solimp, T x) {
+FB_INLINE Impedance<T> impedance(const P* solimp, T x) {
   const T zero = T(0), one = T(1);
   const T lo = T(Real<T>(kLeastImpedance)), hi = T(Real<T>(kMostImpedance));
   const T raw[kSolimp] = {T(solimp[0]), T(solimp[1]), T(solimp[2]), T(solimp[3]), T(solimp[4])};
@@ -70,7 +70,7 @@ struct Spring {
   T K, B, K_by[kSolref], B_by[kSolref], K_by_d, B_by_d, K_by_h, B_by_h;
 };
 template <class T, class P>
-FB_FN Spring<T> row_spring(const P* solref, const P* solimp, T h, bool safe) {
+FB_INLINE Spring<T> row_spring(const P* solref, const P* solimp, T h, bool safe) {
   const T zero = T(0), one = T(1), two = T(2), least = T(Real<T>(kSoftLeast));
   const T r0 = T(solref[0]), r1 = T(solref[1]), raw = T(solimp[1]);
   const T d = clamp(raw, T(Real<T>(kLeastImpedance)), T(Real<T>(kMostImpedance)));

@@ -7,16 +7,40 @@
 
 namespace fb::FB_ISA {
 
+// moments of a rigid inertia about the origin: those of links that are joined add up
+template <class T>
+FB_INLINE RigidMoments<T> moments_of(const Inertia<T>& B) {
+  const Vec3<T> c = B.com, h = c * B.mass;
+  return {
+      B.mass,
+      h,
+      {mul_add(h.y, c.y, mul_add(h.z, c.z, B.Ic.xx)), mul_add(h.x, c.x, mul_add(h.z, c.z, B.Ic.yy)),
+       mul_add(h.x, c.x, mul_add(h.y, c.y, B.Ic.zz)), sub_mul(B.Ic.xy, h.x, c.y),
+       sub_mul(B.Ic.xz, h.x, c.z), sub_mul(B.Ic.yz, h.y, c.z)}};
+}
+template <class T>
+FB_INLINE Force<T> operator*(const RigidMoments<T>& A, Motion<T> v) {
+  const Vec3<T> h = A.h, x = v.lin, w = v.ang;
+  const Vec3<T> turn{det2(h.y, x.z, h.z, x.y), -det2(h.x, x.z, h.z, x.x), det2(h.x, x.y, h.y, x.x)};
+  const Vec3<T> push{-det2(h.y, w.z, h.z, w.y), det2(h.x, w.z, h.z, w.x),
+                     -det2(h.x, w.y, h.y, w.x)};
+  return {mul(A.I, w) + turn, push + x * A.mass};
+}
 // (S.21)  M by composite inertias: all links of a tree have one origin, so inertias add up
 template <class T, class P>
 FB_FN void composite_mass(const Model<T, P>& m, Work<T>& w) {
   const Layout& s = m.s;
   SoftWork<T>& f = w.soft;
-  for (int l = 1; l < s.nlink; ++l) f.composite[l] = dense(w.link[l].I);
+  for (int l = 1; l < s.nlink; ++l) f.moments[l] = moments_of(w.link[l].I);
   for (int l = s.nlink - 1; l > 0; --l)
-    if (s.link_parent[l] > 0) add(f.composite[s.link_parent[l]], f.composite[l]);
+    if (s.link_parent[l] > 0) {
+      RigidMoments<T>&all = f.moments[s.link_parent[l]], &own = f.moments[l];
+      all.mass += own.mass;
+      all.h += own.h;
+      add(all.I, own.I);
+    }
   for (int d = 0; d < s.nv; ++d) {
-    const Force<T> F = f.composite[s.dof_link[d]] * w.dof[d].S;
+    const Force<T> F = f.moments[s.dof_link[d]] * w.dof[d].S;
     f.M.diagonal[d] = dot(w.dof[d].S, F) + T(m.theta.dof_armature[d]);
     const int* col = f.M.p.columns(d);
     T* row = f.M.row(d);
@@ -178,10 +202,8 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
     entry += e.ndof * k.rows;
     plain = plain && on_one_path(s, f.dof + e.dof, e.ndof);
   }
-  if (plain)
-    tree_pattern(s, f.H.p);
-  else
-    joined_pattern(s, w);
+  if (!plain) joined_pattern(s, w);
+  f.H.p = plain ? f.tree : f.joined;
   place_groups(f);
 }
 // the pattern where groups join branches or trees
@@ -189,7 +211,6 @@ template <class T>
 FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
   SoftWork<T>& f = w.soft;
   const DofSets& sets = f.sets;
-  f.H.p.n = s.nv;
   for (int d = 0; d < s.nv; ++d) {
     const int parent = s.dof_parent[d];
     sets.clear(d);
@@ -202,7 +223,7 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
     for (int k = 0; k < e.ndof; ++k)
       for (int l = k + 1; l < e.ndof; ++l) sets.add(f.dof[e.dof + k], f.dof[e.dof + l]);
   }
-  filled_pattern(sets, f.H.p);
+  filled_pattern(sets, f.joined);
 }
 // where the pairs of dofs of each group lie in H
 template <class T>
@@ -210,8 +231,10 @@ FB_FN void place_groups(SoftWork<T>& f) {
   int at = 0;
   for (int i = 0; i < f.ngroup; ++i) {
     SoftGroup<T>& e = f.group[i];
-    e.place = at;
     const int* dofs = f.dof + e.dof;
+    const bool whole = e.ndof > 0 && f.H.p.tree && f.H.p.count(dofs[0]) + 1 == e.ndof;
+    e.place = whole ? -1 : at;
+    if (whole) continue;
     for (int k = 0; k < e.ndof; ++k) {
       int p = f.H.p.start[dofs[k] + 1];
       for (int l = k + 1; l < e.ndof; ++l) {

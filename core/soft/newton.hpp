@@ -38,45 +38,115 @@ FB_FN void soft_forces(SoftWork<T>& f, const T* y, T* force) {
     with_rows(b.rows, [&](auto rows) { soft_force<rows.n>(b, y + r, force + r); });
   }
 }
+// S of one group at y, its lower half; where it is what it was
+template <int N, class T>
+FB_INLINE Mask<T> update_group_stiffness(SoftGroup<T>& e, const T* y, T* kept) {
+  T S[N][N];
+  Mask<T> same(true);
+  soft_stiffness<N>(e.block, y, S);
+  // the normal's number is zero only where all are
+  e.idle = all(is_nothing(S[0][0]));
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j <= i; ++j) {
+      same = same & is_nothing(S[i][j] - kept[N * i + j]);
+      kept[N * i + j] = S[i][j];
+    }
+  return same;
+}
 // S of all blocks at y; whether it differs from what it was
 template <class T>
 FB_FN bool update_stiffness(SoftWork<T>& f) {
-  bool changed = false;
+  Mask<T> same(true);
   for (int g = 0; g < f.ngroup; ++g) {
-    const SoftGroup<T>& e = f.group[g];
+    SoftGroup<T>& e = f.group[g];
     with_rows(e.block.rows, [&](auto rows) {
-      constexpr int N = rows.n;
-      T S[N][N], *kept = f.S + e.block_at;
-      soft_stiffness<N>(e.block, f.y + f.group[g].row, S);
-      for (int i = 0; i < N; ++i)
-        for (int j = 0; j < N; ++j) {
-          changed = changed || !all(is_nothing(S[i][j] - kept[N * i + j]));
-          kept[N * i + j] = S[i][j];
-        }
+      same = same & update_group_stiffness<rows.n>(e, f.y + e.row, f.S + e.block_at);
     });
   }
-  return changed;
+  return !all(same);
 }
-// H += J' S J of one group
+// forces and S of all rows at y, and what the forces push with; whether S differs from what it was
+template <class T>
+FB_FN bool push_rows(SoftWork<T>& f) {
+  Mask<T> same(true);
+  for (int d = 0; d < f.M.p.n; ++d) f.pushed[d] = T(0);
+  for (int g = 0; g < f.ngroup; ++g) {
+    SoftGroup<T>& e = f.group[g];
+    with_rows(e.block.rows, [&](auto rows) {
+      constexpr int N = rows.n;
+      T force[N];
+      soft_force<N>(e.block, f.y + e.row, force);
+      for (int i = 0; i < N; ++i) f.f[e.row + i] = force[i];
+      same = same & update_group_stiffness<N>(e, f.y + e.row, f.S + e.block_at);
+      // where a normal does not push, nothing does
+      if (all(is_nothing(force[0])) && (N == 1 || e.block.kind != kSoftEquality)) return;
+      const T* J = f.J + e.entry;
+      for (int k = 0; k < e.ndof; ++k, J += N) {
+        T& out = f.pushed[f.dof[e.dof + k]];
+        T sum = out;
+        for (int i = 0; i < N; ++i) sum = mul_add(J[i], force[i], sum);
+        out = sum;
+      }
+    });
+  }
+  return !all(same);
+}
+// S J of one dof
 template <int N, class T>
+FB_INLINE void stiff_column(const T S[N][N], const T* J, T* SJ) {
+  for (int i = 0; i < N; ++i) {
+    SJ[i] = S[i][0] * J[0];
+    for (int j = 1; j < N; ++j) SJ[i] = mul_add(S[i][j], J[j], SJ[i]);
+  }
+}
+template <int N, class T>
+FB_INLINE T add_product(const T* x, const T* y, T sum) {
+  for (int i = 0; i < N; ++i) sum = mul_add(x[i], y[i], sum);
+  return sum;
+}
+// H += J' S J of one group, two dofs at a time; kWhole: its dofs are all that the first one hangs on
+template <int N, bool kWhole, class T>
 FB_FN void add_group_stiffness(const SoftWork<T>& f, const SoftGroup<T>& e, const DofMatrix<T>& H) {
-  const int *dofs = f.dof + e.dof, *place = f.place + e.place;
-  const T *J = f.J + e.entry, *S = f.S + e.block_at;
-  for (int k = 0; k < e.ndof; ++k) {
-    T SJ[N];
-    for (int i = 0; i < N; ++i) {
-      SJ[i] = S[N * i] * J[N * k];
-      for (int j = 1; j < N; ++j) SJ[i] = mul_add(S[N * i + j], J[N * k + j], SJ[i]);
+  const int *dofs = f.dof + e.dof, *place = f.place + (kWhole ? 0 : e.place), n = e.ndof;
+  const T *J = f.J + e.entry, *kept = f.S + e.block_at;
+  T S[N][N], x[N], y[N];
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < N; ++j) S[i][j] = kept[i < j ? N * j + i : N * i + j];
+  for (int k = 0; k + 1 < n; k += 2, J += 2 * N) {
+    stiff_column<N>(S, J, x);
+    stiff_column<N>(S, J + N, y);
+    T &dx = H.diagonal[dofs[k]], &dy = H.diagonal[dofs[k + 1]];
+    dx = add_product<N>(x, J, dx);
+    dy = add_product<N>(y, J + N, dy);
+    const int left = n - k - 2;
+    // where the numbers of both lie, the first with the second dof
+    T *px = H.value, *py = H.value;
+    const int *ix = place, *iy = place + left + 1;
+    if (kWhole) {
+      px = H.row(dofs[k]) + left;
+      py = H.row(dofs[k + 1]) + left;
+    } else {
+      px = H.value + *ix++;
+      place = iy + left;
     }
-    T sum = H.diagonal[dofs[k]];
-    for (int i = 0; i < N; ++i) sum = mul_add(SJ[i], J[N * k + i], sum);
-    H.diagonal[dofs[k]] = sum;
-    for (int l = k + 1; l < e.ndof; ++l, ++place) {
-      T entry = H.value[*place];
-      for (int i = 0; i < N; ++i) entry = mul_add(SJ[i], J[N * l + i], entry);
-      H.value[*place] = entry;
+    *px = add_product<N>(x, J + N, *px);
+    const T* other = J + 2 * N;
+    for (int l = 0; l < left; ++l, other += N) {
+      if (kWhole) {
+        --px;
+        --py;
+      } else {
+        px = H.value + ix[l];
+        py = H.value + iy[l];
+      }
+      *px = add_product<N>(x, other, *px);
+      *py = add_product<N>(y, other, *py);
     }
   }
+  if (n % 2 == 0) return;
+  stiff_column<N>(S, J, x);
+  T& last = H.diagonal[dofs[n - 1]];
+  last = add_product<N>(x, J, last);
 }
 // (S.25)  H = M + J' S J, factored
 template <class T>
@@ -98,7 +168,14 @@ FB_FN void factor_hessian(SoftWork<T>& f) {
   }
   for (int g = 0; g < f.ngroup; ++g) {
     const SoftGroup<T>& e = f.group[g];
-    with_rows(e.block.rows, [&](auto rows) { add_group_stiffness<rows.n>(f, e, H); });
+    // nothing where no lane pushes
+    if (e.idle) continue;
+    with_rows(e.block.rows, [&](auto rows) {
+      if (e.place < 0)
+        add_group_stiffness<rows.n, true>(f, e, H);
+      else
+        add_group_stiffness<rows.n, false>(f, e, H);
+    });
   }
   factor(H);
 }
@@ -243,11 +320,8 @@ FB_FN T motion_norm(const SoftWork<T>& f, const T* x) {
 template <class T>
 FB_FN T newton_step(SoftWork<T>& f, bool first) {
   const int n = f.M.p.n;
-  soft_forces(f, f.y, f.f);
-  for (int d = 0; d < n; ++d) f.pushed[d] = T(0);
-  add_soft_forces(f, f.f, f.pushed);
   // where no row has changed its zone H is what it was
-  if (update_stiffness(f) || first) factor_hessian(f);
+  if (push_rows(f) || first) factor_hessian(f);
   for (int d = 0; d < n; ++d) f.step[d] = f.grad[d] = (f.smooth[d] + f.pushed[d]) - f.Ma[d];
   solve(f.H, f.step);
   T decrement = T(0);

@@ -27,7 +27,7 @@ struct Reference {
   Mask<T> least;  // R is at its least
 };
 template <class T, class P>
-FB_FN Reference<T> reference(const RowLaw<T, P>& law, T h, bool safe) {
+FB_INLINE Reference<T> reference(const RowLaw<T, P>& law, T h, bool safe) {
   Reference<T> r;
   r.imp = impedance(law.solimp, law.x);
   r.spring = row_spring(law.solref, law.solimp, h, safe);

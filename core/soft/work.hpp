@@ -19,8 +19,18 @@ struct SoftGroup {
   T coef[3];
   int cdof[3], ncoef;
   T vel[kSoftRows], y0[kSoftRows];
-  // its first row; where its dofs, its numbers of J and of S, and its places in H begin
+  // its first row; where its dofs, its numbers of J and of S, and its places in H begin, -1 where its
+  // dofs have all columns of the first one
   int row, dof, ndof, entry, block_at, place;
+  bool idle;  // S is zero in all lanes
+};
+
+// mass, mass times centre, inertia about the origin
+template <class T>
+struct RigidMoments {
+  T mass;
+  Vec3<T> h;
+  Sym3<T> I;
 };
 
 template <class T>
@@ -42,12 +52,14 @@ struct SoftWork {
   T* warm;  // where a solve may start, nwarm numbers or none
   int nwarm;
   T *step, *grad, *Ma, *Mstep, *mu, *half;
-  Sym6<T>* composite;
-  Vec3<T>* centre;  // of each geom, in the world
+  RigidMoments<T>* moments;  // of each link and all that it carries
+  Sym6<T>* composite;        // what a fluid adds to them
+  Vec3<T>* centre;           // of each geom, in the world
   // of the integrator of fourth order: states, rates, accelerations and drives of activations of its
   // stages, and their cotangents
   T *stage, *stage_rate, *stage_acc, *stage_drive, *stage_bar;
-  int at_stage;  // the stage whose rows are in the workspace
+  int at_stage;             // the stage whose rows are in the workspace
+  DofPattern tree, joined;  // of M and A, and of H where no group joins branches; of other H
   DofMatrix<T> M, A, H;
   DofSets sets;
   // of the integrator implicitfast: free bodies without children, and their six dofs' matrices
@@ -76,11 +88,15 @@ FB_FN int longest_chain(const Layout& s) {
   }
   return most;
 }
+template <class Carver>
+FB_FN void carve_pattern(const Layout& s, Carver& c, size_t entries, DofPattern& p) {
+  p.n = s.nv;
+  for (int** x : {&p.start, &p.first}) *x = c.template take<int>(s.nv + 1);
+  for (int** x : {&p.col, &p.below, &p.at}) *x = c.template take<int>(entries);
+  p.limb = c.template take<int>(s.nv + 1);
+}
 template <class T, class Carver>
 FB_FN void carve_matrix(const Layout& s, Carver& c, size_t entries, DofMatrix<T>& m) {
-  m.p.n = s.nv;
-  m.p.start = c.template take<int>(s.nv + 1);
-  m.p.col = c.template take<int>(entries);
   m.value = c.template take<T>(entries);
   m.diagonal = c.template take<T>(s.nv);
 }
@@ -112,22 +128,25 @@ FB_FN void carve_soft(const Layout& s, Carver& c, SoftWork<T>& w) {
   w.stage_acc = c.template take<T>(kSoftStages * n);
   w.stage_drive = c.template take<T>(kSoftStages * s.na);
   w.stage_bar = c.template take<T>(kSoftStages * (2 * n + s.na) + nx + 2 * n);
-  w.composite = c.template take<Sym6<T>>(s.nlink);
+  w.moments = c.template take<RigidMoments<T>>(s.nlink);
+  w.composite = c.template take<Sym6<T>>(s.nfluid > 0 ? s.nlink : 0);
   w.centre = c.template take<Vec3<T>>(s.ngeom);
+  carve_pattern(s, c, tree + 1, w.tree);
+  carve_pattern(s, c, n * (n - 1) / 2 + 1, w.joined);
   carve_matrix(s, c, tree + 1, w.M);
   carve_matrix(s, c, tree + 1, w.A);
   carve_matrix(s, c, n * (n - 1) / 2 + 1, w.H);
   w.single = c.template take<int>(s.nbody);
   w.gyro = c.template take<T>(size_t(36) * s.nbody);
   // with a null base there is nothing to write to
-  if (w.M.p.start) {
+  if (w.tree.start) {
     w.nsingle = single_bodies(s, w.single);
-    tree_pattern(s, w.M.p);
-    tree_pattern(s, w.A.p);
+    ancestor_pattern(s.nv, s.dof_parent, w.tree);
+    w.M.p = w.A.p = w.H.p = w.tree;
   }
   w.sets.width = set_words(s.nv);
   w.sets.word = c.template take<unsigned long long>(n * w.sets.width);
-  w.sets.lowest = c.template take<int>(n);
+  for (int** x : {&w.sets.lowest, &w.sets.largest}) *x = c.template take<int>(n);
 }
 
 }  // namespace fb::FB_ISA

@@ -57,6 +57,7 @@ __device__ inline void read_task(Words& w, RolloutTask& t) {
   t.first_step = w.number();
   t.last_step = w.number();
   t.status = w.take_status();
+  t.touch = nullptr;
   t.residual = w.pointer();
   t.sweeps = w.pointer();
   t.factorisations = w.pointer();

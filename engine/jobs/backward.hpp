@@ -51,7 +51,7 @@ FB_FN void note_backward(const VjpTask& t, const WorldsOf<S>& block, long k,
   using R = Real<S>;
   note_status<S>(block, t.status, k, kNoGradient, n.missing);
   for (int l = 0; l < block.count(); ++l) {
-    const long world = block.first + l;
+    const long world = block.at(l);
     if (t.unrolled) t.unrolled[world] += mask_lane(n.unrolled, l);
     if (t.ties) t.ties[world] += int32_t(lane(n.ties, l));
     if (!t.trace) continue;

@@ -37,8 +37,8 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b,
   const T h = T(b.m.theta.dt[0]);
   for (int k = 0; k < block.count(); ++k)
     if (mask_lane(lanes, k)) {
-      t.count[block.first + k] = 0;
-      t.overflow[block.first + k] = mask_lane(b.w.overflow, k);
+      t.count[block.at(k)] = 0;
+      t.overflow[block.at(k)] = mask_lane(b.w.overflow, k);
     }
   const auto write = [&](const RowGroup& group, const RowGeometry<T>& c, int rows) {
     const Mask<T> on = lanes & c.active;
@@ -49,7 +49,7 @@ FB_FN void write_contacts(const ContactsTask& t, const WorldBlock<T, P>& b,
     for (int e = 7; e < kContactSize; ++e) y[e] = y[e] / h;
     for (int k = 0; k < block.count(); ++k) {
       if (!mask_lane(on, k)) continue;
-      const long world = block.first + k, at = world * s.max_contacts + t.count[world]++;
+      const long world = block.at(k), at = world * s.max_contacts + t.count[world]++;
       R* numbers = static_cast<R*>(t.numbers) + at * kContactSize;
       for (int e = 0; e < kContactSize; ++e) numbers[e] = lane(y[e], k) + R(0);
       t.pair[at] = group.source;

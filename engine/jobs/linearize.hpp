@@ -41,7 +41,7 @@ FB_FN void store_line(const LinearizeTask& t, const WorldsOf<T>& block, int row,
   const Layout& s = t.layout;
   const int n = 2 * s.nv + s.na, nu = s.nu;
   for (int k = from; k < to && k < block.count(); ++k) {
-    const long world = block.first + k;
+    const long world = block.at(k);
     store_columns(line, k, n, static_cast<R*>(t.A) + (world * n + row) * n);
     store_columns(line + n, k, nu, static_cast<R*>(t.B) + (world * n + row) * nu);
   }
@@ -97,7 +97,7 @@ FB_FN void linearize_lanes(const LinearizeTask& t, const WorldsOf<T>& block, Wor
   }
   if (b.w.hit.count > 0) hit_rows(t, block, b, f, first.hit, finite);
   for (int k = from; k < to && k < block.count(); ++k) {
-    const long world = block.first + k;
+    const long world = block.at(k);
     const bool good = mask_lane(finite, k);
     t.status.status[world] |= !good ? kNonFinite : mask_lane(missing, k) ? kNoGradient : 0u;
     if (t.status.status[world]) t.status.step[world] = 0;
@@ -116,7 +116,7 @@ FB_FN void run_linearize(const LinearizeTask& t, long index, char* workspace,
   const WorldsOf<T> block(t, index);
   if (t.layout.soft) {
     for (int k = 0; k < block.count(); ++k)
-      linearize_world<T, P>(task_of_world<Real<T>>(t, block.first + k), workspace);
+      linearize_world<T, P>(task_of_world<Real<T>>(t, block.at(k)), workspace);
     return;
   }
   WorldBlock<T, P> b;

@@ -4,6 +4,20 @@
 
 namespace fb::FB_ISA {
 
+// how many groups act in each world, and the first of them: worlds with like numbers are alike
+template <class T>
+FB_FN void note_touch(const WorldsOf<T>& block, const Work<T>& w, uint32_t* out) {
+  for (int k = 0; k < block.count(); ++k) {
+    uint32_t count = 0, first = 0;
+    for (int g = 0; g < w.ngroup; ++g) {
+      if (!mask_lane(w.geometry[g].active, k)) continue;
+      const uint32_t own = uint32_t(2 * w.group[g].source) + (w.group[g].kind == kContactRows);
+      if (count < 3) first |= (own & 511u) << (9 * (2 - count));
+      count += count < 31;
+    }
+    out[block.at(k)] = count << 27 | first;
+  }
+}
 template <class T, class P>
 FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
   using R = Real<T>;
@@ -26,6 +40,7 @@ FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
     note_largest(block, t.factorisations, b.w.solution.factorisations);
     store(block, row_of<R>(t.x_out, t.x, k + 1), nx, b.x);
   }
+  if (t.touch && t.first_step < t.last_step) note_touch(block, b.w, t.touch);
 }
 
 }  // namespace fb::FB_ISA
