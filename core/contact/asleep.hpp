@@ -36,10 +36,10 @@ FB_FN void collide_pair(const Model<T, P>& m, const PairAt<T>& x, Mask<T> near, 
 FB_INLINE bool is_searched(const Layout& s, int ga, int gb) {
   return has_boxes(s, ga, gb) || (s.geom_type[ga] == kBox && s.geom_type[gb] == kBox);
 }
-// the smaller geom of a pair, and how far from its centre contacts may be that are nearer than far
+// the smaller geom of a pair
 template <class T, class P>
 FB_INLINE int smaller_geom(const Model<T, P>& m, const PairAt<T>& x) {
-  return m.derived.geom_radius[x.ga] < m.derived.geom_radius[x.gb] ? x.ga : x.gb;
+  return all(m.derived.geom_radius[x.ga] < m.derived.geom_radius[x.gb]) ? x.ga : x.gb;
 }
 // a bound on the speed of any point within `radius` of x
 template <class T>
