@@ -40,7 +40,7 @@ FB_FN void step_velocity(const Model<T, P>& m, const Options<Real<T>>& o, const 
     impulses(m, o, x, alive, v_next, w);
     // p, where the velocity leaves something to positions
     if (w.problem.nrow > 0) recover(m, o, alive, w);
-  } while (wake_contacts(m, v_next, moved_velocity(m.s, v_next, w), w));
+  } while (wake_contacts(m, o, v_next, moved_velocity(m.s, v_next, w), w));
 }
 // the rows that were collected act on v*: v+ = v* + Mh^-1 J' lam
 template <class T, class P>
@@ -54,7 +54,7 @@ FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x,
   // too many rows in lanes that are small by themselves: as if there was no room for them
   if (sort_lanes(m.s, alive, w)) {
     w.overflow = Mask<T>(true);
-    w.ngroup = w.problem.nrow = w.hit.ncoming = w.naside = 0;
+    w.ngroup = w.problem.nrow = w.hit.ncoming = w.naside = w.nasleep = 0;
   }
   FB_STAGE(assembly);
   if (any(w.few)) assemble_rows(m.s, w);

@@ -155,6 +155,15 @@ struct SweepWork {
   int nfound, capacity;
 };
 
+// a pair whose contacts, nearer than `far` in the lanes of `near`, all have more than `gap` between them; order:
+// that of its first contact
+template <class T>
+struct AsleepPair {
+  int pair, order;
+  T far, gap;
+  Mask<T> near;
+};
+
 // which velocity slopes of actuators join the mass matrix: those that damp, none, or all
 enum ServoDamping : int { kDampingServos, kNoServos, kAllServos };
 
@@ -190,6 +199,10 @@ struct Work {
   RowGeometry<T>* aside_geometry;
   int naside;
   bool sets_aside;
+  // pairs that are too far apart for any contact of theirs to close, without contact points; the slots they have
+  AsleepPair<T>* asleep;
+  int nasleep, asleep_slots;
+  bool sleeps;
   SolveBefore<T> last;
   Mask<T> overflow;
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
@@ -441,6 +454,7 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.data = c.take<RowData<T>>(w.max_group);
   w.aside = c.take<RowGroup>(s.soft ? 0 : s.max_contacts);
   w.aside_geometry = c.take<RowGeometry<T>>(s.soft ? 0 : s.max_contacts);
+  w.asleep = c.take<AsleepPair<T>>(s.soft ? 0 : s.max_contacts);
   w.last.stirred = c.take<Mask<T>>(s.nlink);
   carve_rows(s, c, w);
   if (s.soft) {
@@ -452,8 +466,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   }
   if (s.ntendon > 0) carve_tendons(s, c, w.tendon);
   if (s.nruled > 0) carve_sweep(s, c, kLanes<T>, w.sweep);
-  w.nrim = w.naside = 0;
-  w.sets_aside = true;
+  w.nrim = w.naside = w.nasleep = 0;
+  w.sets_aside = w.sleeps = true;
   w.servos = kDampingServos;
   w.damped = true;
   return c.at;

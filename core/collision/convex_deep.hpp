@@ -13,11 +13,38 @@ FB_INLINE Vec3<R> turned(Vec3<R> n, Vec3<R> axis, R sine, R cosine) {
   return x * (R(1) / norm(x));
 }
 
+// supports that were found: the overlap along any direction is at least what they say
+inline constexpr int kMostSeen = 16;
+template <class R>
+struct SeenSupports {
+  Vec3<R> w[kMostSeen];
+  R size = R(0);  // of the largest
+  int n = 0, next = 0;
+
+  // the overlap along a direction, by its supports
+  FB_INLINE R find(ConvexPair<R>& pair, Vec3<R> along) {
+    const Vec3<R> x = pair_support(pair, along).w;
+    w[next] = x;
+    next = (next + 1) % kMostSeen;
+    n = n < kMostSeen ? n + 1 : n;
+    size = max(size, abs(x.x) + abs(x.y) + abs(x.z));
+    return -dot(along, x);
+  }
+  // whether the overlap along a direction is no less than `most` whatever its supports are
+  FB_INLINE bool exceeds(Vec3<R> along, R most) const {
+    const R sure = most + size * R(kIsDouble<R> ? 1e-12 : 1e-5);
+    for (int k = 0; k < n; ++k)
+      if (-dot(along, w[k]) > sure) return true;
+    return false;
+  }
+};
+
 // (CV.20)  turns about the axes of both shapes, which keep to the kinks of their depth, and across
 // them, as long as one makes the overlap less; then half as far
 template <class R>
 FB_FN R climb(ConvexPair<R>& pair, Vec3<R>& n) {
-  R least = overlap_along(pair, n), sine = R(0.3);
+  SeenSupports<R> seen;
+  R least = seen.find(pair, n), sine = R(0.3);
   for (int step = 0; step < 48 && sine > R(2e-3); ++step) {
     const R cosine = sqrt(R(1) - sine * sine);
     Vec3<R> u, w, best = n;
@@ -30,7 +57,8 @@ FB_FN R climb(ConvexPair<R>& pair, Vec3<R>& n) {
                            : m < 7 ? u
                                    : w;
       const Vec3<R> next = turned(n, axis, (k & 1) ? sine : -sine, cosine);
-      const R overlap = overlap_along(pair, next);
+      if (seen.exceeds(next, here)) continue;
+      const R overlap = seen.find(pair, next);
       if (!(overlap < here)) continue;
       here = overlap;
       best = next;
@@ -67,15 +95,17 @@ struct ClimbStarts {
   Vec3<R> at[kMostStarts];
   R overlap[kMostStarts];
   int n;
+  SeenSupports<R> seen;
 };
 // one more: in the place of one within 0.3 rad, as far as a climb turns at first, or of the worst where
 // there are enough
 template <class R>
 FB_FN void add_start(ConvexPair<R>& pair, Vec3<R> n, ClimbStarts<R>& s) {
-  const R here = overlap_along(pair, n);
   int at = 0;
   while (at < s.n && !(dot(s.at[at], n) > R(0.955))) ++at;
   if (at == kMostStarts) --at;
+  if (at < s.n && s.seen.exceeds(n, s.overlap[at])) return;
+  const R here = s.seen.find(pair, n);
   if (at < s.n && !(here < s.overlap[at])) return;
   if (at == s.n) ++s.n;
   for (; at > 0 && here < s.overlap[at - 1]; --at) {

@@ -136,9 +136,10 @@ FB_INLINE bool has_radius(ShapeType type, int id) {
 
 // ---- the topology of a hull: words of a table of the model.  h[0]: number of faces; then where the
 // neighbours of each vertex, the corners of each face and the faces of each vertex begin, and after
-// the last of them end.  Corners of a face run counter-clockwise seen from outside
+// the last of them end; last a vertex for each direction of a grid on the sides of a cube, the farthest
+// along it.  Corners of a face run counter-clockwise seen from outside
 
-inline constexpr int kMostFaceCorners = 32, kScannedVertices = 64;
+inline constexpr int kMostFaceCorners = 32, kScannedVertices = 64, kHullGrid = 8;
 template <class T>
 FB_INLINE int hull_faces(const Convex<T>& c) {
   return c.hull == nullptr ? 0 : c.hull[0];
@@ -154,6 +155,23 @@ FB_INLINE const int32_t* face_starts(const Convex<T>& c) {
 template <class T>
 FB_INLINE const int32_t* vertex_faces(const Convex<T>& c) {
   return c.hull + 3 + c.nvert + c.hull[0];
+}
+
+// the vertex of the cell of that grid in which a direction lies
+template <class R>
+FB_INLINE int vertex_towards(const Convex<R>& c, Vec3<R> q) {
+  const R x = abs(q.x), y = abs(q.y), z = abs(q.z);
+  const bool along_x = x >= y && x >= z, along_y = !along_x && y >= z;
+  const R most = along_x ? q.x : along_y ? q.y : q.z;
+  const R u = along_x ? q.y : along_y ? q.z : q.x, w = along_x ? q.z : along_y ? q.x : q.y;
+  const R half = R(kHullGrid / 2), share = half / (most == R(0) ? R(1) : abs(most));
+  const auto cell = [&](R a) {
+    const R at = mul_add(a, share, half);
+    return at > R(0) ? (at < R(kHullGrid) ? int(at) : kHullGrid - 1) : 0;
+  };
+  const int side = (along_x ? 0 : along_y ? 2 : 4) + int(most > R(0));
+  const int32_t* grid = c.hull + vertex_faces(c)[c.nvert];
+  return grid[(side * kHullGrid + cell(u)) * kHullGrid + cell(w)];
 }
 
 template <class T>
@@ -204,8 +222,9 @@ struct Support {
   int id;
 };
 
-// the vertex of a hull that lies farthest along q (in the axes of the vertices), from vertex `at` on:
-// a walk to better neighbours ends at the farthest, since the hull is convex
+// the vertex of a hull that lies farthest along q (in the axes of the vertices): a walk to better neighbours
+// ends at the farthest, since the hull is convex.  It begins at vertex `at`, or where the grid of directions
+// has a better one
 template <class R>
 FB_INLINE int farthest_vertex(const Convex<R>& c, Vec3<R> q, int at) {
   const R* v = c.vert + kMeshFrame;
@@ -215,7 +234,14 @@ FB_INLINE int farthest_vertex(const Convex<R>& c, Vec3<R> q, int at) {
   const bool walks = hull_faces(c) > 0 && c.nvert > kScannedVertices;
   int best = walks ? at : 0;
   R most = along(best);
-  if (!walks) {
+  if (walks) {
+    const int begin = vertex_towards(c, q);
+    const R here = along(begin);
+    if (here > most) {
+      most = here;
+      best = begin;
+    }
+  } else {
     for (int k = 1; k < c.nvert; ++k) {
       const R here = along(k);
       if (here > most) {

@@ -40,8 +40,8 @@ FB_INLINE HullScore<T> slot_score(Vec3<T> n, const Vec3<T>* found, int slot) {
 
 // hulls of at most so many vertices are scanned
 inline constexpr int kWalkedVertices = 32;
-// vertices that a walk can gather, the places by which it knows them, and where it may begin
-inline constexpr int kMostGathered = 256, kGatherPlaces = 512, kWalkStarts = 16;
+// vertices that a walk can gather, and the places by which it knows them
+inline constexpr int kMostGathered = 256, kGatherPlaces = 512;
 // how far rounding may move a score, as a share of the coordinates
 inline constexpr double kScoreSlack = 2e-5;
 
@@ -94,7 +94,7 @@ template <class R>
 FB_FN bool gather_hull(const Convex<R>& c, const HullScore<R>& by, int from, R least, Gathered& g) {
   const int32_t* start = vertex_neighbours(c);
   g.count = 0;
-  for (uint16_t& place : g.place) place = 0;
+  __builtin_memset(g.place, 0, sizeof(g.place));
   add_vertex(g, from, place_in(g, from));
   for (int i = 0; i < g.count; ++i)
     for (int e = start[g.vertex[i]]; e < start[g.vertex[i] + 1]; ++e) {
@@ -127,20 +127,11 @@ FB_FN int best_gathered(const Convex<R>& c, const HullScore<R>& by, const Gather
 // the deepest vertex; -1 where too many are as deep
 template <class R>
 FB_FN int walk_to_deepest(const Convex<R>& c, const HullScore<R>& by, Gathered& g) {
-  int at = 0;
-  R most = vertex_score(c, by, 0);
-  for (int k = 1; k < kWalkStarts; ++k) {
-    const int vertex = int(int64_t(k) * c.nvert / kWalkStarts);
-    const R here = vertex_score(c, by, vertex);
-    if (here > most) {
-      most = here;
-      at = vertex;
-    }
-  }
+  int at = vertex_towards(c, -(c.map.active ? by.n + mul(c.map.A, by.n) : by.n));
   // a vertex that is better than its neighbours by rounding alone is left over the gathered ones
   while (true) {
     at = climb_hull(c, by, at);
-    most = vertex_score(c, by, at);
+    const R most = vertex_score(c, by, at);
     if (!gather_hull(c, by, at, most - slack_of(mesh_vertex(c.vert, c.map, at)), g)) return -1;
     at = best_gathered(c, by, g);
     if (!(vertex_score(c, by, at) > most)) return at;

@@ -78,14 +78,43 @@ FB_FN void keep_solution(Mask<T> grown, Work<T>& w) {
   k.growths += select(grown, T(1), T(0));
   k.any = true;
 }
+// the contacts of a pair that sleeps wait aside from here on
+template <class T, class P>
+FB_FN void rouse_pair(const Model<T, P>& m, const Options<Real<T>>& o, const AsleepPair<T>& k,
+                      Work<T>& w) {
+  const PairAt<T> x = pair_at(m.s, k.pair, w);
+  ContactPoint<T> point[kMaxSlots];
+  collide_pair(m, x, k.near, k.far, w, point);
+  for (int e = 0; e < pair_slots(kind_of_pair(m.s, k.pair)); ++e) {
+    const Mask<T> on = k.near & matters(m, o, point[e], free_rate(x, point[e], w));
+    if (any(on)) set_aside(contact_group(m.s, x, k.order, e), point[e], on, w);
+  }
+}
+// those of which `wakes` says so
+template <class T, class P, class F>
+FB_FN void rouse_pairs(const Model<T, P>& m, const Options<Real<T>>& o, Work<T>& w, F&& wakes) {
+  int left = 0;
+  for (int i = 0; i < w.nasleep; ++i) {
+    const AsleepPair<T> k = w.asleep[i];
+    if (wakes(k))
+      rouse_pair(m, o, k, w);
+    else
+      w.asleep[left++] = k;
+  }
+  w.nasleep = left;
+}
 // contacts that the new velocity, or the one that moves positions, would close become groups, and with them
 // all of their links; where that happens too often in a lane all of its contacts do.  True where there are
 // new ones
 template <class T, class P>
-FB_FN bool wake_contacts(const Model<T, P>& m, const T* v, const T* moved, Work<T>& w) {
-  if (w.naside == 0 || w.problem.nrow == 0) return false;
+FB_FN bool wake_contacts(const Model<T, P>& m, const Options<Real<T>>& o, const T* v,
+                         const T* moved, Work<T>& w) {
+  if (w.naside + w.nasleep == 0 || w.problem.nrow == 0) return false;
   link_twists(m.s, w, v, w.twist);
   if (moved != v) link_twists(m.s, w, moved, w.twist2);
+  rouse_pairs(m, o, w, [&](const AsleepPair<T>& k) {
+    return may_wake(m, k, w.twist, w) || (moved != v && may_wake(m, k, w.twist2, w));
+  });
   Mask<T>* stirred = w.last.stirred;
   for (int l = 0; l < m.s.nlink; ++l) stirred[l] = Mask<T>(false);
   Mask<T> grown = Mask<T>(false);
@@ -97,6 +126,7 @@ FB_FN bool wake_contacts(const Model<T, P>& m, const T* v, const T* moved, Work<
     for (int l : links) stirred[l] = stirred[l] | closes;
   }
   if (!any(grown)) return false;
+  rouse_pairs(m, o, w, [](const AsleepPair<T>&) { return true; });
   const Mask<T> all_of_them = grown & (w.last.growths >= T(Real<T>(kMostGrowths)));
   keep_solution(grown, w);
   for (int i = 0; i < w.naside; ++i) {

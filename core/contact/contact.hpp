@@ -1,7 +1,7 @@
 // Contact rows: contact points, the speculative law with restitution, tangents.
 // Proof: docs/derivations/contact.md.
 #pragma once
-#include "core/contact/near.hpp"
+#include "core/contact/asleep.hpp"
 
 namespace fb::FB_ISA {
 
@@ -73,62 +73,129 @@ FB_INLINE Mask<T> stays_open(const Model<T, P>& m, const ContactPoint<T>& x, con
   const T change = abs(dot(a.v_free, fa) - va) + abs(dot(b.v_free, fb) - vb);
   return x.phi + (vb - va - (change + change)) * T(m.theta.dt[0]) > T(0);
 }
+// what was collected so far: contacts, pairs that were looked at; whether pairs may sleep, and whether there is too
+// little room for those that do
+struct Collected {
+  int contacts, pairs;
+  bool sleeps, crowded;
+  // that of the first contact of the pair which is looked at
+  FB_INLINE int order() const { return pairs * kMaxSlots; }
+};
+// whether a pair may sleep in all lanes in which it is near
+template <class T, class P>
+FB_INLINE bool may_sleep(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> near,
+                         const Collected& at, const Work<T>& w) {
+  return at.sleeps && !any(near & !waits_aside(m, o, pair, w)) &&
+         at.contacts + w.asleep_slots + pair_slots(kind_of_pair(m.s, pair)) <= m.s.max_contacts;
+}
+// the normal velocity of a contact in the free motion
+template <class T>
+FB_INLINE T free_rate(const PairAt<T>& at, const ContactPoint<T>& x, const Work<T>& w) {
+  return dot(w.link[at.lb].v_free, point_force(x.p + (at.Oref - at.OB), x.n)) -
+         dot(w.link[at.la].v_free, point_force(x.p + (at.Oref - at.OA), x.n));
+}
+// lanes in which it matters: phi < margin, or the free motion closes the gap
+template <class T, class P>
+FB_INLINE Mask<T> matters(const Model<T, P>& m, const Options<Real<T>>& o, const ContactPoint<T>& x,
+                          T rate) {
+  return x.active & ((x.phi < T(o.margin)) | (x.phi + rate * m.theta.dt[0] < T(row_reach(o))));
+}
+template <class T>
+FB_INLINE RowGroup contact_group(const Layout& s, const PairAt<T>& at, int order, int slot) {
+  RowGroup b{};
+  b.kind = kContactRows;
+  b.rows = condim_of_pair(s, at.pair) == 1 ? 1 : 3;
+  b.source = at.pair;
+  b.order = order + slot;
+  b.linkA = at.la;
+  b.linkB = at.lb;
+  b.side = slot;
+  set_chains(s, b, s.link_lastdof[at.la], s.link_lastdof[at.lb]);
+  return b;
+}
+template <class T>
+FB_INLINE void set_aside(const RowGroup& b, const ContactPoint<T>& x, Mask<T> open, Work<T>& w) {
+  w.aside[w.naside] = b;
+  w.aside_geometry[w.naside] = x;
+  w.aside_geometry[w.naside++].active = open;
+}
+// contact `slot` of a pair, in the lanes `on`
+template <class T, class P>
+FB_FN void add_contact(const Model<T, P>& m, const Options<Real<T>>& o, const PairAt<T>& at,
+                       const RowGroup& b, const ContactPoint<T>& x, Mask<T> on, T rate,
+                       Work<T>& w) {
+  const LinkWork<T>&A = w.link[at.la], &B = w.link[at.lb];
+  // what is far from closing has no rows until the solve closes it
+  const Mask<T> open =
+      on & waits_aside(m, o, at.pair, w) & stays_open(m, x, A, at.OA, B, at.OB, at.Oref);
+  if (any(open)) {
+    set_aside(b, x, open, w);
+    if (!any(on & !open)) return;
+  }
+  push_contact(b, x, on & !open, w);
+  if (w.hit.cuts && any(T(restitution_of_pair(m, at.pair)) > T(0)))
+    leave_out_hit(m, o, at.pair,
+                  dot(B.v, point_force(x.p + (at.Oref - at.OB), x.n)) -
+                      dot(A.v, point_force(x.p + (at.Oref - at.OA), x.n)),
+                  rate, w);
+  if (condim_of_pair(m.s, at.pair) > 3) push_rims(condim_of_pair(m.s, at.pair), w);
+}
+// the contact points of a pair in the lanes in which it is near; false where it is far, or sleeps
+template <class T, class P>
+FB_FN bool find_points(const Model<T, P>& m, const Options<Real<T>>& o, const PairAt<T>& x,
+                       Mask<T>& near, const Collected& at, Work<T>& w, ContactPoint<T>* point) {
+  const Nearness<T> can = broad_phase(m, o, x.ga, x.gb, w);
+  near = near & can.near;
+  if (!any(near)) return false;
+  if (!is_searched(m.s, x.ga, x.gb)) {
+    collide_pair(m, x, near, can.far, w, point);
+    return true;
+  }
+  const Vec3<T> way = w.geom[x.gb].centre - w.geom[x.ga].centre + (x.OB - x.OA);
+  const T apart = boxes_apart(m, x.ga, x.gb, way, w);
+  near = near & (apart < can.far);
+  if (!any(near)) return false;
+  if (!may_sleep(m, o, x.pair, near, at, w)) {
+    collide_pair(m, x, near, can.far, w, point);
+    return true;
+  }
+  const AsleepPair<T> sleeper{x.pair, at.order(), can.far, waking_gap(m, x, can.far, w), near};
+  const T reach = min(can.far, sure_distance(m, x, sleeper.gap));
+  const Mask<T> limited = near & (reach < can.far);
+  if (any(near & (apart < reach))) collide_pair(m, x, near, reach, w, point);
+  Mask<T> found(false);
+  if (any(near & (apart < reach)))
+    for (int k = 0; k < pair_slots(kind_of_pair(m.s, x.pair)); ++k)
+      found = found | (near & point[k].active);
+  if (!any(found) && any(limited)) {
+    push_asleep(m.s, sleeper, w);
+    return false;
+  }
+  // lanes with contacts have all of them; others look farther with these
+  if (any(limited & !found)) collide_pair(m, x, near, can.far, w, point);
+  return true;
+}
 // add the contacts of one pair that matter in this step
 template <class T, class P>
 FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> alive,
-                        int& contacts, Work<T>& w) {
+                        Collected& at, Work<T>& w) {
   const Layout& s = m.s;
-  const int ga = first_geom(s, pair), gb = second_geom(s, pair);
-  const int la = s.geom_link[ga], lb = s.geom_link[gb], ref = reference_link(la, lb);
-  const Vec3<T> OA = origin_of(s, w, la), OB = origin_of(s, w, lb), Oref = origin_of(s, w, ref);
-  const Nearness<T> can = broad_phase(m, o, ga, gb, w);
-  Mask<T> near = alive & can.near;
-  if (!any(near)) return;
-  const Vec3<T> cA = w.geom[ga].centre, cB = w.geom[gb].centre;
-  if (has_boxes(s, ga, gb)) {
-    near = near & boxes_near(m, ga, gb, cB - cA + (OB - OA), can.far, w);
-    if (!any(near)) return;
-  }
+  const PairAt<T> x = pair_at(s, pair, w);
+  Mask<T> near = alive;
   ContactPoint<T> point[kMaxSlots];
-  collide(kind_of_pair(s, pair), place_shape(m, ga, w, cA + (OA - Oref)),
-          place_shape(m, gb, w, cB + (OB - Oref)), reach_where(near, can.far), point);
+  ++at.pairs;
+  if (!find_points(m, o, x, near, at, w, point)) return;
   for (int k = 0; k < pair_slots(kind_of_pair(s, pair)); ++k) {
-    // phi < margin, or the free motion closes the gap
-    const ContactPoint<T>& x = point[k];
-    const T rate = dot(w.link[lb].v_free, point_force(x.p + (Oref - OB), x.n)) -
-                   dot(w.link[la].v_free, point_force(x.p + (Oref - OA), x.n));
-    const Mask<T> on = near & x.active &
-                       ((x.phi < T(o.margin)) | (x.phi + rate * m.theta.dt[0] < T(row_reach(o))));
+    const T rate = free_rate(x, point[k], w);
+    const Mask<T> on = near & matters(m, o, point[k], rate);
     if (!any(on)) continue;
-    if (contacts == s.max_contacts) {
+    at.crowded = at.crowded || (w.nasleep > 0 && at.contacts + w.asleep_slots >= s.max_contacts);
+    if (at.contacts == s.max_contacts || at.crowded) {
       w.overflow = w.overflow | on;
       continue;
     }
-    // what is far from closing has no rows until the solve closes it
-    const Mask<T> open =
-        on & waits_aside(m, o, pair, w) & stays_open(m, x, w.link[la], OA, w.link[lb], OB, Oref);
-    RowGroup b{};
-    b.kind = kContactRows;
-    b.rows = condim_of_pair(s, pair) == 1 ? 1 : 3;
-    b.source = pair;
-    b.order = contacts++;
-    b.linkA = la;
-    b.linkB = lb;
-    b.side = k;
-    set_chains(s, b, s.link_lastdof[la], s.link_lastdof[lb]);
-    if (any(open)) {
-      w.aside[w.naside] = b;
-      w.aside_geometry[w.naside] = x;
-      w.aside_geometry[w.naside++].active = open;
-      if (!any(on & !open)) continue;
-    }
-    push_contact(b, x, on & !open, w);
-    if (w.hit.cuts && any(T(restitution_of_pair(m, pair)) > T(0)))
-      leave_out_hit(m, o, pair,
-                    dot(w.link[lb].v, point_force(x.p + (Oref - OB), x.n)) -
-                        dot(w.link[la].v, point_force(x.p + (Oref - OA), x.n)),
-                    rate, w);
-    if (condim_of_pair(s, pair) > 3) push_rims(condim_of_pair(s, pair), w);
+    ++at.contacts;
+    add_contact(m, o, x, contact_group(s, x, at.order(), k), point[k], on, rate, w);
   }
 }
 // the rims of the last group, a contact: rows of their own behind it, active where it is
@@ -456,12 +523,24 @@ struct ContactRows {
   template <class P>
   FB_FN static void collect(const Model<T, P>& m, const Options<Real<T>>& o, const T*,
                             Mask<T> alive, Work<T>& w) {
-    int contacts = 0;
-    w.hit.ncoming = w.nrim = w.naside = 0;
+    bound_geoms(m, o, w);
+    const int first = w.ngroup;
+    Collected at{0, 0, w.sleeps, false};
+    collect_all(m, o, alive, at, w);
+    if (!at.crowded) return;
+    // there is room for all that are awake
+    w.ngroup = first;
+    w.overflow = Mask<T>(false);
+    at = {0, 0, false, false};
+    collect_all(m, o, alive, at, w);
+  }
+  template <class P>
+  FB_FN static void collect_all(const Model<T, P>& m, const Options<Real<T>>& o, Mask<T> alive,
+                                Collected& at, Work<T>& w) {
+    w.hit.ncoming = w.nrim = w.naside = w.nasleep = w.asleep_slots = 0;
     w.last.any = false;
     w.last.growths = T(0);
-    bound_geoms(m, o, w);
-    const auto collect_one = [&](int pair) { collect_pair(m, o, pair, alive, contacts, w); };
+    const auto collect_one = [&](int pair) { collect_pair(m, o, pair, alive, at, w); };
     if (m.s.nruled > 0)
       return for_near_pairs<T>(
           m.s, alive, [&](int g) { return reached_box(m, o, g, w); },

@@ -99,15 +99,15 @@ FB_INLINE bool has_boxes(const Layout& s, int ga, int gb) {
   const int a = s.geom_type[ga], b = s.geom_type[gb];
   return a != kPlane && a != kHfield && b != kHfield && (searched(a) || searched(b));
 }
-// (T.16)  false where an axis of one of the boxes parts them by far; d: from A's centre to B's
+// (T.16)  how far an axis of one of the boxes parts them at least; d: from A's centre to B's
 template <class T, class P>
-FB_FN Mask<T> boxes_near(const Model<T, P>& m, int ga, int gb, Vec3<T> d, T far, const Work<T>& w) {
+FB_FN T boxes_apart(const Model<T, P>& m, int ga, int gb, Vec3<T> d, const Work<T>& w) {
   const P *a = m.derived.geom_box + 6 * ga, *b = m.derived.geom_box + 6 * gb;
   const Mat3<T> A = geom_axes(m, ga, w), B = geom_axes(m, gb, w), C = mul_transposed(A, B);
   const Vec3<T> way = d + mul(B, lift3<T>(b)) - mul(A, lift3<T>(a));
   const Vec3<T> x = mul_transposed(A, way), y = mul_transposed(B, way);
   const T along_a[3] = {x.x, x.y, x.z}, along_b[3] = {y.x, y.y, y.z};
-  Mask<T> near(true);
+  T apart = T(Real<T>(-1e30));
   for (int i = 0; i < 3; ++i) {
     T reach_a = T(a[3 + i]), reach_b = T(b[3 + i]);
     for (int j = 0; j < 3; ++j) {
@@ -115,10 +115,15 @@ FB_FN Mask<T> boxes_near(const Model<T, P>& m, int ga, int gb, Vec3<T> d, T far,
       reach_b += abs(C.a[3 * j + i]) * a[3 + j];
     }
     const Real<T> slack = Real<T>(1 + kBoxSlack);
-    near = near & (abs(along_a[i]) < reach_a * slack + far) &
-           (abs(along_b[i]) < reach_b * slack + far);
+    apart = max(apart, abs(along_a[i]) - reach_a * slack);
+    apart = max(apart, abs(along_b[i]) - reach_b * slack);
   }
-  return near;
+  return apart;
+}
+template <class T, class P>
+FB_INLINE Mask<T> boxes_near(const Model<T, P>& m, int ga, int gb, Vec3<T> d, T far,
+                             const Work<T>& w) {
+  return boxes_apart(m, ga, gb, d, w) < far;
 }
 
 // the box of a geom along the world's axes, about its centre there, and so much more around it

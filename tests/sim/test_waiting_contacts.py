@@ -107,6 +107,44 @@ def test_recovery_of_an_island_does_not_see_what_other_worlds_join(dtype):
         assert np.array_equal(batch.v[i], alone.v)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_pairs_that_sleep_change_no_bits(fallen, dtype):
+    """Move and differentiate a heap alike where there is no room for pairs that sleep."""
+    q, v = (np.asarray(a, dtype) for a in fallen)
+    v_bar = np.random.default_rng(3).standard_normal(v.shape).astype(dtype)
+    wide = heap(dtype=dtype)
+    free = wide.rollout(q, v, steps=3)
+    states = zip(free.q.reshape(-1, q.shape[1]), free.v.reshape(-1, v.shape[1]), strict=True)
+    most = max(int(wide.contacts(*state).count) for state in states)
+    for room in (most, most + 8, most + 40):
+        tight = heap(dtype=dtype, max_contacts=room).rollout(q, v, steps=3)
+        assert not (tight.status & int(Status.CONTACT_OVERFLOW)).any()
+        assert np.array_equal(tight.q, free.q)
+        assert np.array_equal(tight.v, free.v)
+        assert np.array_equal(tight.vjp(v_bar=v_bar).v, free.vjp(v_bar=v_bar).v)
+
+
+@pytest.mark.parametrize("speed", [0.0, 0.5, 3.0])
+def test_a_pair_that_sleeps_wakes_where_another_contact_drives_it(speed):
+    """Hit a box that stands still 4 mm from another one: what sleeps is found when it is pushed."""
+    box = '<freejoint/><geom type="box" size="0.1 0.1 0.1" mass="{}"/></body>'
+    model = fb.load(
+        '<mujoco><option gravity="0 0 0" timestep="0.005"/><worldbody>'
+        f'<body>{box.format(1)}<body pos="0.204 0 0">{box.format(1)}'
+        f'<body pos="-0.2001 0 0">{box.format(20)}</worldbody></mujoco>'
+    )
+    v = np.zeros(18)
+    v[12] = speed
+    waits, rows = (
+        fb.Simulator(model, solver=s).rollout(model.q0, v, steps=12) for s in ("newton", "interior")
+    )
+    assert not (int(waits.status) | int(rows.status)) & BAD
+    assert np.abs(waits.q - rows.q).max() < 1e-8
+    gap = waits.q[:, 7] - waits.q[:, 0] - 0.2
+    assert gap.min() > -1e-8
+    assert (waits.v[-1, 6] > 0.5 * speed) == (speed > 0)
+
+
 def test_waiting_changes_no_motion(fallen):
     """Move a heap without friction as the interior path does, which has all rows from the start."""
     here, there = heap(friction=0), heap(friction=0, solver="interior")

@@ -21,6 +21,8 @@ COPLANAR = 4e-4
 """Triangles whose normals differ by less [rad] from that of the largest among them are one face."""
 MOST_CORNERS = 32
 """Corners of a face that the core can cut; of more, those that span least area are left out."""
+HULL_GRID = 8
+"""Cells along each edge of the cube on whose sides the farthest vertices are known."""
 MOST_VERTICES = 65_536
 """Vertices that the feature of a contact point can number."""
 
@@ -59,7 +61,8 @@ def hull_words(points: Array, triangles: Ints) -> Ints:
     """Return the topology of a hull as the core reads it (`core/collision/convex_shape.hpp`).
 
     The number of faces; where the neighbours of each vertex, the corners of each face and the faces
-    of each vertex begin, and after the last of them end; then those lists.
+    of each vertex begin, and after the last of them end; then those lists, and for each direction
+    of a grid on the sides of a cube the vertex that lies farthest along it.
     """
     if len(triangles) == 0:
         return np.zeros(1, np.int32)
@@ -85,7 +88,25 @@ def hull_words(points: Array, triangles: Ints) -> Ints:
             words.append(at)
             at += len(entry)
         words.append(at)
+    lists.append(farthest_vertices(points))
     return np.array(words + [k for entry in lists for k in entry], np.int32)
+
+
+def farthest_vertices(points: Array) -> list[int]:
+    """Return the vertices farthest along the middles of the cells on the sides of a cube.
+
+    Sides go from the lower to the upper one of each axis; cells of one by the axis after that, then
+    by the one before it.
+    """
+    middle = (2 * np.arange(HULL_GRID) + 1) / HULL_GRID - 1
+    u, w = (x.ravel() for x in np.meshgrid(middle, middle, indexing="ij"))
+    found: list[int] = []
+    for axis in range(3):
+        for side in (-1.0, 1.0):
+            along = np.empty((3, u.size))
+            along[axis], along[(axis + 1) % 3], along[(axis + 2) % 3] = side, u, w
+            found += np.argmax(points @ along, axis=0).tolist()
+    return found
 
 
 def merged_faces(points: Array, triangles: Ints) -> list[tuple[list[int], list[int]]]:
