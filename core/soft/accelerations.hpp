@@ -1,6 +1,7 @@
 // The accelerations of a state under MuJoCo's law on one page, and their adjoint on the next.
 // Proof: docs/derivations/soft.md.
 #pragma once
+#include "core/dynamics/integrate.hpp"
 #include "core/dynamics/reached.hpp"
 #include "core/dynamics/tendon.hpp"
 #include "core/soft/adhesion.hpp"

@@ -117,8 +117,9 @@ def test_wrong_lengths_are_refused() -> None:
 def test_outputs_have_the_shapes_of_the_table(name: str) -> None:
     """Return every output in the shape that the table gives for the sizes of a model."""
     model = MODELS[name]()
-    sim = fb.Simulator(model)
+    sim = fb.Simulator(model, contact="mujoco")
     values = {"q": model.q0, "v": model.v0, "a": np.ones(model.nv), "tau": np.ones(model.nv)}
+    values["drive"] = np.ones(model.nu)
     for row in _core.output_table():
         shape = model.structure.output_shape(row.name)
         if row.name == "poses":

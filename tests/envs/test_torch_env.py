@@ -166,7 +166,7 @@ def test_contact_forces_have_gradients(name: str) -> None:
     for _ in range(8):  # down to the floor
         obs = plain.step(zero)[0]
         seen = ours.step(torch.tensor(zero))[0]
-    forces = obs[:, -6 * (ours.model.nbody - 1) :]
+    forces = obs[:, -6 * (ours.sim.model.nbody - 1) :]
     assert np.abs(forces).max() > 1e-3
     scale = 1e-9 * max(1.0, np.abs(obs).max())
     np.testing.assert_allclose(seen.detach().numpy(), obs, atol=scale)
