@@ -76,8 +76,8 @@ json.dump(out, sys.stdout)
 """
 
 PIECES = 500
-"""Calls allowed for a long rollout on top of a short one: a few for each piece of about 50 ms, also where other
-programs take most of the processor; one in twenty steps is more."""
+"""Calls allowed for a long rollout on top of a short one: a few for each piece of about 50 ms,
+which are many where other programs take the processor; one in twenty steps would be more."""
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ import featherback as fb
 from featherback.errors import WorldError
 from featherback.sim import Status
 
-PUBLIC = """bias bias_vjp body_poses body_poses_vjp center_of_mass center_of_mass_vjp contact_forces contact_forces_vjp contacts
+PUBLIC = """bias bias_vjp body_poses body_poses_vjp center_of_mass center_of_mass_vjp contact_forces
+contact_forces_vjp contacts
 device dt dtype forward_dynamics forward_dynamics_vjp inverse_dynamics inverse_dynamics_vjp jvp
 linearize mass_matrix mass_matrix_vjp memory model options output output_vjp params rollout
 site_poses site_poses_vjp site_positions site_positions_vjp step threads vjp""".split()
