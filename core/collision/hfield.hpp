@@ -52,8 +52,16 @@ FB_INLINE bool has_one_normal(const FieldContacts<R>& f) {
   return true;
 }
 
-// (HF.8)  keep those that lie farthest out along eight directions, depth counting little or much, and
-// the deepest.  On a flat stretch that is the border of what touches
+// the contact that lies farthest out along direction q of eight
+template <class R>
+FB_FN int farthest_along(const FieldContacts<R>& f, int q, R depth) {
+  int best = 0;
+  for (int k = 1; k < f.n; ++k)
+    if (reach_along(f, f.at[k], q, depth) > reach_along(f, f.at[best], q, depth)) best = k;
+  return best;
+}
+// (HF.8)  keep those that lie farthest out along eight directions, depth counting little or much; in place of
+// the first the deepest, but on a flat stretch, where the border of what touches is as deep
 template <class R>
 FB_FN void keep_few(FieldContacts<R>& f) {
   bool kept[kFieldContacts];
@@ -63,14 +71,15 @@ FB_FN void keep_few(FieldContacts<R>& f) {
     if (f.at[k].phi < f.at[deepest].phi) deepest = k;
   }
   const bool flat = has_one_normal(f);
-  for (int q = flat ? 0 : 1; q < kFieldSlots; ++q) {
-    const R depth = R(flat || q % 2 == 1 ? 20 : 1000);
-    int best = 0;
-    for (int k = 1; k < f.n; ++k)
-      if (reach_along(f, f.at[k], q, depth) > reach_along(f, f.at[best], q, depth)) best = k;
+  R low = R(1e30);
+  for (int q = kFieldSlots - 1; q > 0; --q) {
+    const int best = farthest_along(f, q, R(flat || q % 2 == 1 ? 20 : 1000));
     kept[best] = true;
+    low = min(low, f.at[best].phi);
   }
-  kept[deepest] = kept[deepest] || !flat;
+  const int first = farthest_along(f, 0, R(20));
+  low = min(low, f.at[first].phi) - f.size * R(kIsDouble<R> ? 1e-6 : 1e-4);
+  kept[flat && !(f.at[deepest].phi < low) ? first : deepest] = true;
   int n = 0;
   for (int k = 0; k < f.n; ++k)
     if (kept[k]) f.at[n++] = f.at[k];
@@ -250,6 +259,16 @@ FB_FN void take_beside(FieldSearch<R>& s, const FieldTriangle& t, const ConvexSh
   s.beside = c;
 }
 
+// whether the foot of a slot lies on the ground beside its triangle, as where that goes on level
+template <class R>
+FB_FN bool has_foot(const FieldSearch<R>& s, const ConvexShapes<R>& w, const ConvexSlot<R>& x,
+                    Vec3<R> origin) {
+  const Vec3<R> f = s.field.size;
+  const Vec3<R> foot = point_of(w.a, x.record.a, x.state.a, x.state.n).x + origin - s.field.p;
+  const Vec3<R> y = mul_transposed(s.field.R, foot);
+  return is_on_ground(s.grid, Vec3<R>{y.x / (R(1) + f.x), y.y / (R(1) + f.y), y.z / (R(1) + f.z)},
+                      kLevelSlope<R> * extent_of(w.b));
+}
 // (HF.7)  the lowest corner of a shape below the top with the normal n, over its foot on the top or, where that
 // lies beyond, the nearest point of the top's border: below a hollow the ground is nowhere nearer
 template <class R>
@@ -338,7 +357,7 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
     if (near.found != Found::kFar) take(near.slot);
   }
   if (any || !overlap) return;
-  const bool over = top_slots(w, n, slots);
+  const bool over = top_slots(w, n, slots) || (slots.n > 0 && has_foot(s, w, slots.at[0], a.p));
   for (int k = 0; k < slots.n && over; ++k)
     if (slots.at[k].phi < s.far) add_contact(s.found, field_contact(s, t, w, slots.at[k], a.p));
   if (!over) take_reserve(s, t, w, n, slots, a.p);
@@ -346,11 +365,6 @@ FB_OUTLINE void search_prism(FieldSearch<R>& s, const FieldTriangle& t) {
 
 // ---- the cells under a shape
 
-// a number of a cell within its range
-template <class R>
-FB_INLINE int held_cell(R x, int cells) {
-  return x > R(0) ? (x < R(cells - 1) ? int(x) : cells - 1) : 0;
-}
 // (HF.9)  the range of a shape along an axis of the field, from its middle, with what matters around it
 template <class R>
 struct FieldRange {

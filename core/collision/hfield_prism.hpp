@@ -77,6 +77,25 @@ FB_INLINE bool is_border(const FieldGrid<R>& g, const FieldTriangle& t, int k) {
   return (k == 0 && t.column == 0) || (k == 2 && t.row == g.rows - 2);
 }
 
+// a number of a cell within its range
+template <class R>
+FB_INLINE int held_cell(R x, int cells) {
+  return x > R(0) ? (x < R(cells - 1) ? int(x) : cells - 1) : 0;
+}
+// whether a point over the field, in its axes as compiled, lies on its surface
+template <class R>
+FB_FN bool is_on_ground(const FieldGrid<R>& g, Vec3<R> x, R most) {
+  const R u = (x.x + g.x) / g.dx, v = (x.y + g.y) / g.dy;
+  const bool inner = u > R(0) && v > R(0) && u < R(g.columns - 1) && v < R(g.rows - 1);
+  if (!inner) return false;
+  const int row = held_cell(v, g.rows - 1), column = held_cell(u, g.columns - 1);
+  const FieldTriangle t{row, column, v - R(row) > u - R(column) ? 0 : 1};
+  const Vec3<R> first = field_point(g, triangle_point(t, 0));
+  const Vec3<R> n = cross(field_point(g, triangle_point(t, 1)) - first,
+                          field_point(g, triangle_point(t, 2)) - first);
+  return abs(dot(n, x - first)) < most * norm(n);
+}
+
 // ---- prisms: hulls of six vertices, three at the base and above them those of a triangle
 
 inline constexpr int kPrismVertices = 6, kPrismWords = 75, kTopFace = 0, kBottomFace = 1;

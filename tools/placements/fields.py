@@ -1,13 +1,13 @@
 """Values of a height field and a convex shape against references.
 
 Where the shape is apart from the ground, the lowest slot has the distance to the nearest prism
-under the triangles of the grid. MuJoCo gives that distance for each prism as a mesh; the separation
-along the direction of its points proves it from below without a search. On ground whose triangles
-lie in one plane the lowest slot has the separation along the plane's normal, apart and in overlap,
-until the shape is sunk by its least half extent. In uneven ground there is no distance to compare
-an overlap with. The points of the lowest slot are to lie on both surfaces, and those of all others
-not outside of them, while the overlap is less than 5 mm and a third of that extent. What is sunk
-farther is pushed along the normal over its lowest point: (HF.7).
+under the triangles of the grid. MuJoCo gives that distance for each prism as a mesh, that of points
+of both; the separation along their direction proves it from below without a search. On ground whose
+triangles lie in one plane the lowest slot has the separation along the plane's normal, apart and in
+overlap, until the shape is sunk by its least half extent. In uneven ground there is no distance to
+compare an overlap with. The points of the lowest slot are to lie on both surfaces, and those of all
+others not outside of them, while the overlap is less than 5 mm and a third of that extent. What is
+sunk farther is pushed along the normal over its lowest point: (HF.7).
 """
 
 from __future__ import annotations
@@ -322,10 +322,11 @@ def field_errors(batch: FieldBatch) -> FieldErrors:
     gap, on = touch[:, 0], touch[:, 7] > 0
     distance, least = prism_distances(batch, FAR)
     apart = (distance > MUJOCO) & (distance < FAR - 1e-3)
-    # MuJoCo ends the search of some curved shapes early: what is proved stands
+    # MuJoCo ends the search of some curved shapes early: between points and directions all may be
     differs = np.zeros(len(gap))
     differs[apart] = np.abs(distance[apart] - least[apart])
-    expected = np.where(apart, np.where(differs < MUJOCO, distance, least), np.nan)
+    between = np.clip(gap, np.minimum(least, distance), distance)
+    expected = np.where(apart, np.where(differs < MUJOCO, distance, between), np.nan)
     if batch.level:
         plane = plane_gaps(batch)
         # deep beside the border the way out over it is shorter
