@@ -200,7 +200,8 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
     e.ndof = group_jacobian(s, k, e, w, f.dof + dof, f.J + entry);
     dof += e.ndof;
     entry += e.ndof * k.rows;
-    plain = plain && on_one_path(s, f.dof + e.dof, e.ndof);
+    e.joins = !on_one_path(s, f.dof + e.dof, e.ndof);
+    plain = plain && !e.joins;
   }
   if (!plain) joined_pattern(s, w);
   f.H.p = plain ? f.tree : f.joined;
@@ -220,6 +221,7 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
   }
   for (int i = 0; i < w.ngroup; ++i) {
     const SoftGroup<T>& e = f.group[i];
+    if (!e.joins) continue;
     for (int k = 0; k < e.ndof; ++k)
       for (int l = k + 1; l < e.ndof; ++l) sets.add(f.dof[e.dof + k], f.dof[e.dof + l]);
   }
