@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 from featherback._typing import Array as Float64
+from featherback.envs.body_velocities import body_velocities
 from featherback.errors import FeatherbackError
 from featherback.model import Model
 
@@ -175,6 +176,8 @@ def com_inertias(state: State) -> Array:
 def com_velocities(state: State) -> Array:
     """Return `cvel`, real[worlds, nbody, 6]: turn, and speed at the tree's centre of mass."""
     tree = tree_of(state.model)
+    if state.xp is np and all(layer.kind != "BALL" for layer in tree.layers):
+        return body_velocities(state, tree)
     rates: list[list[Any]] = [[] for _ in range(state.model.nbody)]
     for layer, spin, speed in _joint_velocities(state, tree):
         for k, body in enumerate(layer.bodies):
