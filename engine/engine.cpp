@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -208,8 +209,10 @@ void Engine::run_chosen(JobOf<Task> job, const Task& task, LaneChoice& choice) {
   choice.note(spent);
 }
 
-// blocks from which on it pays to put like worlds side by side
-constexpr long kOrderedBlocks = 4;
+// blocks from which on it pays to put like worlds side by side, and to do so at each step
+constexpr long kOrderedBlocks = 4, kManyBlocks = 32;
+// shares of a step for each thread, and the most blocks that are opened at once
+constexpr long kShares = 4, kMostBlocks = 16;
 
 // lanes pay from two worlds on, unless contacts are many
 template <class Task>
@@ -232,18 +235,26 @@ void Engine::run_job(JobOf<Task> job, const Task& task) {
     });
   }
   const long blocks = (task.worlds + k->width - 1) / k->width;
-  const auto run_blocks = [&](const Task& t) {
-    pool().run(blocks, [&](int thread, long b) { (k->*job)(t, b, scratch_[thread].get()); });
-  };
-  if constexpr (std::is_same_v<Task, RolloutTask>) {
-    if (layout_.soft && blocks >= kOrderedBlocks && k->width > 1) {
-      Task t = task;
-      t.touch = order_.touch(task.worlds);
-      t.order = order_.sorted();
-      return run_blocks(t);
-    }
+  if constexpr (std::is_same_v<Task, RolloutTask>)
+    if (layout_.soft && k->width > 1 && blocks >= kOrderedBlocks) return run_ordered(*k, task);
+  Task t = task;
+  if constexpr (std::is_same_v<Task, ContactsTask>) t.order = order_.sorted(task.worlds);
+  pool().run(blocks, [&](int thread, long b) { (k->*job)(t, b, scratch_[thread].get()); });
+}
+// like worlds side by side; among many they are put in order anew at each step
+void Engine::run_ordered(const Kernel& k, const RolloutTask& task) {
+  RolloutTask t = task;
+  t.touch = order_.touch(task.worlds);
+  const long blocks = (task.worlds + k.width - 1) / k.width;
+  while (t.first_step < task.last_step) {
+    t.order = order_.sorted(task.worlds);
+    const bool anew = t.order && blocks >= kManyBlocks;
+    t.last_step = anew ? t.first_step + 1 : task.last_step;
+    t.chunk = anew ? std::clamp(blocks / (kShares * threads_), 1l, kMostBlocks) : 1;
+    pool().run((blocks + t.chunk - 1) / t.chunk,
+               [&](int thread, long c) { k.rollout(t, c, scratch_[thread].get()); });
+    t.first_step = t.last_step;
   }
-  run_blocks(task);
 }
 #define FB_X(name, Task) \
   void Engine::run(const Task& t) { run_job(&Kernel::name, t); }

@@ -110,6 +110,7 @@ class Engine {
   void run_job(JobOf<Task> job, const Task& task);
   template <class Task>
   void run_chosen(JobOf<Task> job, const Task& task, LaneChoice& choice);
+  void run_ordered(const Kernel& k, const RolloutTask& task);
   template <class Task>
   void run_world(Kernel::Job<Task> job, const Task& task, long world, int thread, char* derived);
   std::vector<Buffer> own_derived(const WorldsTask& task) const;

@@ -52,6 +52,7 @@ struct RolloutTask : WorldsTask {
   StatusOut status;
   void *residual, *sweeps, *factorisations;  // (worlds), largest so far; may be null
   uint32_t* touch;  // (worlds), what touches in the last step, under MuJoCo's law; may be null
+  long chunk;       // blocks that one call of the job takes in turn; less than one counts as one
 };
 
 // cotangents of the last `rows` states of a rollout, (worlds, rows, nx); null for none

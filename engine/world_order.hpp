@@ -1,5 +1,5 @@
 // Under MuJoCo's law the worlds of a block share one set of rows and wait for the slowest solve, so worlds
-// in which the same geoms touched at the end of the last call are put side by side.  A world has the
+// in which the same geoms touched at the end of the last step are put side by side.  A world has the
 // same bits wherever it stands.
 #pragma once
 #include <cstdint>
@@ -14,9 +14,11 @@ class WorldOrder {
     if (long(touch_.size()) != worlds) touch_.assign(size_t(worlds), 0);
     return touch_.data();
   }
-  // the worlds by their numbers, as many of a kind in their own order; null where all are alike
-  const int32_t* sorted() {
+  // the worlds by their numbers, those with the same one as they stand; null where all are alike, or where
+  // so many worlds have told nothing yet
+  const int32_t* sorted(long worlds) {
     const size_t n = touch_.size();
+    if (long(n) != worlds) return nullptr;
     uint32_t common = ~0u, some = 0;
     for (const uint32_t x : touch_) {
       common &= x;

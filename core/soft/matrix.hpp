@@ -16,7 +16,7 @@ struct DofPattern {
   bool tree;  // the columns of every row are the ancestors of its dof; else a limb is one row
 
   FB_INLINE int count(int i) const { return start[i + 1] - start[i]; }
-  FB_INLINE int rows(int j) const { return first[j + 1] - first[j]; }
+  FB_INLINE int hanging(int j) const { return first[j + 1] - first[j]; }
   FB_INLINE const int* columns(int i) const { return col + start[i]; }
 };
 // value of (i, j) at the same place as its column; L in it after factor()
@@ -59,7 +59,7 @@ FB_FN void ancestor_pattern(int n, const int* parent, DofPattern& p) {
   p.nlimb = 0;
   for (int i = 0, size = 0; i < n; ++i) {
     const bool joins =
-        size > 0 && size < kLimb && parent[i] == i - 1 && p.rows(i - 1) == p.rows(i) + 1;
+        size > 0 && size < kLimb && parent[i] == i - 1 && p.hanging(i - 1) == p.hanging(i) + 1;
     size = joins ? size + 1 : 1;
     if (!joins) p.limb[p.nlimb++] = i;
   }
@@ -241,7 +241,7 @@ FB_FN void factor_tree(const DofMatrix<T>& H) {
       constexpr int N = rows.n;
       factor_limb<N>(H, j);
       const int count = H.p.count(j);
-      if (N == 1 && H.p.rows(j) == 0) return;
+      if (N == 1 && H.p.hanging(j) == 0) return;
       int c = 0;
       for (; c + 4 <= count; c += 4) eliminate_columns<N, 4>(H, j, c);
       if (c + 2 <= count) {

@@ -122,6 +122,23 @@ FB_FN void soft_group_data(const Model<T, P>& m, const Options<Real<T>>& o, int 
   b.loss = select(on, b.loss, T(0));
 }
 
+// one chain of dofs that moves a group, and its numbers of J, by the wrenches of the link at its end
+template <class T>
+FB_FN int chain_jacobian(const Layout& s, int rows, int dof, const Force<T>* wrench,
+                         const Work<T>& w, int* dofs, T* J) {
+  int n = 0;
+  with_rows(rows, [&](auto count) {
+    constexpr int N = count.n;
+    Force<T> F[N];
+    each<N>([&](auto i) { F[i.n] = wrench[i.n]; });
+    for (int d = dof; d >= 0; d = s.dof_parent[d], ++n, J += N) {
+      const Motion<T> S = w.dof[d].S;
+      dofs[n] = d;
+      each<N>([&](auto i) { J[i.n] = dot(S, F[i.n]); });
+    }
+  });
+  return n;
+}
 // dofs that move a group, descending, and its numbers of J there
 template <class T>
 FB_FN int group_jacobian(const Layout& s, const RowGroup& k, const SoftGroup<T>& e,
@@ -149,6 +166,8 @@ FB_FN int group_jacobian(const Layout& s, const RowGroup& k, const SoftGroup<T>&
     return n;
   }
   int a = k.start[0], b = k.start[1];
+  // one chain alone
+  if (a < 0 || b < 0) return chain_jacobian(s, k.rows, a < 0 ? b : a, e.F[a < 0], w, dofs, J);
   while (a >= 0 || b >= 0) {
     if (a == b) {
       // below a common dof the two forces of a contact cancel
@@ -200,7 +219,8 @@ FB_FN void open_soft_rows(const Model<T, P>& m, const Options<Real<T>>& o, const
     e.ndof = group_jacobian(s, k, e, w, f.dof + dof, f.J + entry);
     dof += e.ndof;
     entry += e.ndof * k.rows;
-    plain = plain && on_one_path(s, f.dof + e.dof, e.ndof);
+    e.joins = !on_one_path(s, f.dof + e.dof, e.ndof);
+    plain = plain && !e.joins;
   }
   if (!plain) joined_pattern(s, w);
   f.H.p = plain ? f.tree : f.joined;
@@ -220,6 +240,7 @@ FB_FN void joined_pattern(const Layout& s, Work<T>& w) {
   }
   for (int i = 0; i < w.ngroup; ++i) {
     const SoftGroup<T>& e = f.group[i];
+    if (!e.joins) continue;
     for (int k = 0; k < e.ndof; ++k)
       for (int l = k + 1; l < e.ndof; ++l) sets.add(f.dof[e.dof + k], f.dof[e.dof + l]);
   }

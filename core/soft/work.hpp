@@ -22,7 +22,7 @@ struct SoftGroup {
   // its first row; where its dofs, its numbers of J and of S, and its places in H begin, -1 where its
   // dofs have all columns of the first one
   int row, dof, ndof, entry, block_at, place;
-  bool idle;  // S is zero in all lanes
+  bool joins, idle;  // its dofs lie on several branches; S is zero in all lanes
 };
 
 // mass, mass times centre, inertia about the origin

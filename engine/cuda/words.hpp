@@ -58,6 +58,7 @@ __device__ inline void read_task(Words& w, RolloutTask& t) {
   t.last_step = w.number();
   t.status = w.take_status();
   t.touch = nullptr;
+  t.chunk = 1;
   t.residual = w.pointer();
   t.sweeps = w.pointer();
   t.factorisations = w.pointer();

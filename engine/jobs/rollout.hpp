@@ -18,11 +18,10 @@ FB_FN void note_touch(const WorldsOf<T>& block, const Work<T>& w, uint32_t* out)
     out[block.at(k)] = count << 27 | first;
   }
 }
+// the steps of one block that is open
 template <class T, class P>
-FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
+FB_FN void roll_block(WorldBlock<T, P>& b, const RolloutTask& t, long index) {
   using R = Real<T>;
-  WorldBlock<T, P> b;
-  b.open(t, index, workspace, false);
   const WorldsOf<T> block(t, index);
   const Layout& s = b.m.s;
   const int nx = state_size(s);
@@ -41,6 +40,16 @@ FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
     store(block, row_of<R>(t.x_out, t.x, k + 1), nx, b.x);
   }
   if (t.touch && t.first_step < t.last_step) note_touch(block, b.w, t.touch);
+}
+template <class T, class P>
+FB_FN void run_rollout(const RolloutTask& t, long index, char* workspace) {
+  WorldBlock<T, P> b;
+  const long chunk = t.chunk > 1 ? t.chunk : 1, worlds = kLanes<T>;
+  for (long i = index * chunk; i < (index + 1) * chunk && i * worlds < t.worlds; ++i) {
+    // what lanes share is opened once
+    if (i == index * chunk || !b.kShared) b.open(t, i, workspace, false);
+    roll_block(b, t, i);
+  }
 }
 
 }  // namespace fb::FB_ISA

@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 from featherback._typing import Array as Float64
+from featherback.envs.body_velocities import body_velocities
 from featherback.errors import FeatherbackError
 from featherback.model import Model
 
@@ -40,6 +41,7 @@ class Layer:
         rest: the configuration in which the file is written, of each.
         axis: float64[joints, 3], in the body's frame.
         offset: float64[joints, 3], place in the body's frame.
+        inner: those whose bodies have another joint before them.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class Layer:
     rest: Float64
     axis: Float64
     offset: Float64
+    inner: list[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,7 @@ def tree_of(model: Model) -> Tree:
             rest=np.array(m.qpos0[m.jnt_qposadr[joints]]),
             axis=np.array(m.jnt_axis[joints]),
             offset=np.array(m.jnt_pos[joints]),
+            inner=[k for k, j in enumerate(joints) if j > m.body_jntadr[m.jnt_bodyid[j]]],
         )
         for (_, kind), joints in sorted(depth.items())
     )
@@ -112,6 +116,11 @@ def own_vector(state: State, name: str, size: int = 3) -> Vector:
 
 def split_poses(place: Array, turn: Array) -> tuple[Vector, Matrix]:
     """Return places and rotations of all bodies as lists."""
+    if isinstance(place, np.ndarray):
+        # the numbers of one body lie side by side, as those of bodies that are picked out
+        numbers = [np.asfortranarray(place[..., i]) for i in range(3)]
+        turns = [[np.asfortranarray(turn[..., i, j]) for j in range(3)] for i in range(3)]
+        return numbers, turns
     # products are copies, whose numbers lie side by side
     return [1.0 * place[..., i] for i in range(3)], [
         [1.0 * turn[..., i, j] for j in range(3)] for i in range(3)
@@ -145,17 +154,21 @@ def com_inertias(state: State) -> Array:
         own_vector(state, name) for name in ("body_inertia", "body_inertia_products")
     )
     inertia = product(product(lies, [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]), transposed(lies))
-    whole = product(product(turn, inertia), transposed(turn))
+    half = product(turn, inertia)
+    xx, yy, zz, xy, xz, yz = (
+        half[i][0] * turn[j][0] + half[i][1] * turn[j][1] + half[i][2] * turn[j][2]
+        for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+    )
     x, y, z = (a - b for a, b in zip(com, middle, strict=True))
     # as long as the others, also where all worlds share it
     mass = own(state, "body_mass") + 0.0 * x
     parts = [
-        whole[0][0] + mass * (y * y + z * z),
-        whole[1][1] + mass * (x * x + z * z),
-        whole[2][2] + mass * (x * x + y * y),
-        whole[0][1] - mass * x * y,
-        whole[0][2] - mass * x * z,
-        whole[1][2] - mass * y * z,
+        xx + mass * (y * y + z * z),
+        yy + mass * (x * x + z * z),
+        zz + mass * (x * x + y * y),
+        xy - mass * x * y,
+        xz - mass * x * z,
+        yz - mass * y * z,
     ]
     return state.xp.stack([*parts, mass * x, mass * y, mass * z, mass], -1)
 
@@ -163,16 +176,23 @@ def com_inertias(state: State) -> Array:
 def com_velocities(state: State) -> Array:
     """Return `cvel`, real[worlds, nbody, 6]: turn, and speed at the tree's centre of mass."""
     tree = tree_of(state.model)
-    zero = 0.0 * state.v[:, 0]
-    rates: list[list[Any]] = [[zero] * 6 for _ in range(state.model.nbody)]
+    if state.xp is np and all(layer.kind != "BALL" for layer in tree.layers):
+        return body_velocities(state, tree)
+    rates: list[list[Any]] = [[] for _ in range(state.model.nbody)]
     for layer, spin, speed in _joint_velocities(state, tree):
         for k, body in enumerate(layer.bodies):
             new = [*(x[:, k] for x in spin), *(x[:, k] for x in speed)]
-            rates[body] = [a + b for a, b in zip(rates[body], new, strict=True)]
+            rates[body] = _sums(rates[body], new)
+    rates[0] = [0.0 * state.v[:, 0]] * 6
     for body in range(1, state.model.nbody):
-        above = rates[tree.parent[body]]
-        rates[body] = [a + b for a, b in zip(above, rates[body], strict=True)]
+        above = rates[tree.parent[body]] if tree.parent[body] else []
+        rates[body] = _sums(above, rates[body]) or rates[0]
     return state.xp.stack([state.xp.stack(rate, -1) for rate in rates], 1)
+
+
+def _sums(a: list[Any], b: list[Any]) -> list[Any]:
+    """Return sums of the numbers of two lists, where an empty one is zero."""
+    return [x + y for x, y in zip(a, b, strict=True)] if a and b else a or b
 
 
 def _joint_velocities(state: State, tree: Tree) -> list[tuple[Layer, Vector, Vector]]:
@@ -196,17 +216,27 @@ def _joint_velocities(state: State, tree: Tree) -> list[tuple[Layer, Vector, Vec
         moved = state.q[:, layer.q] - constant(state, layer.rest)
         if layer.kind == "SLIDE":
             out.append((layer, [0.0 * rate] * 3, [rate * a for a in along]))
-            at = [x - moved * a for x, a in zip(at, along, strict=True)]
         elif layer.kind == "HINGE":
             spin = [rate * a for a in along]
             out.append((layer, spin, cross(spin, reach)))
-            frame = product(frame, _about(state, axis, -moved))
-            at = [x - y for x, y in zip(anchor, times(frame, offset), strict=True)]
         else:
             raise FeatherbackError(
                 f'com_velocities(): model "{state.model.name}" has a ball joint, which is not '
                 "covered; leave this term out."
             )
+        # bodies that have another joint lie before it as this one leaves them
+        k = layer.inner
+        if not k:
+            continue
+        b, moved = [b[i] for i in k], moved[:, k]
+        axis, offset = ([x[:, k] for x in vector] for vector in (axis, offset))
+        frame = [[x[:, k] for x in row] for row in frame]
+        if layer.kind == "SLIDE":
+            at = [x[:, k] - moved * a[:, k] for x, a in zip(at, along, strict=True)]
+        else:
+            frame = product(frame, _about(state, axis, -moved))
+            turned = times(frame, offset)
+            at = [x[:, k] - y for x, y in zip(anchor, turned, strict=True)]
         place = [_placed(state, x, b, y) for x, y in zip(place, at, strict=True)]
         turn = [
             [_placed(state, x, b, y) for x, y in zip(row, new, strict=True)]

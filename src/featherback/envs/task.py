@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -56,6 +57,13 @@ class Task(ABC):
     def start(self, model: Model, rng: np.random.Generator) -> tuple[Float64, Float64]:
         """Return q and v of one world at the start of an episode."""
         return np.array(model.q0), np.array(model.v0)
+
+    def starts(
+        self, model: Model, generators: Sequence[np.random.Generator]
+    ) -> tuple[Float64, Float64]:
+        """Return q and v of several worlds, of each what `start` gives it."""
+        q, v = zip(*(self.start(model, rng) for rng in generators), strict=True)
+        return np.array(q), np.array(v)
 
     def control(self, state: State, action: Array) -> Array:
         """Return the controls of actions, real[worlds, nu]; by default they are the actions."""

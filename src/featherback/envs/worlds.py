@@ -135,9 +135,8 @@ class Worlds:
         """Start new episodes in some worlds; generators[i] is that of world i."""
         if not len(rows):
             return
-        model, start = self.sim.model, self.task.start
-        starts = [start(model, generators[i]) for i in rows]
-        self.set_states(rows, *(np.array(part) for part in zip(*starts, strict=True)))
+        own = [generators[i] for i in rows.tolist()]
+        self.set_states(rows, *self.task.starts(self.sim.model, own))
         if self._randomizer is not None:
             self._randomizer.draw(rows, generators)
 

@@ -12,12 +12,12 @@ from featherback import models
 from featherback._typing import Array as Float64
 from featherback.envs.state import Array, State
 from featherback.envs.task import Task
-from featherback.envs.tasks.gymnasium_models import load_file, near_rest
+from featherback.envs.tasks.gymnasium_models import NearRest, load_file
 from featherback.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
-class InvertedPendulum(Task):
+class InvertedPendulum(NearRest):
     """A pole that is balanced on a cart; terms and defaults of Gymnasium's v5.
 
     Attributes:
@@ -35,10 +35,6 @@ class InvertedPendulum(Task):
         """Return Gymnasium's robot."""
         return load_file("inverted_pendulum.xml")
 
-    def start(self, model: Model, rng: np.random.Generator) -> tuple[Float64, Float64]:
-        """Return a state near rest."""
-        return near_rest(model, rng, self.reset_noise_scale, normal=False)
-
     def observe(self, state: State) -> Array:
         """Return q and v."""
         return state.xp.concatenate([state.q, state.v], -1)
@@ -53,7 +49,7 @@ class InvertedPendulum(Task):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InvertedDoublePendulum(Task):
+class InvertedDoublePendulum(NearRest):
     """Two poles that are balanced on a cart; terms and defaults of Gymnasium's v5.
 
     Attributes:
@@ -66,14 +62,11 @@ class InvertedDoublePendulum(Task):
     reset_noise_scale: float = 0.1
 
     simulator_options: ClassVar[dict[str, Any]] = {"contact": "mujoco"}
+    normal: ClassVar[bool] = True
 
     def model(self) -> Model:
         """Return Gymnasium's robot."""
         return load_file("inverted_double_pendulum.xml")
-
-    def start(self, model: Model, rng: np.random.Generator) -> tuple[Float64, Float64]:
-        """Return a state near rest."""
-        return near_rest(model, rng, self.reset_noise_scale, normal=True)
 
     def observe(self, state: State) -> Array:
         """Return place, sines and cosines of angles, speeds, and the force of the rail's ends."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from featherback._typing import Array as Float64
+from featherback.envs.task import Task
 from featherback.errors import FeatherbackError
 from featherback.model import Model, load
 
@@ -37,11 +41,43 @@ def load_file(name: str) -> Model:
     return load(find_file(name))
 
 
-def near_rest(
-    model: Model, rng: np.random.Generator, noise: float, *, normal: bool
-) -> tuple[Float64, Float64]:
-    """Return a state near the model's own, with the numbers that Gymnasium's tasks draw."""
-    q = model.q0 + rng.uniform(low=-noise, high=noise, size=model.nq)
-    if normal:
-        return q, model.v0 + noise * rng.standard_normal(model.nv)
-    return q, model.v0 + rng.uniform(low=-noise, high=noise, size=model.nv)
+@dataclass(frozen=True, kw_only=True)
+class NearRest(Task):
+    """A task whose episodes start near the state of the file, with numbers that Gymnasium draws.
+
+    Attributes:
+        reset_noise_scale: of the noise in the first state.
+    """
+
+    reset_noise_scale: float = 1e-2
+
+    # speeds of the first state are normal, or uniform
+    normal: ClassVar[bool] = False
+
+    def start(self, model: Model, rng: np.random.Generator) -> tuple[Float64, Float64]:
+        """Return a state near that of the file."""
+        q, v = self._near_rest(model, [rng])
+        return q[0], v[0]
+
+    def starts(
+        self, model: Model, generators: Sequence[np.random.Generator]
+    ) -> tuple[Float64, Float64]:
+        """Return the states of several worlds at once, unless a task has starts of its own."""
+        if type(self).start is not NearRest.start:
+            return super().starts(model, generators)
+        return self._near_rest(model, generators)
+
+    def _near_rest(
+        self, model: Model, generators: Sequence[np.random.Generator]
+    ) -> tuple[Float64, Float64]:
+        q, v = np.empty((len(generators), model.nq)), np.empty((len(generators), model.nv))
+        for rng, own_q, own_v in zip(generators, q, v, strict=True):
+            rng.random(out=own_q)
+            if self.normal:
+                rng.standard_normal(out=own_v)
+            else:
+                rng.random(out=own_v)
+        noise = self.reset_noise_scale
+        # uniform numbers as a generator's uniform() has them
+        q = model.q0 + (2.0 * noise * q - noise)
+        return q, model.v0 + (noise * v if self.normal else 2.0 * noise * v - noise)

@@ -7,11 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from featherback._typing import Array as Float64
 from featherback.envs.bodies import actuator_forces, com_inertias, com_velocities
 from featherback.envs.state import Array, State
-from featherback.envs.task import Task
-from featherback.envs.tasks.gymnasium_models import load_file, near_rest
+from featherback.envs.tasks.gymnasium_models import NearRest, load_file
 from featherback.envs.tasks.runners import Range, Speed, within
 from featherback.model import Model
 
@@ -19,7 +17,7 @@ ROOT = 6  # dofs of the torso, which have no motor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Person(Task):
+class Person(NearRest):
     """What the two have in common.
 
     Attributes:
@@ -48,10 +46,6 @@ class Person(Task):
     def model(self) -> Model:
         """Return Gymnasium's robot."""
         return load_file(self.file)
-
-    def start(self, model: Model, rng: np.random.Generator) -> tuple[Float64, Float64]:
-        """Return a state near that of the file."""
-        return near_rest(model, rng, self.reset_noise_scale, normal=False)
 
     def observe(self, state: State) -> Array:
         """Return q without x and y, v, and what is asked for besides."""

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from featherback._typing import Array as Float64
 from featherback.envs.state import Array, State
-from featherback.envs.task import Task
-from featherback.envs.tasks.gymnasium_models import load_file, near_rest
+from featherback.envs.tasks.gymnasium_models import NearRest, load_file
 from featherback.model import Model
 
 Range = tuple[float, float]
@@ -32,7 +28,7 @@ def within(x: Array, limits: Range) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner(Task):
+class Runner(NearRest):
     """What the four have in common.
 
     Attributes:
@@ -56,16 +52,10 @@ class Runner(Task):
     followed: ClassVar[int] = 1
     # numbers of q that tell the place along the floor
     places: ClassVar[int] = 1
-    # speeds of the first state are normal, or uniform
-    normal: ClassVar[bool] = False
 
     def model(self) -> Model:
         """Return Gymnasium's robot."""
         return load_file(self.file)
-
-    def start(self, model: Model, rng: np.random.Generator) -> tuple[Float64, Float64]:
-        """Return a state near that of the file."""
-        return near_rest(model, rng, self.reset_noise_scale, normal=self.normal)
 
     def seen(self, state: State, v: Array) -> list[Array]:
         """Return configuration and velocities, as they are observed."""
