@@ -129,9 +129,10 @@ FB_FN bool expand(Epa<R>& e, const DifferencePoint<R>& p, R visible) {
   uint8_t from[kEpaEdges], to[kEpaEdges];
   int edges = 0, kept = 0;
   for (int f = 0; f < e.faces; ++f) {
-    const EpaFace<R> face = e.face[f];
+    const EpaFace<R>& face = e.face[f];
     if (!(dot(face.n, p.w) - face.d > visible)) {
-      e.face[kept++] = face;
+      if (kept < f) e.face[kept] = face;
+      ++kept;
       continue;
     }
     for (int k = 0; k < 3; ++k) {

@@ -94,7 +94,11 @@ template <class R>
 FB_FN bool gather_hull(const Convex<R>& c, const HullScore<R>& by, int from, R least, Gathered& g) {
   const int32_t* start = vertex_neighbours(c);
   g.count = 0;
+#ifdef __CUDACC__
+  for (uint16_t& place : g.place) place = 0;
+#else
   __builtin_memset(g.place, 0, sizeof(g.place));
+#endif
   add_vertex(g, from, place_in(g, from));
   for (int i = 0; i < g.count; ++i)
     for (int e = start[g.vertex[i]]; e < start[g.vertex[i] + 1]; ++e) {

@@ -122,8 +122,7 @@ FB_INLINE void set_aside(const RowGroup& b, const ContactPoint<T>& x, Mask<T> op
 // contact `slot` of a pair, in the lanes `on`
 template <class T, class P>
 FB_FN void add_contact(const Model<T, P>& m, const Options<Real<T>>& o, const PairAt<T>& at,
-                       const RowGroup& b, const ContactPoint<T>& x, Mask<T> on, T rate,
-                       Work<T>& w) {
+                       const RowGroup& b, const ContactPoint<T>& x, Mask<T> on, Work<T>& w) {
   const LinkWork<T>&A = w.link[at.la], &B = w.link[at.lb];
   // what is far from closing has no rows until the solve closes it
   const Mask<T> open =
@@ -137,7 +136,7 @@ FB_FN void add_contact(const Model<T, P>& m, const Options<Real<T>>& o, const Pa
     leave_out_hit(m, o, at.pair,
                   dot(B.v, point_force(x.p + (at.Oref - at.OB), x.n)) -
                       dot(A.v, point_force(x.p + (at.Oref - at.OA), x.n)),
-                  rate, w);
+                  free_rate(at, x, w), w);
   if (condim_of_pair(m.s, at.pair) > 3) push_rims(condim_of_pair(m.s, at.pair), w);
 }
 // the contact points of a pair in the lanes in which it is near; false where it is far, or sleeps
@@ -186,8 +185,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   ++at.pairs;
   if (!find_points(m, o, x, near, at, w, point)) return;
   for (int k = 0; k < pair_slots(kind_of_pair(s, pair)); ++k) {
-    const T rate = free_rate(x, point[k], w);
-    const Mask<T> on = near & matters(m, o, point[k], rate);
+    const Mask<T> on = near & matters(m, o, point[k], free_rate(x, point[k], w));
     if (!any(on)) continue;
     at.crowded = at.crowded || (w.nasleep > 0 && at.contacts + w.asleep_slots >= s.max_contacts);
     if (at.contacts == s.max_contacts || at.crowded) {
@@ -195,7 +193,7 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
       continue;
     }
     ++at.contacts;
-    add_contact(m, o, x, contact_group(s, x, at.order(), k), point[k], on, rate, w);
+    add_contact(m, o, x, contact_group(s, x, at.order(), k), point[k], on, w);
   }
 }
 // the rims of the last group, a contact: rows of their own behind it, active where it is

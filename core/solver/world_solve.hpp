@@ -137,8 +137,11 @@ FB_FN bool begin_world(WorldRows<S>& p, WorldScratch<S>& s, PathScratch<S>& x, W
     if (first_sweep(p, s, out)) return true;
     const bool overfull = is_overfull(p, s);
     // many more rows than dofs are many more states than sweeps find
-    if ((overfull || p.nrow > kManyRows * p.ndof) && BeginStates<S>{p, s}.solve(out)) return true;
-    if (!overfull) return first_sweep(p, s, out) || more_sweeps(p, s, out) || newton() || convex();
+    const bool begins = overfull || p.nrow > kManyRows * p.ndof;
+    if (begins && BeginStates<S>{p, s}.solve(out)) return true;
+    // the first sweep is at hand where nothing came between
+    if (!overfull)
+      return (begins && first_sweep(p, s, out)) || more_sweeps(p, s, out) || newton() || convex();
   }
   return convex() || first_sweep(p, s, out) || more_sweeps(p, s, out) || newton();
 }
