@@ -164,7 +164,7 @@ FB_INLINE int vertex_towards(const Convex<R>& c, Vec3<R> q) {
   const bool along_x = x >= y && x >= z, along_y = !along_x && y >= z;
   const R most = along_x ? q.x : along_y ? q.y : q.z;
   const R u = along_x ? q.y : along_y ? q.z : q.x, w = along_x ? q.z : along_y ? q.x : q.y;
-  const R half = R(kHullGrid / 2), share = half / (most == R(0) ? R(1) : abs(most));
+  const R half = R(0.5) * R(kHullGrid), share = half / (most == R(0) ? R(1) : abs(most));
   const auto cell = [&](R a) {
     const R at = mul_add(a, share, half);
     return at > R(0) ? (at < R(kHullGrid) ? int(at) : kHullGrid - 1) : 0;
