@@ -63,6 +63,31 @@ FB_FN void body_centre_adjoint(const Model<T, P>& m, int body, Vec3<T> c, Vec3<T
       w.theta_bar->body_ipos[3 * body + e] += g[r] * R[3 * r + e];
     }
 }
+// axes of a body's inertia in the world
+template <class T, class P>
+FB_INLINE Mat3<T> inertia_axes(const Model<T, P>& m, int body, const Work<T>& w) {
+  const Mat3<P> own = rotation_of(m.theta.body_iquat + 4 * body);
+  return mul(mul(w.link[m.s.body_link[body]].R, m.derived.body_R + 9 * body), own.a);
+}
+// given the cotangent of their turn, add to the place of the link, to the body's frame and to the
+// axes in it
+template <class T, class P>
+FB_FN void inertia_axes_adjoint(const Model<T, P>& m, int body, Vec3<T> turn_bar, Work<T>& w) {
+  const int l = m.s.body_link[body];
+  w.bar[l].pose.ang += turn_bar;
+  if (!w.theta_bar) return;
+  const Vec3<T> turn = mul_transposed(w.link[l].R, turn_bar);
+  const P *R = m.derived.body_R + 9 * body, *quat = m.theta.body_iquat + 4 * body;
+  add_rotation_bar(turn, R, w.derived_bar->body_R + 9 * body);
+  // the turn seen from the body, which its inertia's axes make
+  const T x[3] = {turn.x, turn.y, turn.z}, q[4] = {T(quat[0]), T(quat[1]), T(quat[2]), T(quat[3])};
+  Vec3<T> own = zero3<T>();
+  for (int r = 0; r < 3; ++r) own += lift3<T>(R + 3 * r) * x[r];
+  Mat3<T> axes_bar;
+  for (T& y : axes_bar.a) y = T(0);
+  add_rotation_bar(own, rotation_of(q).a, axes_bar.a);
+  rotation_of_adjoint(q, axes_bar, w.theta_bar->body_iquat + 4 * body);
+}
 // (D.14)  wrenches applied to bodies (force, torque at
 // the centre of mass, in the world) summed on their links
 template <class T, class P>

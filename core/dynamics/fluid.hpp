@@ -19,8 +19,7 @@ FB_FN FluidPlace<T> fluid_place(const Model<T, P>& m, int part, const Work<T>& w
   if (g >= 0)
     return {mul(k.R, m.derived.geom_R + 9 * g),
             mul_add(k.R, lift3<P>(m.derived.geom_p + 3 * g), k.r)};
-  const Mat3<P> axes = rotation_of(m.theta.body_iquat + 4 * b);
-  return {mul(mul(k.R, m.derived.body_R + 9 * b), axes.a), body_centre(m, b, w)};
+  return {inertia_axes(m, b, w), body_centre(m, b, w)};
 }
 // given the cotangents of a turn of the axes and of the centre, add to those of the link's place and
 // of the geom, or of the body's frame and inertia
@@ -28,28 +27,17 @@ template <class T, class P>
 FB_FN void fluid_place_adjoint(const Model<T, P>& m, int part, Vec3<T> c, Vec3<T> turn_bar,
                                Vec3<T> c_bar, Work<T>& w) {
   const int b = m.s.fluid_body[part], g = m.s.fluid_geom[part], l = m.s.body_link[b];
-  w.bar[l].pose.ang += turn_bar;
-  if (g < 0)
+  if (g < 0) {
+    inertia_axes_adjoint(m, b, turn_bar, w);
     body_centre_adjoint(m, b, c, c_bar, w);
-  else
-    w.bar[l].pose += Force<T>{cross(c, c_bar), c_bar};
-  if (!w.theta_bar) return;
-  const Vec3<T> turn = mul_transposed(w.link[l].R, turn_bar);
-  if (g >= 0) {
-    add3(mul_transposed(w.link[l].R, c_bar), w.derived_bar->geom_p + 3 * g);
-    add_rotation_bar(turn, m.derived.geom_R + 9 * g, w.derived_bar->geom_R + 9 * g);
     return;
   }
-  const P *R = m.derived.body_R + 9 * b, *quat = m.theta.body_iquat + 4 * b;
-  add_rotation_bar(turn, R, w.derived_bar->body_R + 9 * b);
-  // the turn seen from the body, which its inertia's axes make
-  const T x[3] = {turn.x, turn.y, turn.z}, q[4] = {T(quat[0]), T(quat[1]), T(quat[2]), T(quat[3])};
-  Vec3<T> own = zero3<T>();
-  for (int r = 0; r < 3; ++r) own += lift3<T>(R + 3 * r) * x[r];
-  Mat3<T> axes_bar;
-  for (T& y : axes_bar.a) y = T(0);
-  add_rotation_bar(own, rotation_of(q).a, axes_bar.a);
-  rotation_of_adjoint(q, axes_bar, w.theta_bar->body_iquat + 4 * b);
+  w.bar[l].pose.ang += turn_bar;
+  w.bar[l].pose += Force<T>{cross(c, c_bar), c_bar};
+  if (!w.theta_bar) return;
+  add3(mul_transposed(w.link[l].R, c_bar), w.derived_bar->geom_p + 3 * g);
+  add_rotation_bar(mul_transposed(w.link[l].R, turn_bar), m.derived.geom_R + 9 * g,
+                   w.derived_bar->geom_R + 9 * g);
 }
 
 // (Z.7)  a twist as the part sees it: its turn, and the velocity of its centre, less the wind's

@@ -1,7 +1,7 @@
-// What a model tells besides its motion: poses, centre of mass, joint inertia, dynamics; and their
-// adjoints.  Proof: docs/derivations/outputs.md.
+// What a model tells besides its motion: poses, centres of mass, inertias, velocities, dynamics; and
+// their adjoints.  Proof: docs/derivations/outputs.md.
 #pragma once
-#include "core/dynamics/dynamics.hpp"
+#include "core/dynamics/com_outputs.hpp"
 #include "core/dynamics/integrate.hpp"
 #include "core/dynamics/tendon_inertia.hpp"
 
@@ -274,6 +274,12 @@ FB_FN void output(const Model<T, P>& m, Output kind, const OutputPoint<T>& at, T
       forward_dynamics(m, at.x, w);
       for (int d = 0; d < m.s.nv; ++d) y[d] = w.qdd[d];
       return;
+    case Output::mass_centers:
+      return mass_centers(m, y, w);
+    case Output::com_inertias:
+      return com_inertias(m, y, w);
+    case Output::com_velocities:
+      return com_velocities(m, y, w);
     case Output::contact_forces:  // those of a step: core/soft/contact_forces.hpp
       return;
   }
@@ -302,6 +308,19 @@ FB_FN void output_adjoint(const Model<T, P>& m, Output kind, const OutputPoint<T
       break;
     case Output::forward_dynamics:
       forward_dynamics_adjoint(m, at, y_bar, bars, w, q_bar);
+      break;
+    case Output::mass_centers:
+      clear_pose_bars(m.s, w);
+      mass_centers_adjoint(m, y_bar, w);
+      pose_tree_adjoint(m, at.q, w, q_bar);
+      break;
+    case Output::com_inertias:
+      clear_pose_bars(m.s, w);
+      com_inertias_adjoint(m, y_bar, w);
+      pose_tree_adjoint(m, at.q, w, q_bar);
+      break;
+    case Output::com_velocities:
+      com_velocities_adjoint(m, at.q, at.v, y_bar, w, q_bar, bars.v);
       break;
     case Output::contact_forces:
       break;

@@ -292,7 +292,10 @@ inline constexpr const char* kOnlyMixes = "it weighs the parameters of two geoms
   X(bias, 1, s.nv, 1, "q v", "c")                                                                  \
   X(inverse_dynamics, 1, s.nv, 1, "q v a", "tau")                                                  \
   X(forward_dynamics, 1, s.nv, 1, "q v tau", "a")                                                  \
-  X(contact_forces, 2, s.nbody, 6, "q v drive", "F")
+  X(contact_forces, 2, s.nbody, 6, "q v drive", "F")                                               \
+  X(mass_centers, 2, s.nbody, 6, "q", "x")                                                         \
+  X(com_inertias, 2, s.nbody, 10, "q", "I")                                                        \
+  X(com_velocities, 2, s.nbody, 6, "q v", "V")
 enum class Output : int { FB_OUTPUTS(FB_ENUM) };
 
 // ---- numerical options of a Simulator

@@ -352,6 +352,14 @@ def output(model: fb.Model, name: str, x: Vector) -> Vector:
         return m.body_mass[1:] @ data.xipos[1:] / m.body_mass[1:].sum()
     mujoco.mj_comPos(m, data)
     mujoco.mj_comVel(m, data)
+    of_bodies = {
+        "mass_centers": np.c_[data.xipos, data.subtree_com[m.body_rootid]],
+        "com_inertias": data.cinert,
+        "com_velocities": data.cvel,
+    }
+    if name in of_bodies:
+        # the world has none
+        return np.r_[0.0 * of_bodies[name][:1], of_bodies[name][1:]].reshape(-1)
 
     def force(acceleration: Vector) -> Vector:
         tau = np.zeros(nv)

@@ -28,6 +28,9 @@ OUTPUTS = {
     "site_positions": ("q", 1),
     "site_poses": ("q", 2),
     "center_of_mass": ("q", 1),
+    "mass_centers": ("q", 1),
+    "com_inertias": ("q", 1),
+    "com_velocities": ("q v", 1),
 }
 PLACES = {"body_pos", "body_quat", "jnt_pos", "jnt_axis", "qpos0"}
 INERTIAS = {"body_mass", "body_ipos", "body_inertia", "body_iquat", "body_inertia_products"}
@@ -41,6 +44,9 @@ READ = {
     "site_positions": PLACES | {"site_pos"},
     "site_poses": PLACES | {"site_pos", "site_quat"},
     "center_of_mass": PLACES | {"body_mass", "body_ipos"},
+    "mass_centers": PLACES | {"body_mass", "body_ipos"},
+    "com_inertias": PLACES | INERTIAS,
+    "com_velocities": PLACES | {"body_mass", "body_ipos"},
 }
 NAMES = sorted(PLACES | INERTIAS | {"dof_armature", "gravity", "site_pos", "site_quat"})
 

@@ -55,6 +55,9 @@ def vjps(sim: fb.Simulator, x: tuple[Any, ...], bars: dict[str, Any], params: An
         "site_positions": sim.site_positions_vjp(q, bars["x"], params=params),
         "site_poses": sim.site_poses_vjp(q, None, bars["S"], params=params),
         "center_of_mass": sim.center_of_mass_vjp(q, bars["y"], params=params),
+        "mass_centers": sim.mass_centers_vjp(q, bars["C"], params=params),
+        "com_inertias": sim.com_inertias_vjp(q, bars["I"], params=params),
+        "com_velocities": sim.com_velocities_vjp(q, v, bars["C"], params=params),
     }
 
 
@@ -63,7 +66,7 @@ def cotangents(model: fb.Model, lead: tuple[int, ...]) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     nv, nbody, nsite = model.nv, model.nbody, model.nsite
     shapes = {"M": (nv, nv), "c": (nv,), "p": (nbody, 3), "R": (nbody, 3, 3)}
-    shapes |= {"x": (nsite, 3), "S": (nsite, 3, 3), "y": (3,)}
+    shapes |= {"x": (nsite, 3), "S": (nsite, 3, 3), "y": (3,), "C": (nbody, 6), "I": (nbody, 10)}
     return {name: rng.normal(size=(*lead, *shape)) for name, shape in shapes.items()}
 
 
@@ -83,6 +86,37 @@ def test_center_of_mass_is_that_of_mujoco(model: fb.Model) -> None:
     found = fb.Simulator(model).center_of_mass(q)
     np.testing.assert_allclose(found, data.subtree_com[0], atol=1e-14)
     assert found.shape == (3,)
+
+
+def test_outputs_of_bodies_are_those_of_mujoco(model: fb.Model) -> None:
+    """Agree with `cinert`, `cvel` and the trees' centres, of the post in the world too."""
+    q, v, _ = state(model)
+    m, data = model.mujoco, mujoco.MjData(model.mujoco)
+    data.qpos[:], data.qvel[:] = q, v
+    mujoco.mj_kinematics(m, data)
+    mujoco.mj_comPos(m, data)
+    mujoco.mj_comVel(m, data)
+    sim = fb.Simulator(model)
+    centers = np.c_[data.xipos, data.subtree_com[m.body_rootid]]
+    np.testing.assert_allclose(sim.mass_centers(q)[1:], centers[1:], atol=1e-14)
+    np.testing.assert_allclose(sim.com_inertias(q)[1:], data.cinert[1:], atol=1e-14)
+    np.testing.assert_allclose(sim.com_velocities(q, v)[1:], data.cvel[1:], atol=1e-13)
+    for found in (sim.mass_centers(q), sim.com_inertias(q), sim.com_velocities(q, v)):
+        np.testing.assert_array_equal(found[0], 0)
+
+
+def test_a_tree_without_mass_lies_at_its_first_body(model: fb.Model) -> None:
+    """Give trees of massless bodies a centre, and its gradient to the place of the first."""
+    q, _, _ = state(model)
+    sim, mass = fb.Simulator(model), np.zeros(model.nbody)
+    found = sim.mass_centers(q, params={"body_mass": mass})
+    np.testing.assert_array_equal(found[2:, 3:], np.tile(found[2, :3], (model.nbody - 2, 1)))
+    bar = np.zeros((model.nbody, 6))
+    bar[-1, 3:] = 1.0
+    given = sim.mass_centers_vjp(q, bar, params={"body_mass": mass})
+    bar[-1, 3:], bar[2, :3] = 0.0, 1.0
+    np.testing.assert_array_equal(given.q, sim.mass_centers_vjp(q, bar).q)
+    np.testing.assert_array_equal(given.params["body_mass"], 0)
 
 
 def test_gradient_of_a_pendulum() -> None:

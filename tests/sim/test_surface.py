@@ -16,11 +16,12 @@ import featherback as fb
 from featherback.errors import WorldError
 from featherback.sim import Status
 
-PUBLIC = """bias bias_vjp body_poses body_poses_vjp center_of_mass center_of_mass_vjp contact_forces
-contact_forces_vjp contacts
+PUBLIC = """bias bias_vjp body_poses body_poses_vjp center_of_mass center_of_mass_vjp com_inertias
+com_inertias_vjp com_velocities com_velocities_vjp contact_forces contact_forces_vjp contacts
 device dt dtype forward_dynamics forward_dynamics_vjp inverse_dynamics inverse_dynamics_vjp jvp
-linearize mass_matrix mass_matrix_vjp memory model options output output_vjp params rollout
-site_poses site_poses_vjp site_positions site_positions_vjp step threads vjp""".split()
+linearize mass_centers mass_centers_vjp mass_matrix mass_matrix_vjp memory model options output
+output_vjp params rollout site_poses site_poses_vjp site_positions site_positions_vjp step threads
+vjp""".split()
 
 
 def test_help_shows_what_users_call() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from featherback.envs.bodies import Matrix, Vector, find_centers, split_poses
 from featherback.envs.forces import constraint_forces, contact_wrenches, differentiable_wrenches
 from featherback.errors import FeatherbackError
 from featherback.model import Model
@@ -77,14 +76,19 @@ class State:
         return self._outputs.body_poses(self.sim, self.q, self.params)
 
     @cached_property
-    def split_poses(self) -> tuple[Vector, Matrix]:
-        """Places and rotations of all bodies, number by number, each real[worlds, nbody]."""
-        return split_poses(*self.body_poses)
+    def mass_centers(self) -> Array:
+        """real[worlds, nbody, 6], centres of mass of each body and of the tree it belongs to."""
+        return self._outputs.mass_centers(self.sim, self.q, self.params)
 
     @cached_property
-    def centers(self) -> tuple[Vector, Vector]:
-        """Centres of mass of all bodies and of their trees, each number real[worlds, nbody]."""
-        return find_centers(self)
+    def com_inertias(self) -> Array:
+        """real[worlds, nbody, 10], inertias about the trees' centres: MuJoCo's `cinert`."""
+        return self._outputs.com_inertias(self.sim, self.q, self.params)
+
+    @cached_property
+    def com_velocities(self) -> Array:
+        """real[worlds, nbody, 6], velocities at the trees' centres: MuJoCo's `cvel`."""
+        return self._outputs.com_velocities(self.sim, self.q, self.v, self.params)
 
     @cached_property
     def site_positions(self) -> Array:

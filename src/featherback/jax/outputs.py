@@ -56,6 +56,23 @@ def center_of_mass(sim: Simulator, q: ArrayLike, params: Params | None = None) -
     return out
 
 
+def mass_centers(sim: Simulator, q: ArrayLike, params: Params | None = None) -> jax.Array:
+    """Return centres of mass, real[(worlds,) nbody, 6]: of each body, then of its tree."""
+    return _of_bodies("mass_centers", sim, {"q": q}, params)
+
+
+def com_inertias(sim: Simulator, q: ArrayLike, params: Params | None = None) -> jax.Array:
+    """Return inertias about the trees' centres, real[(worlds,) nbody, 10]; MuJoCo's `cinert`."""
+    return _of_bodies("com_inertias", sim, {"q": q}, params)
+
+
+def com_velocities(
+    sim: Simulator, q: ArrayLike, v: ArrayLike, params: Params | None = None
+) -> jax.Array:
+    """Return velocities at the trees' centres, real[(worlds,) nbody, 6]; MuJoCo's `cvel`."""
+    return _of_bodies("com_velocities", sim, {"q": q, "v": v}, params)
+
+
 def mass_matrix(sim: Simulator, q: ArrayLike, params: Params | None = None) -> jax.Array:
     """Return M(q), real[(worlds,) nv, nv], armature included."""
     out = _evaluate("mass_matrix()", sim, "mass_matrix", {"q": q}, params)
@@ -107,9 +124,15 @@ def contact_forces(
     parts = rows(call, {"act": act, "u": u})
     lead = jnp.broadcast_shapes(*(x.shape[:-1] for x in parts.values()))
     drive = jnp.concatenate([jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in parts.values()], -1)
-    inputs = {"q": q, "v": v, "drive": drive}
-    out = _evaluate(where, sim, "contact_forces", inputs, params)
-    return out.reshape(*out.shape[:-1], sim.model.nbody, 6)
+    return _of_bodies("contact_forces", sim, {"q": q, "v": v, "drive": drive}, params)
+
+
+def _of_bodies(
+    name: str, sim: Simulator, inputs: dict[str, Any], params: Params | None
+) -> jax.Array:
+    """Return an output that has a row for each body."""
+    out = _evaluate(f"{name}()", sim, name, inputs, params)
+    return out.reshape(*out.shape[:-1], sim.model.nbody, -1)
 
 
 def _poses(

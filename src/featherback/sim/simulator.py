@@ -14,7 +14,7 @@ from featherback._checks import check_integer
 from featherback._core import isa
 from featherback._typing import Params, Real
 from featherback.model import Model
-from featherback.sim import laws, run
+from featherback.sim import laws, run, state_outputs
 from featherback.sim.bridge import Bridge
 from featherback.sim.checkpoints import Checkpoint, plan
 from featherback.sim.contacts import Contacts, find_contacts
@@ -30,13 +30,7 @@ from featherback.sim.options import (
     read_options,
     shown_options,
 )
-from featherback.sim.outputs import (
-    OutputGradient,
-    check_output,
-    evaluate,
-    evaluate_vjp,
-    join_drive,
-)
+from featherback.sim.outputs import OutputGradient, check_output, evaluate, evaluate_vjp
 from featherback.sim.rollout import Gradient, Rollout
 from featherback.sim.state import check_step_controls, read_point, read_start
 
@@ -380,8 +374,8 @@ class Simulator:
 
         Args:
             name: "mass_matrix", "bias", "forward_dynamics", "inverse_dynamics", "body_poses",
-                "site_poses", "site_positions", "center_of_mass" or "contact_forces"; the method of
-                this name says more.
+                "site_poses", "site_positions", "center_of_mass", "mass_centers", "com_inertias",
+                "com_velocities" or "contact_forces"; the method of this name says more.
             inputs: what it reads: q, then v, then a force or an acceleration, or activations and
                 controls in one array.
             params: parameters that replace the simulator's in this call.
@@ -417,152 +411,28 @@ class Simulator:
         check_output("output_vjp()", name)
         return evaluate_vjp(f"{name}_vjp()", self._bridge, name, arrays, params)
 
-    def mass_matrix(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return M(q), real[(worlds,) nv, nv], armature included."""
-        return self._one("mass_matrix", q, params=params)
-
-    def bias(self, q: ArrayLike, v: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return c(q, v), real[(worlds,) nv]: gravity, Coriolis and centrifugal terms."""
-        return self._one("bias", q, v, params=params)
-
-    def forward_dynamics(
-        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, params: Params | None = None
-    ) -> Real:
-        """Return the acceleration a of M a + c = tau, without springs, damping and contact."""
-        return self._one("forward_dynamics", q, v, tau, params=params)
-
-    def inverse_dynamics(
-        self, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, params: Params | None = None
-    ) -> Real:
-        """Return tau = M a + c, real[(worlds,) nv]."""
-        return self._one("inverse_dynamics", q, v, a, params=params)
-
-    def center_of_mass(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return the centre of mass of the whole model in the world, real[(worlds,) 3].
-
-        Every body but the world counts, those that are fixed in the world included, as in MuJoCo's
-        `subtree_com[0]`.
-        """
-        return self._one("center_of_mass", q, params=params)
-
-    def site_positions(self, q: ArrayLike, *, params: Params | None = None) -> Real:
-        """Return the positions of all sites in the world, real[(worlds,) nsite, 3]."""
-        return self._one("site_positions", q, params=params)
-
-    def body_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
-        """Return positions real[(worlds,) nbody, 3] and rotation matrices real[..., 3, 3]."""
-        p, R = self.output("body_poses", q, params=params)
-        return p, R
-
-    def site_poses(self, q: ArrayLike, *, params: Params | None = None) -> tuple[Real, Real]:
-        """Return positions real[(worlds,) nsite, 3] and rotation matrices real[..., 3, 3]."""
-        p, R = self.output("site_poses", q, params=params)
-        return p, R
-
-    def contact_forces(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        u: ArrayLike | None = None,
-        *,
-        act: ArrayLike | None = None,
-        params: Params | None = None,
-    ) -> Real:
-        """Return the forces of the contacts on each body, real[(worlds,) nbody, 6].
-
-        Force and torque about the body's centre of mass, along the world's axes, as the parameter
-        `xfrc_applied` has them, in the step that starts in this state; zero for the world. They are
-        those of `contacts`, added up, with a gradient; under `contact="mujoco"` only. A world with
-        more contacts than there is room for has NaN.
-        """
-        drive = join_drive("contact_forces()", self._bridge.layout, u, act)
-        return self._one("contact_forces", q, v, drive, params=params)
-
-    def contact_forces_vjp(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        u: ArrayLike | None,
-        F_bar: ArrayLike,
-        *,
-        act: ArrayLike | None = None,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `contact_forces`."""
-        drive = join_drive("contact_forces_vjp()", self._bridge.layout, u, act)
-        return self.output_vjp("contact_forces", q, v, drive, F_bar, params=params)
-
-    def mass_matrix_vjp(
-        self, q: ArrayLike, M_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `mass_matrix`."""
-        return self.output_vjp("mass_matrix", q, M_bar, params=params)
-
-    def bias_vjp(
-        self, q: ArrayLike, v: ArrayLike, c_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `bias`."""
-        return self.output_vjp("bias", q, v, c_bar, params=params)
-
-    def forward_dynamics_vjp(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        tau: ArrayLike,
-        a_bar: ArrayLike,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `forward_dynamics`."""
-        return self.output_vjp("forward_dynamics", q, v, tau, a_bar, params=params)
-
-    def inverse_dynamics_vjp(
-        self,
-        q: ArrayLike,
-        v: ArrayLike,
-        a: ArrayLike,
-        tau_bar: ArrayLike,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `inverse_dynamics`."""
-        return self.output_vjp("inverse_dynamics", q, v, a, tau_bar, params=params)
-
-    def center_of_mass_vjp(
-        self, q: ArrayLike, x_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `center_of_mass`."""
-        return self.output_vjp("center_of_mass", q, x_bar, params=params)
-
-    def site_positions_vjp(
-        self, q: ArrayLike, x_bar: ArrayLike, *, params: Params | None = None
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `site_positions`."""
-        return self.output_vjp("site_positions", q, x_bar, params=params)
-
-    def body_poses_vjp(
-        self,
-        q: ArrayLike,
-        p_bar: ArrayLike | None = None,
-        R_bar: ArrayLike | None = None,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `body_poses`; a cotangent that is None is zero."""
-        return self.output_vjp("body_poses", q, p_bar, R_bar, params=params)
-
-    def site_poses_vjp(
-        self,
-        q: ArrayLike,
-        p_bar: ArrayLike | None = None,
-        R_bar: ArrayLike | None = None,
-        *,
-        params: Params | None = None,
-    ) -> OutputGradient:
-        """Return the gradient of a loss on `site_poses`; a cotangent that is None is zero."""
-        return self.output_vjp("site_poses", q, p_bar, R_bar, params=params)
-
-    def _one(self, name: str, *inputs: ArrayLike, params: Params | None) -> Real:
-        """Return an output that is one array."""
-        (array,) = evaluate(f"{name}()", self._bridge, name, inputs, params, finite=True)
-        return array
+    # outputs by methods of their own, and the gradients of losses on them
+    mass_matrix = state_outputs.mass_matrix
+    bias = state_outputs.bias
+    forward_dynamics = state_outputs.forward_dynamics
+    inverse_dynamics = state_outputs.inverse_dynamics
+    center_of_mass = state_outputs.center_of_mass
+    mass_centers = state_outputs.mass_centers
+    com_inertias = state_outputs.com_inertias
+    com_velocities = state_outputs.com_velocities
+    site_positions = state_outputs.site_positions
+    body_poses = state_outputs.body_poses
+    site_poses = state_outputs.site_poses
+    contact_forces = state_outputs.contact_forces
+    contact_forces_vjp = state_outputs.contact_forces_vjp
+    mass_matrix_vjp = state_outputs.mass_matrix_vjp
+    bias_vjp = state_outputs.bias_vjp
+    forward_dynamics_vjp = state_outputs.forward_dynamics_vjp
+    inverse_dynamics_vjp = state_outputs.inverse_dynamics_vjp
+    center_of_mass_vjp = state_outputs.center_of_mass_vjp
+    mass_centers_vjp = state_outputs.mass_centers_vjp
+    com_inertias_vjp = state_outputs.com_inertias_vjp
+    com_velocities_vjp = state_outputs.com_velocities_vjp
+    site_positions_vjp = state_outputs.site_positions_vjp
+    body_poses_vjp = state_outputs.body_poses_vjp
+    site_poses_vjp = state_outputs.site_poses_vjp

@@ -68,6 +68,21 @@ def center_of_mass(sim: Simulator, q: Tensor, params: Params | None = None) -> T
     return _evaluate("center_of_mass", sim, {"q": q}, params)
 
 
+def mass_centers(sim: Simulator, q: Tensor, params: Params | None = None) -> Tensor:
+    """Return centres of mass, real[..., nbody, 6]: of each body, then of the tree it belongs to."""
+    return _evaluate("mass_centers", sim, {"q": q}, params)
+
+
+def com_inertias(sim: Simulator, q: Tensor, params: Params | None = None) -> Tensor:
+    """Return inertias about the trees' centres of mass, real[..., nbody, 10]; MuJoCo's `cinert`."""
+    return _evaluate("com_inertias", sim, {"q": q}, params)
+
+
+def com_velocities(sim: Simulator, q: Tensor, v: Tensor, params: Params | None = None) -> Tensor:
+    """Return velocities at the trees' centres of mass, real[..., nbody, 6]; MuJoCo's `cvel`."""
+    return _evaluate("com_velocities", sim, {"q": q, "v": v}, params)
+
+
 def mass_matrix(sim: Simulator, q: Tensor, params: Params | None = None) -> Tensor:
     """Return M(q), real[..., nv, nv], armature included; see `body_poses`."""
     return _evaluate("mass_matrix", sim, {"q": q}, params)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from featherback.envs.bodies import actuator_forces, com_inertias, com_velocities
+from featherback.envs.forces import actuator_forces
 from featherback.envs.state import Array, State
 from featherback.envs.tasks.gymnasium_models import NearRest, load_file
 from featherback.envs.tasks.runners import Range, Speed, within
@@ -52,9 +52,9 @@ class Person(NearRest):
         hidden = 2 if self.exclude_current_positions_from_observation else 0
         parts = [state.q[:, hidden:], state.v]
         if self.include_cinert_in_observation:
-            parts.append(_rows(com_inertias(state)))
+            parts.append(_rows(state.com_inertias))
         if self.include_cvel_in_observation:
-            parts.append(_rows(com_velocities(state)))
+            parts.append(_rows(state.com_velocities))
         if self.include_qfrc_actuator_in_observation:
             parts.append(actuator_forces(state)[:, ROOT:])
         if self.include_cfrc_ext_in_observation:
