@@ -54,7 +54,7 @@ FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x,
   // too many rows in lanes that are small by themselves: as if there was no room for them
   if (sort_lanes(m.s, alive, w)) {
     w.overflow = Mask<T>(true);
-    w.ngroup = w.problem.nrow = w.hit.ncoming = w.naside = w.nasleep = 0;
+    w.ngroup = w.problem.nrow = w.hit.ncoming = w.naside = w.ndeferred = 0;
   }
   FB_STAGE(assembly);
   if (any(w.few)) assemble_rows(m.s, w);
@@ -64,7 +64,8 @@ FB_FN void impulses(const Model<T, P>& m, const Options<Real<T>>& o, const T* x,
   if (w.problem.nrow == 0) return;
   // lam of (A, b)
   solve_step(m.s, w);
-  if (w.last.any) w.solution.factorisations += select(w.last.grown, w.last.factorisations, T(0));
+  // lanes that keep their solution keep its count
+  if (w.last.any) w.solution.factorisations += select(w.large & !w.last.grown, T(0), w.last.spent);
   // v+ = v* + Mh^-1 J' lam
   FB_STAGE(impulses);
   apply_impulses(m.s, w, w.solution.lam, w.dv, w.twist);

@@ -123,12 +123,12 @@ struct HitWork {
 // solves of one step, each with more rows than the one before it, and what that has found
 template <class T>
 struct SolveBefore {
-  bool any;              // whether there was one
-  Mask<T> grown;         // lanes that have rows which it did not have
-  T growths;             // how often a lane has got some
-  Mask<T>* stirred;      // by link, lanes in which a contact of it closes
-  T *lam, *D, *descent;  // by row
-  T residual, factorisations;
+  bool any;                           // whether there was one
+  Mask<T> grown;                      // lanes that have rows which it did not have
+  T growths;                          // how often a lane has got some
+  Mask<T>* touched;                   // by link, lanes in which a contact of it closes
+  T *lam, *D, *descent;               // by row
+  T residual, factorisations, spent;  // spent: those of a lane before it got rows
   Mask<T> unconverged;
 };
 // tendons: lengths, speeds, the damping that joins the step implicitly, accelerations of lengths at zero
@@ -158,7 +158,7 @@ struct SweepWork {
 // a pair whose contacts, nearer than `far` in the lanes of `near`, all have more than `gap` between them; order:
 // that of its first contact
 template <class T>
-struct AsleepPair {
+struct DeferredPair {
   int pair, order;
   T far, gap;
   Mask<T> near;
@@ -200,9 +200,9 @@ struct Work {
   int naside;
   bool sets_aside;
   // pairs that are too far apart for any contact of theirs to close, without contact points; the slots they have
-  AsleepPair<T>* asleep;
-  int nasleep, asleep_slots;
-  bool sleeps;
+  DeferredPair<T>* deferred;
+  int ndeferred, deferred_slots;
+  bool defers;
   SolveBefore<T> last;
   Mask<T> overflow;
   // rows in the solver's order: groups and assembly write them, the problem shows them to the solver
@@ -454,8 +454,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   w.data = c.take<RowData<T>>(w.max_group);
   w.aside = c.take<RowGroup>(s.soft ? 0 : s.max_contacts);
   w.aside_geometry = c.take<RowGeometry<T>>(s.soft ? 0 : s.max_contacts);
-  w.asleep = c.take<AsleepPair<T>>(s.soft ? 0 : s.max_contacts);
-  w.last.stirred = c.take<Mask<T>>(s.nlink);
+  w.deferred = c.take<DeferredPair<T>>(s.soft ? 0 : s.max_contacts);
+  w.last.touched = c.take<Mask<T>>(s.nlink);
   carve_rows(s, c, w);
   if (s.soft) {
     carve_soft(s, c, w.soft);
@@ -466,8 +466,8 @@ FB_FN size_t carve(const Layout& s, char* base, Work<T>& w) {
   }
   if (s.ntendon > 0) carve_tendons(s, c, w.tendon);
   if (s.nruled > 0) carve_sweep(s, c, kLanes<T>, w.sweep);
-  w.nrim = w.naside = w.nasleep = 0;
-  w.sets_aside = w.sleeps = true;
+  w.nrim = w.naside = w.ndeferred = 0;
+  w.sets_aside = w.defers = true;
   w.servos = kDampingServos;
   w.damped = true;
   return c.at;

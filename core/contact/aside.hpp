@@ -73,15 +73,16 @@ FB_FN void keep_solution(Mask<T> grown, Work<T>& w) {
   for (int i = 0; i < w.ngroup; ++i) w.group[i].before = w.group[i].row;
   k.residual = x.residual;
   k.factorisations = x.factorisations;
+  k.spent = select(grown, x.factorisations, k.spent);
   k.unconverged = x.unconverged;
   k.grown = grown;
   k.growths += select(grown, T(1), T(0));
   k.any = true;
 }
-// the contacts of a pair that sleeps wait aside from here on
+// the contacts of a deferred pair wait aside from here on
 template <class T, class P>
-FB_FN void rouse_pair(const Model<T, P>& m, const Options<Real<T>>& o, const AsleepPair<T>& k,
-                      Work<T>& w) {
+FB_FN void resume_pair(const Model<T, P>& m, const Options<Real<T>>& o, const DeferredPair<T>& k,
+                       Work<T>& w) {
   const PairAt<T> x = pair_at(m.s, k.pair, w);
   ContactPoint<T> point[kMaxSlots];
   collide_pair(m, x, k.near, k.far, w, point);
@@ -90,18 +91,18 @@ FB_FN void rouse_pair(const Model<T, P>& m, const Options<Real<T>>& o, const Asl
     if (any(on)) set_aside(contact_group(m.s, x, k.order, e), point[e], on, w);
   }
 }
-// those of which `wakes` says so
+// those of which `closes` says so
 template <class T, class P, class F>
-FB_FN void rouse_pairs(const Model<T, P>& m, const Options<Real<T>>& o, Work<T>& w, F&& wakes) {
+FB_FN void resume_pairs(const Model<T, P>& m, const Options<Real<T>>& o, Work<T>& w, F&& closes) {
   int left = 0;
-  for (int i = 0; i < w.nasleep; ++i) {
-    const AsleepPair<T> k = w.asleep[i];
-    if (wakes(k))
-      rouse_pair(m, o, k, w);
+  for (int i = 0; i < w.ndeferred; ++i) {
+    const DeferredPair<T> k = w.deferred[i];
+    if (closes(k))
+      resume_pair(m, o, k, w);
     else
-      w.asleep[left++] = k;
+      w.deferred[left++] = k;
   }
-  w.nasleep = left;
+  w.ndeferred = left;
 }
 // contacts that the new velocity, or the one that moves positions, would close become groups, and with them
 // all of their links; where that happens too often in a lane all of its contacts do.  True where there are
@@ -109,24 +110,24 @@ FB_FN void rouse_pairs(const Model<T, P>& m, const Options<Real<T>>& o, Work<T>&
 template <class T, class P>
 FB_FN bool wake_contacts(const Model<T, P>& m, const Options<Real<T>>& o, const T* v,
                          const T* moved, Work<T>& w) {
-  if (w.naside + w.nasleep == 0 || w.problem.nrow == 0) return false;
+  if (w.naside + w.ndeferred == 0 || w.problem.nrow == 0) return false;
   link_twists(m.s, w, v, w.twist);
   if (moved != v) link_twists(m.s, w, moved, w.twist2);
-  rouse_pairs(m, o, w, [&](const AsleepPair<T>& k) {
-    return may_wake(m, k, w.twist, w) || (moved != v && may_wake(m, k, w.twist2, w));
+  resume_pairs(m, o, w, [&](const DeferredPair<T>& k) {
+    return may_close(m, k, w.twist, w) || (moved != v && may_close(m, k, w.twist2, w));
   });
-  Mask<T>* stirred = w.last.stirred;
-  for (int l = 0; l < m.s.nlink; ++l) stirred[l] = Mask<T>(false);
+  Mask<T>* touched = w.last.touched;
+  for (int l = 0; l < m.s.nlink; ++l) touched[l] = Mask<T>(false);
   Mask<T> grown = Mask<T>(false);
   for (int i = 0; i < w.naside; ++i) {
     Mask<T> closes = closes_aside(m, i, w.twist, w);
     if (moved != v) closes = closes | closes_aside(m, i, w.twist2, w);
     grown = grown | closes;
     const int links[] = {w.aside[i].linkA, w.aside[i].linkB};
-    for (int l : links) stirred[l] = stirred[l] | closes;
+    for (int l : links) touched[l] = touched[l] | closes;
   }
   if (!any(grown)) return false;
-  rouse_pairs(m, o, w, [](const AsleepPair<T>&) { return true; });
+  resume_pairs(m, o, w, [](const DeferredPair<T>&) { return true; });
   const Mask<T> all_of_them = grown & (w.last.growths >= T(Real<T>(kMostGrowths)));
   keep_solution(grown, w);
   for (int i = 0; i < w.naside; ++i) {
@@ -134,7 +135,7 @@ FB_FN bool wake_contacts(const Model<T, P>& m, const Options<Real<T>>& o, const 
     Mask<T> now = all_of_them;
     const int links[] = {w.aside[i].linkA, w.aside[i].linkB};
     for (int l : links)
-      if (l > 0) now = now | stirred[l];
+      if (l > 0) now = now | touched[l];
     now = now & w.aside_geometry[i].active;
     if (any(now)) wake_contact(m, i, now, w);
   }

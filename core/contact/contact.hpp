@@ -1,7 +1,7 @@
 // Contact rows: contact points, the speculative law with restitution, tangents.
 // Proof: docs/derivations/contact.md.
 #pragma once
-#include "core/contact/asleep.hpp"
+#include "core/contact/deferred.hpp"
 
 namespace fb::FB_ISA {
 
@@ -73,20 +73,20 @@ FB_INLINE Mask<T> stays_open(const Model<T, P>& m, const ContactPoint<T>& x, con
   const T change = abs(dot(a.v_free, fa) - va) + abs(dot(b.v_free, fb) - vb);
   return x.phi + (vb - va - (change + change)) * T(m.theta.dt[0]) > T(0);
 }
-// what was collected so far: contacts, pairs that were looked at; whether pairs may sleep, and whether there is too
+// what was collected so far: contacts, pairs that were looked at; whether pairs may be deferred, and whether there is too
 // little room for those that do
 struct Collected {
   int contacts, pairs;
-  bool sleeps, crowded;
+  bool defers, crowded;
   // that of the first contact of the pair which is looked at
   FB_INLINE int order() const { return pairs * kMaxSlots; }
 };
-// whether a pair may sleep in all lanes in which it is near
+// whether a pair may be deferred in all lanes in which it is near
 template <class T, class P>
-FB_INLINE bool may_sleep(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> near,
+FB_INLINE bool may_defer(const Model<T, P>& m, const Options<Real<T>>& o, int pair, Mask<T> near,
                          const Collected& at, const Work<T>& w) {
-  return at.sleeps && !any(near & !waits_aside(m, o, pair, w)) &&
-         at.contacts + w.asleep_slots + pair_slots(kind_of_pair(m.s, pair)) <= m.s.max_contacts;
+  return at.defers && !any(near & !waits_aside(m, o, pair, w)) &&
+         at.contacts + w.deferred_slots + pair_slots(kind_of_pair(m.s, pair)) <= m.s.max_contacts;
 }
 // the normal velocity of a contact in the free motion
 template <class T>
@@ -139,7 +139,7 @@ FB_FN void add_contact(const Model<T, P>& m, const Options<Real<T>>& o, const Pa
                   free_rate(at, x, w), w);
   if (condim_of_pair(m.s, at.pair) > 3) push_rims(condim_of_pair(m.s, at.pair), w);
 }
-// the contact points of a pair in the lanes in which it is near; false where it is far, or sleeps
+// the contact points of a pair in the lanes in which it is near; false where it is far, or deferred
 template <class T, class P>
 FB_FN bool find_points(const Model<T, P>& m, const Options<Real<T>>& o, const PairAt<T>& x,
                        Mask<T>& near, const Collected& at, Work<T>& w, ContactPoint<T>* point) {
@@ -154,12 +154,13 @@ FB_FN bool find_points(const Model<T, P>& m, const Options<Real<T>>& o, const Pa
   const T apart = boxes_apart(m, x.ga, x.gb, way, w);
   near = near & (apart < can.far);
   if (!any(near)) return false;
-  if (!may_sleep(m, o, x.pair, near, at, w)) {
+  if (!may_defer(m, o, x.pair, near, at, w)) {
     collide_pair(m, x, near, can.far, w, point);
     return true;
   }
-  const AsleepPair<T> sleeper{x.pair, at.order(), can.far, waking_gap(m, x, can.far, w), near};
-  const T reach = min(can.far, sure_distance(m, x, sleeper.gap));
+  const DeferredPair<T> deferred{x.pair, at.order(), can.far, closing_gap(m, x, can.far, w), near};
+  // a gap that is no number limits nothing
+  const T reach = min(sure_distance(m, x, deferred.gap), can.far);
   const Mask<T> limited = near & (reach < can.far);
   if (any(near & (apart < reach))) collide_pair(m, x, near, reach, w, point);
   Mask<T> found(false);
@@ -167,7 +168,7 @@ FB_FN bool find_points(const Model<T, P>& m, const Options<Real<T>>& o, const Pa
     for (int k = 0; k < pair_slots(kind_of_pair(m.s, x.pair)); ++k)
       found = found | (near & point[k].active);
   if (!any(found) && any(limited)) {
-    push_asleep(m.s, sleeper, w);
+    defer_pair(m.s, deferred, w);
     return false;
   }
   // lanes with contacts have all of them; others look farther with these
@@ -187,7 +188,8 @@ FB_FN void collect_pair(const Model<T, P>& m, const Options<Real<T>>& o, int pai
   for (int k = 0; k < pair_slots(kind_of_pair(s, pair)); ++k) {
     const Mask<T> on = near & matters(m, o, point[k], free_rate(x, point[k], w));
     if (!any(on)) continue;
-    at.crowded = at.crowded || (w.nasleep > 0 && at.contacts + w.asleep_slots >= s.max_contacts);
+    at.crowded =
+        at.crowded || (w.ndeferred > 0 && at.contacts + w.deferred_slots >= s.max_contacts);
     if (at.contacts == s.max_contacts || at.crowded) {
       w.overflow = w.overflow | on;
       continue;
@@ -523,7 +525,7 @@ struct ContactRows {
                             Mask<T> alive, Work<T>& w) {
     bound_geoms(m, o, w);
     const int first = w.ngroup;
-    Collected at{0, 0, w.sleeps, false};
+    Collected at{0, 0, w.defers, false};
     collect_all(m, o, alive, at, w);
     if (!at.crowded) return;
     // there is room for all that are awake
@@ -535,9 +537,9 @@ struct ContactRows {
   template <class P>
   FB_FN static void collect_all(const Model<T, P>& m, const Options<Real<T>>& o, Mask<T> alive,
                                 Collected& at, Work<T>& w) {
-    w.hit.ncoming = w.nrim = w.naside = w.nasleep = w.asleep_slots = 0;
+    w.hit.ncoming = w.nrim = w.naside = w.ndeferred = w.deferred_slots = 0;
     w.last.any = false;
-    w.last.growths = T(0);
+    w.last.growths = w.last.spent = T(0);
     const auto collect_one = [&](int pair) { collect_pair(m, o, pair, alive, at, w); };
     if (m.s.nruled > 0)
       return for_near_pairs<T>(

@@ -28,11 +28,16 @@ FB_INLINE Mat3<T> geom_axes(const Model<T, P>& m, int g, const Work<T>& w) {
   return R;
 }
 
-// bound on the speed of any point of a geom in one step's free motion, by sums of absolute values
+// bound on the speed of any point within `radius` of one that moves by lin, by sums of absolute values
+template <class T, class P>
+FB_INLINE T largest_speed(Vec3<T> lin, Vec3<T> ang, P radius) {
+  return abs(lin.x) + abs(lin.y) + abs(lin.z) + (abs(ang.x) + abs(ang.y) + abs(ang.z)) * radius;
+}
+
+// the same around c, where a link has the motion v
 template <class T, class P>
 FB_INLINE T geom_speed(Motion<T> v, Vec3<T> c, P radius) {
-  const Vec3<T> l = v.lin + cross(v.ang, c);
-  return abs(l.x) + abs(l.y) + abs(l.z) + (abs(v.ang.x) + abs(v.ang.y) + abs(v.ang.z)) * radius;
+  return largest_speed(v.lin + cross(v.ang, c), v.ang, radius);
 }
 
 // centres and speeds of all geoms, about each link's own origin

@@ -15,30 +15,30 @@ FB_FN BodyTree tree_from(const Layout& s, int first) {
   return {first, end};
 }
 
-// centre of mass of a body in the world
+// centre of mass of a body from O, the origin of another link of its kinematic tree
 template <class T, class P>
-FB_INLINE Vec3<T> world_centre(const Model<T, P>& m, int body, const Work<T>& w) {
-  return origin_of(m.s, w, m.s.body_link[body]) + body_centre(m, body, w);
+FB_INLINE Vec3<T> centre_from(const Model<T, P>& m, int body, Vec3<T> O, const Work<T>& w) {
+  return (origin_of(m.s, w, m.s.body_link[body]) - O) + body_centre(m, body, w);
 }
-
 // (O.10)  c = sum of m_b x_b / sum of m_b over the bodies of a tree, that of its first where none has
-// a mass; inv: one over the sum, zero there
+// a mass, from the origin O of its first link that moves; inv: one over the sum, zero there
 template <class T>
 struct TreeCentre {
-  Vec3<T> c;
+  Vec3<T> O, c;
   T inv;
 };
 template <class T, class P>
 FB_FN TreeCentre<T> tree_centre(const Model<T, P>& m, BodyTree tree, const Work<T>& w) {
+  const Vec3<T> O = origin_of(m.s, w, m.s.body_link[tree.first]);
   Vec3<T> sum = zero3<T>();
   T mass(0);
   for (int b = tree.first; b < tree.end; ++b) {
-    sum += world_centre(m, b, w) * T(m.theta.body_mass[b]);
+    sum += centre_from(m, b, O, w) * T(m.theta.body_mass[b]);
     mass += T(m.theta.body_mass[b]);
   }
   const Mask<T> some = mass > T(0);
   const T inv = T(1) / select(some, mass, T(1));
-  return {select(some, sum * inv, world_centre(m, tree.first, w)), select(some, inv, T(0))};
+  return {O, select(some, sum * inv, centre_from(m, tree.first, O, w)), select(some, inv, T(0))};
 }
 // (O.11)  given its cotangent, add to the wrenches on the places of links and to the parameters
 template <class T, class P>
@@ -46,22 +46,20 @@ FB_FN void tree_centre_adjoint(const Model<T, P>& m, BodyTree tree, const TreeCe
                                Vec3<T> c_bar, Work<T>& w) {
   const Vec3<T> share = c_bar * at.inv;
   for (int b = tree.first; b < tree.end; ++b) {
-    const Vec3<T> x = body_centre(m, b, w);
     Vec3<T> x_bar = share * T(m.theta.body_mass[b]);
     if (b == tree.first) x_bar = select(at.inv > T(0), x_bar, c_bar);
-    body_centre_adjoint(m, b, x, x_bar, w);
-    if (w.theta_bar)
-      w.theta_bar->body_mass[b] += dot(share, origin_of(m.s, w, m.s.body_link[b]) + x - at.c);
+    body_centre_adjoint(m, b, body_centre(m, b, w), x_bar, w);
+    if (w.theta_bar) w.theta_bar->body_mass[b] += dot(share, centre_from(m, b, at.O, w) - at.c);
   }
 }
 
-// visit(body, its tree's centre) for every body but the world
+// visit(body, the centre of its tree) for every body but the world
 template <class T, class P, class F>
 FB_INLINE void for_bodies(const Model<T, P>& m, const Work<T>& w, F&& visit) {
   for (int first = 1; first < m.s.nbody;) {
     const BodyTree tree = tree_from(m.s, first);
     const TreeCentre<T> at = tree_centre(m, tree, w);
-    for (int b = tree.first; b < tree.end; ++b) visit(b, at.c);
+    for (int b = tree.first; b < tree.end; ++b) visit(b, at);
     first = tree.end;
   }
 }
@@ -72,7 +70,7 @@ FB_INLINE void for_bodies_adjoint(const Model<T, P>& m, Work<T>& w, F&& visit) {
     const BodyTree tree = tree_from(m.s, first);
     const TreeCentre<T> at = tree_centre(m, tree, w);
     Vec3<T> c_bar = zero3<T>();
-    for (int b = tree.first; b < tree.end; ++b) visit(b, at.c, c_bar);
+    for (int b = tree.first; b < tree.end; ++b) visit(b, at, c_bar);
     tree_centre_adjoint(m, tree, at, c_bar, w);
     first = tree.end;
   }
@@ -82,15 +80,15 @@ FB_INLINE void for_bodies_adjoint(const Model<T, P>& m, Work<T>& w, F&& visit) {
 template <class T, class P>
 FB_FN void mass_centers(const Model<T, P>& m, T* y, const Work<T>& w) {
   for (int i = 0; i < 6; ++i) y[i] = T(0);
-  for_bodies(m, w, [&](int b, Vec3<T> tree) {
-    put3(world_centre(m, b, w), y + 6 * b);
-    put3(tree, y + 6 * b + 3);
+  for_bodies(m, w, [&](int b, const TreeCentre<T>& tree) {
+    put3(tree.O + centre_from(m, b, tree.O, w), y + 6 * b);
+    put3(tree.O + tree.c, y + 6 * b + 3);
   });
 }
 // given y_bar, add to the wrenches on the places of links and to the parameters
 template <class T, class P>
 FB_FN void mass_centers_adjoint(const Model<T, P>& m, const T* y_bar, Work<T>& w) {
-  for_bodies_adjoint(m, w, [&](int b, Vec3<T>, Vec3<T>& tree_bar) {
+  for_bodies_adjoint(m, w, [&](int b, const TreeCentre<T>&, Vec3<T>& tree_bar) {
     body_centre_adjoint(m, b, body_centre(m, b, w), lift3<T>(y_bar + 6 * b), w);
     tree_bar += lift3<T>(y_bar + 6 * b + 3);
   });
@@ -128,9 +126,9 @@ FB_FN Vec3<T> turned_inertia_adjoint(const Model<T, P>& m, int b, const Mat3<T>&
 template <class T, class P>
 FB_FN void com_inertias(const Model<T, P>& m, T* y, const Work<T>& w) {
   for (int i = 0; i < 10; ++i) y[i] = T(0);
-  for_bodies(m, w, [&](int b, Vec3<T> tree) {
+  for_bodies(m, w, [&](int b, const TreeCentre<T>& tree) {
     const Sym3<T> I = turned_inertia(m, b, inertia_axes(m, b, w));
-    const Vec3<T> x = world_centre(m, b, w) - tree, h = x * T(m.theta.body_mass[b]);
+    const Vec3<T> x = centre_from(m, b, tree.O, w) - tree.c, h = x * T(m.theta.body_mass[b]);
     T* out = y + 10 * b;
     out[0] = I.xx + h.y * x.y + h.z * x.z;
     out[1] = I.yy + h.x * x.x + h.z * x.z;
@@ -145,12 +143,12 @@ FB_FN void com_inertias(const Model<T, P>& m, T* y, const Work<T>& w) {
 // (O.16)  given y_bar, add to the wrenches on the places of links and to the parameters
 template <class T, class P>
 FB_FN void com_inertias_adjoint(const Model<T, P>& m, const T* y_bar, Work<T>& w) {
-  for_bodies_adjoint(m, w, [&](int b, Vec3<T> tree, Vec3<T>& tree_bar) {
+  for_bodies_adjoint(m, w, [&](int b, const TreeCentre<T>& tree, Vec3<T>& tree_bar) {
     const T* bar = y_bar + 10 * b;
     const Sym3<T> B = halved(bar);
     inertia_axes_adjoint(m, b, turned_inertia_adjoint(m, b, inertia_axes(m, b, w), B, w), w);
     const Vec3<T> c = body_centre(m, b, w), h_bar = lift3<T>(bar + 6);
-    const Vec3<T> x = origin_of(m.s, w, m.s.body_link[b]) + c - tree, g = steiner_gradient(B, x);
+    const Vec3<T> x = centre_from(m, b, tree.O, w) - tree.c, g = steiner_gradient(B, x);
     const Vec3<T> x_bar = (h_bar + g * Real<T>(2)) * T(m.theta.body_mass[b]);
     body_centre_adjoint(m, b, c, x_bar, w);
     tree_bar -= x_bar;
@@ -163,11 +161,11 @@ FB_FN void com_inertias_adjoint(const Model<T, P>& m, const T* y_bar, Work<T>& w
 template <class T, class P>
 FB_FN void com_velocities(const Model<T, P>& m, T* y, const Work<T>& w) {
   for (int i = 0; i < 6; ++i) y[i] = T(0);
-  for_bodies(m, w, [&](int b, Vec3<T> tree) {
+  for_bodies(m, w, [&](int b, const TreeCentre<T>& tree) {
     const int l = m.s.body_link[b];
     const Motion<T> v = w.link[l].v;
     put3(v.ang, y + 6 * b);
-    put3(v.lin + cross(v.ang, tree - origin_of(m.s, w, l)), y + 6 * b + 3);
+    put3(v.lin + cross(v.ang, tree.c - (origin_of(m.s, w, l) - tree.O)), y + 6 * b + 3);
   });
 }
 // (O.18)  given y_bar, add to q_bar (tangent, nv), v_bar and to the parameters
@@ -179,9 +177,10 @@ FB_FN void com_velocities_adjoint(const Model<T, P>& m, const T* q, const T* v, 
     LinkBar<T>& b = w.bar[l];
     b.w_bar = b.y_bar = b.v_bar = b.a_bar = b.pose = zero_force<T>();
   }
-  for_bodies_adjoint(m, w, [&](int b, Vec3<T> tree, Vec3<T>& tree_bar) {
+  for_bodies_adjoint(m, w, [&](int b, const TreeCentre<T>& tree, Vec3<T>& tree_bar) {
     const int l = s.body_link[b];
-    const Vec3<T> lin_bar = lift3<T>(y_bar + 6 * b + 3), arm = tree - origin_of(s, w, l);
+    const Vec3<T> lin_bar = lift3<T>(y_bar + 6 * b + 3),
+                  arm = tree.c - (origin_of(s, w, l) - tree.O);
     w.bar[l].v_bar += Force<T>{lift3<T>(y_bar + 6 * b) + cross(arm, lin_bar), lin_bar};
     tree_bar += cross(lin_bar, w.link[l].v.ang);
   });

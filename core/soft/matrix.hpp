@@ -8,12 +8,12 @@ namespace fb::FB_ISA {
 // entries below the diagonal: row i has columns col[start[i] .. start[i + 1]), ascending, and column j
 // has rows below[first[j] .. first[j + 1]), ascending, whose entries lie at at[..]
 struct DofPattern {
-  int n, nlimb;
+  int n, nsupernode;
   int *start, *col, *first, *below, *at;
-  // rows in turn that go together, limb[k] .. limb[k + 1) with an end behind the last: each hangs on
-  // the one before it, and nothing else does
-  int* limb;
-  bool tree;  // the columns of every row are the ancestors of its dof; else a limb is one row
+  // rows that are factored together, supernode[k] .. supernode[k + 1) with an end behind the last: each
+  // hangs on the one before it, has its columns, and what else hangs on it hangs on that one too
+  int* supernode;
+  bool tree;  // the columns of every row are the ancestors of its dof
 
   FB_INLINE int count(int i) const { return start[i + 1] - start[i]; }
   FB_INLINE int hanging(int j) const { return first[j + 1] - first[j]; }
@@ -28,8 +28,8 @@ struct DofMatrix {
   FB_INLINE T* row(int i) const { return value + p.start[i]; }
 };
 
-// rows of a limb at most
-inline constexpr int kLimb = 4;
+// rows of a supernode at most: in a tree, whose sums are held in registers, and in any other pattern
+inline constexpr int kSupernode = 4, kLongSupernode = 6;
 // rows of every column
 FB_FN void find_rows(DofPattern& p) {
   const int n = p.n;
@@ -42,6 +42,25 @@ FB_FN void find_rows(DofPattern& p) {
       p.below[k] = i;
       p.at[k] = e;
     }
+}
+// supernodes of a pattern whose rows and columns are known
+FB_FN void find_supernodes(DofPattern& p) {
+  // what hangs on i, and on i - 1 besides i
+  const auto alike = [&](int i) {
+    const int *own = p.below + p.first[i], *other = p.below + p.first[i - 1] + 1;
+    for (int e = p.hanging(i) - 1; e >= 0; --e)
+      if (own[e] != other[e]) return false;
+    return true;
+  };
+  p.nsupernode = 0;
+  for (int i = 0, size = 0; i < p.n; ++i) {
+    const bool joins = size > 0 && size < (p.tree ? kSupernode : kLongSupernode) &&
+                       p.count(i) == p.count(i - 1) + 1 && p.col[p.start[i + 1] - 1] == i - 1 &&
+                       p.hanging(i - 1) == p.hanging(i) + 1 && (p.tree || alike(i));
+    size = joins ? size + 1 : 1;
+    if (!joins) p.supernode[p.nsupernode++] = i;
+  }
+  p.supernode[p.nsupernode] = p.n;
 }
 // all that a row hangs on, by way of the largest column of each
 FB_FN void ancestor_pattern(int n, const int* parent, DofPattern& p) {
@@ -56,14 +75,7 @@ FB_FN void ancestor_pattern(int n, const int* parent, DofPattern& p) {
   }
   find_rows(p);
   p.tree = true;
-  p.nlimb = 0;
-  for (int i = 0, size = 0; i < n; ++i) {
-    const bool joins =
-        size > 0 && size < kLimb && parent[i] == i - 1 && p.hanging(i - 1) == p.hanging(i) + 1;
-    size = joins ? size + 1 : 1;
-    if (!joins) p.limb[p.nlimb++] = i;
-  }
-  p.limb[p.nlimb] = n;
+  find_supernodes(p);
 }
 
 // sets of dofs below each dof, one bit each; only words from the lowest on have been written
@@ -138,8 +150,7 @@ FB_FN void filled_pattern(const DofSets& sets, DofPattern& p) {
   p.start[n] = at;
   find_rows(p);
   p.tree = false;
-  p.nlimb = n;
-  for (int i = 0; i <= n; ++i) p.limb[i] = i;
+  find_supernodes(p);
 }
 
 // a number that the compiler knows, and all those below N one after another: what they index stays in
@@ -163,23 +174,16 @@ FB_INLINE void each_down(F&& visit) {
     each_down<N - 1>(visit);
   }
 }
-// visit a limb with its number of rows
-template <class F>
-FB_INLINE void with_limb(const DofPattern& p, int k, F&& visit) {
-  const int j = p.limb[k];
-  switch (p.limb[k + 1] - j) {
-    case 1:
-      return visit(Fixed<1>{}, j);
-    case 2:
-      return visit(Fixed<2>{}, j);
-    case 3:
-      return visit(Fixed<3>{}, j);
-    default:
-      return visit(Fixed<4>{}, j);
-  }
+// visit a supernode of at most that many rows with their number
+template <int Most, class F>
+FB_INLINE void with_supernode(const DofPattern& p, int k, F&& visit) {
+  const int j = p.supernode[k], size = p.supernode[k + 1] - j;
+  each<Most>([&](auto rows) {
+    if (size == rows.n + 1) visit(Fixed<rows.n + 1>{}, j);
+  });
 }
 // columns k .. k + C of the N rows from j on, less those of the rows below and of each other, where the
-// factors of the columns of the limb are known
+// factors of the columns of the supernode are known
 template <int N, int C, class T>
 FB_INLINE void eliminate_columns(const DofMatrix<T>& H, int j, int k) {
   const DofPattern& p = H.p;
@@ -201,9 +205,9 @@ FB_INLINE void eliminate_columns(const DofMatrix<T>& H, int j, int k) {
   });
   each<N>([&](auto r) { each<C>([&](auto c) { H.row(j + r.n)[k + c.n] = x[r.n][c.n]; }); });
 }
-// the columns of a limb: factors of the rows below, then its own and its pivots
+// the columns of a supernode: factors of the rows below, then its own and its pivots
 template <int N, class T>
-FB_INLINE void factor_limb(const DofMatrix<T>& H, int j) {
+FB_INLINE void factor_supernode(const DofMatrix<T>& H, int j) {
   const DofPattern& p = H.p;
   const int count = p.count(j);
   T x[N][N];
@@ -232,14 +236,14 @@ FB_INLINE void factor_limb(const DofMatrix<T>& H, int j) {
     });
   });
 }
-// limb by limb: what rows take from those below is summed in registers.  In a tree the columns of a
+// supernode by supernode: what rows take from those below is summed in registers.  In a tree the columns of a
 // row are the first of those below it
 template <class T>
 FB_FN void factor_tree(const DofMatrix<T>& H) {
-  for (int k = H.p.nlimb - 1; k >= 0; --k)
-    with_limb(H.p, k, [&](auto rows, int j) {
+  for (int k = H.p.nsupernode - 1; k >= 0; --k)
+    with_supernode<kSupernode>(H.p, k, [&](auto rows, int j) {
       constexpr int N = rows.n;
-      factor_limb<N>(H, j);
+      factor_supernode<N>(H, j);
       const int count = H.p.count(j);
       if (N == 1 && H.p.hanging(j) == 0) return;
       int c = 0;
@@ -251,39 +255,57 @@ FB_FN void factor_tree(const DofMatrix<T>& H) {
       if (c < count) eliminate_columns<N, 1>(H, j, c);
     });
 }
+// rows j .. j + N of a supernode in any pattern: their factors and pivots, then what the rows on which they
+// hang lose
+template <int N, class T>
+FB_INLINE void eliminate_supernode(const DofMatrix<T>& H, int j) {
+  const DofPattern& p = H.p;
+  const int count = p.count(j), *col = p.columns(j);
+  T inverse[N], *own[N];
+  each<N>([&](auto r) { own[r.n] = H.row(j + r.n); });
+  each_down<N>([&](auto i) {
+    inverse[i.n] = H.diagonal[j + i.n] = T(1) / H.diagonal[j + i.n];
+    each_down<i.n>([&](auto r) {
+      const T x = own[i.n][count + r.n], l = x * inverse[i.n];
+      H.diagonal[j + r.n] = sub_mul(H.diagonal[j + r.n], l, x);
+      for (int k = 0; k < count + r.n; ++k) own[r.n][k] = sub_mul(own[r.n][k], l, own[i.n][k]);
+      own[i.n][count + r.n] = l;
+    });
+  });
+  for (int e = count - 1; e >= 0; --e) {
+    const int i = col[e], *other = p.columns(i);
+    T *to = H.row(i), l[N], pivot = H.diagonal[i];
+    each_down<N>([&](auto r) {
+      l[r.n] = own[r.n][e] * inverse[r.n];
+      pivot = sub_mul(pivot, l[r.n], own[r.n][e]);
+    });
+    H.diagonal[i] = pivot;
+    // columns that lie side by side in both go together
+    for (int k = 0, at = 0; k < e;) {
+      while (other[at] != col[k]) ++at;
+      do {
+        T x = to[at];
+        each_down<N>([&](auto r) { x = sub_mul(x, l[r.n], own[r.n][k]); });
+        to[at++] = x;
+      } while (++k < e && other[at] == col[k]);
+    }
+    each<N>([&](auto r) { own[r.n][e] = l[r.n]; });
+  }
+}
 // (S.9)  H = L' D L in place; diagonal holds 1 / D
 template <class T>
 FB_FN void factor(const DofMatrix<T>& H) {
   if (H.p.tree) return factor_tree(H);
-  for (int i = H.p.n - 1; i >= 0; --i) {
-    const T inverse = T(1) / H.diagonal[i];
-    H.diagonal[i] = inverse;
-    T* own = H.row(i);
-    const int* col = H.p.columns(i);
-    for (int e = H.p.count(i) - 1; e >= 0; --e) {
-      const int j = col[e];
-      const T l = own[e] * inverse;
-      T* to = H.row(j);
-      H.diagonal[j] = sub_mul(H.diagonal[j], l, own[e]);
-      if (H.p.count(j) == e) {
-        for (int k = 0; k < e; ++k) to[k] = sub_mul(to[k], l, own[k]);
-      } else {
-        const int* other = H.p.columns(j);
-        for (int k = 0, at = 0; k < e; ++k, ++at) {
-          while (other[at] != col[k]) ++at;
-          to[at] = sub_mul(to[at], l, own[k]);
-        }
-      }
-      own[e] = l;
-    }
-  }
+  for (int k = H.p.nsupernode - 1; k >= 0; --k)
+    with_supernode<kLongSupernode>(H.p, k,
+                                   [&](auto rows, int j) { eliminate_supernode<rows.n>(H, j); });
 }
 // x = H^-1 x
 template <class T>
 FB_FN void solve(const DofMatrix<T>& H, T* x) {
   const DofPattern& p = H.p;
-  for (int k = p.nlimb - 1; k >= 0; --k)
-    with_limb(p, k, [&](auto rows, int j) {
+  for (int k = p.nsupernode - 1; k >= 0; --k)
+    with_supernode<kLongSupernode>(p, k, [&](auto rows, int j) {
       constexpr int N = rows.n;
       const int count = p.count(j);
       T y[N];
@@ -297,8 +319,8 @@ FB_FN void solve(const DofMatrix<T>& H, T* x) {
       });
       each<N>([&](auto r) { x[j + r.n] = y[r.n]; });
     });
-  for (int k = 0; k < p.nlimb; ++k)
-    with_limb(p, k, [&](auto rows, int j) {
+  for (int k = 0; k < p.nsupernode; ++k)
+    with_supernode<kLongSupernode>(p, k, [&](auto rows, int j) {
       constexpr int N = rows.n;
       const int count = p.count(j), *col = p.columns(j);
       T y[N];
@@ -321,8 +343,8 @@ FB_FN void solve(const DofMatrix<T>& H, T* x) {
 template <class T>
 FB_FN void multiply(const DofMatrix<T>& M, const T* x, T* y) {
   const DofPattern& p = M.p;
-  for (int k = 0; k < p.nlimb; ++k)
-    with_limb(p, k, [&](auto rows, int j) {
+  for (int k = 0; k < p.nsupernode; ++k)
+    with_supernode<kLongSupernode>(p, k, [&](auto rows, int j) {
       constexpr int N = rows.n;
       const int count = p.count(j), *col = p.columns(j);
       T sum[N], in[N];

@@ -93,7 +93,7 @@ FB_FN void carve_pattern(const Layout& s, Carver& c, size_t entries, DofPattern&
   p.n = s.nv;
   for (int** x : {&p.start, &p.first}) *x = c.template take<int>(s.nv + 1);
   for (int** x : {&p.col, &p.below, &p.at}) *x = c.template take<int>(entries);
-  p.limb = c.template take<int>(s.nv + 1);
+  p.supernode = c.template take<int>(s.nv + 1);
 }
 template <class T, class Carver>
 FB_FN void carve_matrix(const Layout& s, Carver& c, size_t entries, DofMatrix<T>& m) {

@@ -87,7 +87,7 @@ FB_FN void run_contacts(const ContactsTask& t, long index, char* workspace) {
   WorldBlock<T, P> b;
   b.open(t, index, workspace, false);
   // all of them are shown
-  b.w.sleeps = false;
+  b.w.defers = false;
   const WorldsOf<T> block(t, index);
   const Layout& s = b.m.s;
   load(block, t.x, state_size(s), b.x);

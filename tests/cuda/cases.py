@@ -223,6 +223,10 @@ def check_several(worlds: int, other: Any = "cuda:0,1") -> None:
         found = [sim.contacts(q, v, u[:, 0], params=params) for sim in (one, two)]
         assert np.array_equal(found[0].force, found[1].force)
         assert np.array_equal(*(sim.mass_matrix(q, params=params) for sim in (one, two)))
+    soft = [fb.Simulator(model, device=d, contact="mujoco") for d in ("cuda", other)]
+    assert np.array_equal(*(sim.contact_forces(q, v, u[:, 0]) for sim in soft))
+    bar = np.ones((worlds, model.nbody, 6))
+    assert np.array_equal(*(sim.contact_forces_vjp(q, v, u[:, 0], bar).q for sim in soft))
     x = np.concatenate([q, v], axis=1)[:, None].repeat(5, axis=1)
     bridge_of(two).rollout(x, u, None, WorldStatus.ok(worlds), steps=4, progress=told.append)
     assert told[-1] == 4

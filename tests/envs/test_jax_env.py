@@ -116,6 +116,7 @@ def test_contact_forces_have_gradients() -> None:
     a = 0.1 * np.random.default_rng(1).standard_normal((2, 8))
     along = np.random.default_rng(2).standard_normal((2, 8))
     slope = (loss(a + 1e-6 * along) - loss(a - 1e-6 * along)) / 2e-6
+    assert abs(slope) > 1e-3
     np.testing.assert_allclose(np.sum(jax.grad(loss)(a) * along), slope, rtol=1e-4)
     with pytest.raises(FeatherbackError, match="no gradient under the hard law"):
         envs_jax.make("Ant", 2, include_cfrc_ext_in_observation=True, contact="hard")

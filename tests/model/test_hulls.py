@@ -1,5 +1,7 @@
 """The farthest vertices of a hull that are known by direction."""
 
+from pathlib import Path
+
 import numpy as np
 
 from featherback.model.hulls import HULL_GRID, farthest_vertices
@@ -16,3 +18,9 @@ def test_vertices_of_the_grid_are_the_farthest() -> None:
         direction[(axis + 1) % 3], direction[(axis + 2) % 3] = middle[i], middle[j]
         along = points @ direction
         assert along[vertex] == along.max()
+
+
+def test_the_core_reads_the_grid_that_is_written() -> None:
+    """Hold as many cells along an edge as the core looks up."""
+    core = Path(__file__).parents[2] / "core" / "collision" / "convex_shape.hpp"
+    assert f"kHullGrid = {HULL_GRID};" in core.read_text(encoding="utf-8")

@@ -35,20 +35,27 @@ def heap(friction=0.6, bodies=24, dtype="float64", **options):
     return fb.Simulator(model, dtype=dtype, **options)
 
 
+def states_of(sim, steps=700, every=35):
+    """Return states of a heap while it falls and when it lies."""
+    roll = sim.rollout(sim.model.q0, np.zeros(sim.model.nv), steps=steps)
+    assert not int(roll.status) & BAD
+    return roll.q[::every], roll.v[::every]
+
+
 @pytest.fixture(scope="module")
 def fallen():
     """States of the heap while it falls and when it lies."""
-    sim = heap()
-    roll = sim.rollout(sim.model.q0, np.zeros(sim.model.nv), steps=700)
-    assert not int(roll.status) & BAD
-    return roll.q[::35], roll.v[::35]
+    return states_of(heap())
 
 
+@pytest.mark.parametrize("bodies", [4, 24])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_worlds_have_the_same_bits_alone_and_beside_those_that_are_solved_again(fallen, dtype):
+def test_worlds_have_the_same_bits_alone_and_beside_those_that_are_solved_again(bodies, dtype):
     """Keep a world's bits where others in its lanes need more solves of a step than it does."""
-    sim = heap(dtype=dtype)
-    q, v = (np.asarray(a, dtype) for a in fallen)
+    sim = heap(dtype=dtype, bodies=bodies)
+    # of few bodies, whose rows are solved side by side, contacts close while they fall
+    given = states_of(heap(bodies=bodies), *((400, 4) if bodies == 4 else ()))
+    q, v = (np.asarray(a, dtype) for a in given)
     alone = [sim.rollout(q[i], v[i], steps=3) for i in range(len(q))]
     for order in (np.arange(len(q)), np.random.default_rng(1).permutation(len(q))):
         batch = sim.rollout(q[order], v[order], steps=3)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from featherback._core import option_table
 from featherback._optional import import_optional
+from featherback.envs.options import check_task
 from featherback.envs.task import Task
 from featherback.envs.tasks import TASKS
 from featherback.errors import ParameterError
@@ -51,6 +52,7 @@ def build(where: str, name: str | Task, options: dict[str, Any]) -> tuple[Task, 
             hint = f'did you mean "{near[0]}"?' if near else f"it has: {', '.join(names)}."
             raise ParameterError(f"{where}: {kind.__name__} has no option {key!r}; {hint}")
     task = replace(name, **own) if isinstance(name, Task) else kind(**own)
+    check_task(where, task)
     # None stands for the default of the task
     return task, task.simulator(**{k: v for k, v in rest.items() if v is not None})
 

@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from featherback._checks import check_integer
 from featherback._typing import Bools, Real
 from featherback.envs.generators import Generators
+from featherback.envs.options import check_reset, read_states
 from featherback.envs.render import Camera, check_render_mode
 from featherback.envs.task import Task
 from featherback.envs.worlds import Outcome, Randomize, Worlds
@@ -113,6 +114,7 @@ class VectorEnv(GymnasiumVectorEnv[Any, Any, Any]):
             Observations real[worlds, n], and an empty dictionary.
         """
         where, options = "reset()", options or {}
+        check_reset(where, options)
         mask = np.ones(self.num_envs, bool)
         if options.get("reset_mask") is not None:
             mask = np.asarray(options["reset_mask"])
@@ -127,7 +129,7 @@ class VectorEnv(GymnasiumVectorEnv[Any, Any, Any]):
         self.worlds.reset(rows, self._generators)
         if "q" in options or "v" in options:
             q, v = (
-                np.broadcast_to(np.asarray(options.get(name, own), self.sim.dtype), own.shape)
+                read_states(where, name, options.get(name, own), own)
                 for name, own in (("q", self.worlds.q), ("v", self.worlds.v))
             )
             self.worlds.set_states(rows, q[rows], v[rows])

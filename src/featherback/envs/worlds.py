@@ -20,6 +20,7 @@ from featherback.envs.task import Task, total
 from featherback.errors import ShapeError
 from featherback.sim import Simulator
 from featherback.sim.bridge import Status, WorldStatus, bridge_of
+from featherback.sim.inputs import as_real
 
 MAX_WORLDS = 10**7
 # a pair of factors, or a function of a generator and the parameter's own value
@@ -146,7 +147,7 @@ class Worlds:
 
     def read_actions(self, where: str, actions: Any) -> Real:
         """Return actions, real[worlds, n]."""
-        found = np.asarray(actions, self.sim.dtype)
+        found = as_real(where, "actions", actions, self.sim.dtype)
         expected = (self.count, len(self.low))
         if found.shape != expected:
             raise ShapeError(

@@ -22,7 +22,7 @@ from featherback.jax.inputs import (
 )
 from featherback.jax.primitives import OUTPUT, output_map
 from featherback.sim import Simulator
-from featherback.sim.bridge import bridge_of, check_law
+from featherback.sim.bridge import OF_A_STEP, bridge_of, check_law
 
 
 def body_poses(
@@ -115,8 +115,8 @@ def contact_forces(
     `Simulator.contact_forces` returns them; under `contact="mujoco"` only.
     """
     where = "contact_forces()"
-    check_law(f"featherback.jax.{where}", bridge_of(sim), "contact_forces")
     call = open_call(where, sim)
+    check_law(f"featherback.jax.{where}", bridge_of(sim), "contact_forces")
     if act is not None and not sim.model.na:
         raise ShapeError(
             f'{where}: act is given, but model "{sim.model.name}" has no activations; leave it out.'
@@ -154,7 +154,7 @@ def _evaluate(
     arrays = rows(call, inputs)
     worlds = count_worlds(where, arrays, {})
     # what moves nothing but acts on contacts has no gradient there either
-    undifferentiated = NO_GRADIENT if output == "contact_forces" else {}
+    undifferentiated = NO_GRADIENT if output in OF_A_STEP else {}
     theta = flat_params(call, params, worlds, undifferentiated)
     full = [give_worlds(x, worlds, 1) for x in arrays.values()]
     # inputs that the output does not read, parameters aside

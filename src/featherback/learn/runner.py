@@ -53,7 +53,7 @@ def _make_gymnasium(settings: Settings, worlds: int) -> VectorEnv[Any, Any, Any]
             vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
             **settings.env_options(),
         )
-    except gymnasium.error.Error as error:
+    except (gymnasium.error.Error, ImportError) as error:
         raise ParameterError(
             f"learn {settings.learner}: gymnasium cannot make {name}: {error}"
         ) from None

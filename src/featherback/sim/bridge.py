@@ -52,7 +52,7 @@ from featherback.sim.memory import (
     refuse_too_large,
 )
 from featherback.sim.options import Options
-from featherback.sim.outputs import check_law, evaluate, evaluate_vjp, output_shape
+from featherback.sim.outputs import OF_A_STEP, check_law, evaluate, evaluate_vjp, output_shape
 from featherback.sim.replay import (
     Bars,
     Replay,
@@ -78,6 +78,7 @@ __all__ = [
     "CONTACT_NUMBERS",
     "INERTIAS",
     "NO_GRADIENT",
+    "OF_A_STEP",
     "SENTENCES",
     "TRACE_NUMBERS",
     "Bars",

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from featherback._core import output_table
 from featherback._typing import Ints, Real
 from featherback.sim.cuda_frame import Array, Frame, backwards, between
+from featherback.sim.outputs import OF_A_STEP
 
 if TYPE_CHECKING:
     from featherback.sim.cuda import CudaEngine
-
-# outputs that solve for the contacts of a step; they run on the processor
-OF_A_STEP = ("contact_forces",)
 
 
 def _each(*arrays: Any) -> int:
@@ -175,7 +173,7 @@ def output(
     theta: Real | None,
     y: Real,
 ) -> None:
-    """Write an output of each world to y."""
+    """Write an output of each world to y; those that solve for contacts run on the processor."""
     if name in OF_A_STEP:
         engine.host.output(name, q, v, x, theta, y)
         return

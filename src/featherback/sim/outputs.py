@@ -90,6 +90,8 @@ OUTPUTS = {
     "site_poses": Output("poses", ("q",), ("p_bar", "R_bar"), ("nbody", "nsite")),
     "site_positions": Output("poses", ("q",), ("x_bar",), ("nbody", "nsite")),
 }
+# those that solve for the contacts of a step: they read activations and controls
+OF_A_STEP = tuple(row.name for row in output_table() if "drive" in row.inputs)
 # numbers of a pose: a position, then a rotation matrix
 PARTS: dict[str, tuple[slice, tuple[int, ...]]] = {
     "p_bar": (slice(0, 3), (3,)),
@@ -161,7 +163,7 @@ def evaluate_vjp(
     theta, given = bridge.read_params(where, params, worlds if batched else None)
     _check_mass(where, bridge, output, params)
     check_law(where, bridge, output.job)
-    if output.job == "contact_forces":
+    if output.job in OF_A_STEP:
         refuse_without_gradient(where, named_arrays(where, params))
     cotangents = dict(zip(output.bars, arrays[count:], strict=True))
     require_cotangent(where, cotangents.values(), " or ".join(cotangents))
@@ -183,28 +185,36 @@ def evaluate_vjp(
     return OutputGradient(params=found, **shown)
 
 
-def join_drive(where: str, layout: StateLayout, u: Any, act: Any) -> Any:
-    """Return activations and controls side by side, as outputs of a step read them."""
+def join_drive(where: str, layout: StateLayout, u: Any, act: Any, *, finite: bool = False) -> Any:
+    """Return activations and controls side by side, as outputs of a step read them.
+
+    With `finite`, both must be finite.
+    """
     if not layout.na:
         if act is not None:
             raise ShapeError(
                 f'{where}: act is given, but model "{layout.model}" has no activations; leave it '
                 "out."
             )
-        return u
+        if u is None:
+            return u
     parts = [
         np.zeros(n, layout.dtype) if x is None else as_real(where, name, x, layout.dtype)
         for name, x, n in (("act", act, layout.na), ("u", u, layout.nu))
     ]
     for name, x, n in zip(("act", "u"), parts, (layout.na, layout.nu), strict=True):
         rows(where, name, x, n, layout.model)
+        if finite:
+            require_finite(where, name, x)
+    if not layout.na:
+        return parts[1]
     lead = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
     return np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in parts], -1)
 
 
 def check_law(where: str, bridge: Bridge, job: str) -> None:
     """Refuse forces of contacts under a law that has no gradient of them."""
-    if job == "contact_forces" and bridge.options.contact != "mujoco":
+    if job in OF_A_STEP and bridge.options.contact != "mujoco":
         raise ParameterError(
             f"{where}: forces of contacts as an output, with gradients, are there under "
             'contact="mujoco" only; build the Simulator with it, or take sim.contacts(), which '

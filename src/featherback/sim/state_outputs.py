@@ -109,7 +109,7 @@ def contact_forces(
     those of `contacts`, added up, with a gradient; under `contact="mujoco"` only. A world with
     more contacts than there is room for has NaN.
     """
-    drive = join_drive("contact_forces()", bridge_of(self).layout, u, act)
+    drive = join_drive("contact_forces()", bridge_of(self).layout, u, act, finite=True)
     return _one(self, "contact_forces", q, v, drive, params=params)
 
 

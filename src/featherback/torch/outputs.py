@@ -13,6 +13,7 @@ from torch.autograd import Function
 from featherback.errors import FeatherbackError, ShapeError
 from featherback.sim import Simulator
 from featherback.sim.bridge import (
+    OF_A_STEP,
     bridge_of,
     bridge_of_handle,
     check_law,
@@ -172,7 +173,7 @@ def _evaluate(job: str, sim: Simulator, inputs: dict[str, Tensor], params: Any) 
     worlds = same_worlds(
         where, {k: check_rows(where, k, x, bridge.layout) for k, x in flat.items()}
     )
-    names, *packs = pack_params(where, params, sim, worlds, moves=job == "contact_forces")
+    names, *packs = pack_params(where, params, sim, worlds, moves=job in OF_A_STEP)
     spread = [x if worlds is None else x.expand(worlds, x.shape[-1]) for x in flat.values()]
     q, v, x = (*spread, None, None)[:3]
     if torch.compiler.is_compiling():

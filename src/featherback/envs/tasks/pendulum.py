@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from featherback import models
+from featherback._checks import check_integer
 from featherback._typing import Array as Float64
 from featherback.envs.state import Array, State
 from featherback.envs.task import Task
@@ -62,10 +63,12 @@ class NLinkPendulum(Task):
 
     def model(self) -> Model:
         """Return the pendulum of featherback.models."""
+        check_integer("NLinkPendulum", "links", self.links, minimum=1)
         return _pendulum(self.links, self.length, self.mass)
 
     def simulator(self, **options: Any) -> Simulator:
         """Return the simulator, with this task's step and damping unless others are given."""
+        check_integer("NLinkPendulum", "links", self.links, minimum=1)
         given = dict(options.pop("params", None) or {})
         params = {"dof_damping": np.full(self.links, self.damping), **self.inertias(), **given}
         return super().simulator(**{"dt": self.substep, **options, "params": params})

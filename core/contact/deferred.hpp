@@ -1,5 +1,5 @@
-// Pairs whose geoms are too far apart for what the step may do to them sleep: nobody looks for their contact
-// points, unless the solve moves them by more.  Proof: docs/derivations/contact.md.
+// Pairs whose geoms are too far apart for what the step may do to them are deferred: nobody looks for their
+// contact points, unless the solve moves them by more.  Proof: docs/derivations/contact.md.
 #pragma once
 #include "core/contact/near.hpp"
 
@@ -41,11 +41,6 @@ template <class T, class P>
 FB_INLINE int smaller_geom(const Model<T, P>& m, const PairAt<T>& x) {
   return all(m.derived.geom_radius[x.ga] < m.derived.geom_radius[x.gb]) ? x.ga : x.gb;
 }
-// a bound on the speed of any point within `radius` of x
-template <class T>
-FB_INLINE T largest_speed(Vec3<T> lin, Vec3<T> ang, T radius) {
-  return abs(lin.x) + abs(lin.y) + abs(lin.z) + (abs(ang.x) + abs(ang.y) + abs(ang.z)) * radius;
-}
 // (T.18)  a bound on the speed at which contacts of a pair that are nearer than `far` close or open, links having
 // the motions VA and VB
 template <class T, class P>
@@ -59,7 +54,7 @@ FB_FN T closing_speed(const Model<T, P>& m, const PairAt<T>& x, T far, Motion<T>
 // (T.18)  contacts with a larger gap stay open whatever the motions of their links change by up to twice as much as
 // the free motion changes them
 template <class T, class P>
-FB_FN T waking_gap(const Model<T, P>& m, const PairAt<T>& x, T far, const Work<T>& w) {
+FB_FN T closing_gap(const Model<T, P>& m, const PairAt<T>& x, T far, const Work<T>& w) {
   const LinkWork<T>&A = w.link[x.la], &B = w.link[x.lb];
   const int g = smaller_geom(m, x);
   const T radius = far + T(m.derived.geom_radius[g]);
@@ -83,14 +78,14 @@ FB_INLINE T sure_distance(const Model<T, P>& m, const PairAt<T>& x, T gap) {
                  T(m.derived.geom_radius[smaller_geom(m, x)] * Real<T>(kGapOfRadius)));
 }
 template <class T>
-FB_INLINE void push_asleep(const Layout& s, const AsleepPair<T>& x, Work<T>& w) {
-  w.asleep[w.nasleep++] = x;
-  w.asleep_slots += pair_slots(kind_of_pair(s, x.pair));
+FB_INLINE void defer_pair(const Layout& s, const DeferredPair<T>& x, Work<T>& w) {
+  w.deferred[w.ndeferred++] = x;
+  w.deferred_slots += pair_slots(kind_of_pair(s, x.pair));
 }
-// (T.18)  whether a contact of a sleeping pair may close under the motions V
+// (T.18)  whether a contact of a deferred pair may close under the motions V
 template <class T, class P>
-FB_FN bool may_wake(const Model<T, P>& m, const AsleepPair<T>& k, const Motion<T>* V,
-                    const Work<T>& w) {
+FB_FN bool may_close(const Model<T, P>& m, const DeferredPair<T>& k, const Motion<T>* V,
+                     const Work<T>& w) {
   const PairAt<T> x = pair_at(m.s, k.pair, w);
   const Motion<T> still = zero_motion<T>();
   const T speed =
