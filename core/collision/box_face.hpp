@@ -75,11 +75,18 @@ FB_INLINE uint32_t corner_states(const FacePolygon<T>& poly, const FaceSide<T>& 
   return states;
 }
 // what a cut makes: corner j is corner from[j] of the polygon before, or lies on the way from there to
-// the next one, where the side is crossed
+// the next one, where the side is crossed.  inner: of a corner whose one edge lies along the side's line
+// the corner within at the end of its other edge, which is cut or not as the line moves; else -1
 struct CutMap {
-  int n, from[8];
+  int n, from[8], inner[8];
   bool crossed[8];
 };
+FB_INLINE int inner_corner(uint32_t states, int k, int n) {
+  const int before = k > 0 ? k - 1 : n - 1, next = k + 1 < n ? k + 1 : 0;
+  const uint32_t one = states >> (2 * before) & 3, other = states >> (2 * next) & 3;
+  if ((states >> (2 * k) & 3) != 0 || one + other != 1) return -1;
+  return one == 1 ? before : next;
+}
 FB_INLINE CutMap cut_map(uint32_t states, int n) {
   CutMap map;
   map.n = 0;
@@ -87,14 +94,37 @@ FB_INLINE CutMap cut_map(uint32_t states, int n) {
     const uint32_t here = states >> (2 * k) & 3, there = states >> (k + 1 < n ? 2 * k + 2 : 0) & 3;
     if (here != 2 && map.n < 8) {
       map.from[map.n] = k;
+      map.inner[map.n] = inner_corner(states, k, n);
       map.crossed[map.n++] = false;
     }
     if ((here ^ there) == 3 && map.n < 8) {
       map.from[map.n] = k;
+      map.inner[map.n] = -1;
       map.crossed[map.n++] = true;
     }
   }
   return map;
+}
+
+// (C.16)  where the way from p to q crosses a side's line
+template <class T>
+FB_INLINE Vec3<T> crossing(const FaceSide<T>& side, Vec3<T> p, Vec3<T> q) {
+  const T dp = within_side(side, p), dq = within_side(side, q);
+  return p + (q - p) * (dp / (dp - dq));
+}
+// (C.44)  given x_bar, add to those of p, q and the half extent
+template <class T>
+FB_INLINE void crossing_adjoint(const FaceSide<T>& side, Vec3<T> p, Vec3<T> q, Vec3<T> x_bar,
+                                Vec3<T>& p_bar, Vec3<T>& q_bar, T& half_bar) {
+  // x = p + t (q - p), t = dp / (dp - dq), d = half -+ x_u
+  const T dp = within_side(side, p), dq = within_side(side, q);
+  const T inverse = T(1) / (dp - dq), t = dp * inverse;
+  const T over = dot(x_bar, q - p) * inverse, dp_bar = over * (T(1) - t), dq_bar = over * t;
+  p_bar += x_bar * (T(1) - t);
+  q_bar += x_bar * t;
+  (side.along_v ? p_bar.y : p_bar.x) -= side.sign * dp_bar;
+  (side.along_v ? q_bar.y : q_bar.x) -= side.sign * dq_bar;
+  half_bar += dp_bar + dq_bar;
 }
 
 // (C.16)  one Sutherland-Hodgman cut, given what it makes
@@ -106,10 +136,13 @@ FB_INLINE FacePolygon<T> cut_polygon(const FacePolygon<T>& old, const FaceSide<T
   for (int j = 0; j < map.n; ++j) {
     const int k = map.from[j];
     out.x[j] = old.x[k];
-    if (!map.crossed[j]) continue;
-    const Vec3<T> p = old.x[k], q = old.x[k + 1 < old.n ? k + 1 : 0];
-    const T dp = within_side(side, p), dq = within_side(side, q);
-    out.x[j] = p + (q - p) * (dp / (dp - dq));
+    if (map.crossed[j]) {
+      out.x[j] = crossing(side, old.x[k], old.x[k + 1 < old.n ? k + 1 : 0]);
+    } else if (map.inner[j] >= 0) {
+      // the corner, and where its edge is cut, are one point; its derivative is the mean of both
+      const Vec3<T> cut = crossing(side, old.x[map.inner[j]], old.x[k]);
+      out.x[j] = (old.x[k] + cut) * Real<T>(0.5);
+    }
   }
   return out;
 }
@@ -121,24 +154,17 @@ FB_INLINE void cut_polygon_adjoint(const FacePolygon<T>& old, const FaceSide<T>&
   const FacePolygon<T> out_bar = bar;
   for (int k = 0; k < old.n; ++k) bar.x[k] = zero3<T>();
   for (int j = 0; j < map.n; ++j) {
-    const int k = map.from[j], next = k + 1 < old.n ? k + 1 : 0;
-    const Vec3<T> x_bar = out_bar.x[j];
+    const int k = map.from[j], next = k + 1 < old.n ? k + 1 : 0, inner = map.inner[j];
+    const Vec3<T> x_bar = out_bar.x[j], half = x_bar * Real<T>(0.5);
     if (is_nothing(x_bar)) continue;
-    if (!map.crossed[j]) {
+    if (map.crossed[j]) {
+      crossing_adjoint(side, old.x[k], old.x[next], x_bar, bar.x[k], bar.x[next], half_bar);
+    } else if (inner >= 0) {
+      bar.x[k] += half;
+      crossing_adjoint(side, old.x[inner], old.x[k], half, bar.x[inner], bar.x[k], half_bar);
+    } else {
       bar.x[k] += x_bar;
-      continue;
     }
-    // x = p + t (q - p), t = dp / (dp - dq), d = half -+ x_u
-    const Vec3<T> p = old.x[k], q = old.x[next];
-    const T dp = within_side(side, p), dq = within_side(side, q);
-    const T inverse = T(1) / (dp - dq), t = dp * inverse;
-    const T over = dot(x_bar, q - p) * inverse, dp_bar = over * (T(1) - t), dq_bar = over * t;
-    Vec3<T> p_bar = x_bar * (T(1) - t), q_bar = x_bar * t;
-    (side.along_v ? p_bar.y : p_bar.x) -= side.sign * dp_bar;
-    (side.along_v ? q_bar.y : q_bar.x) -= side.sign * dq_bar;
-    half_bar += dp_bar + dq_bar;
-    bar.x[k] += p_bar;
-    bar.x[next] += q_bar;
   }
   bar.n = old.n;
 }

@@ -127,7 +127,7 @@ def test_activations_have_gradients() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_worlds_of_a_batch_have_the_bits_of_one_world(dtype: Any) -> None:
     """Evaluate and differentiate worlds as each by itself."""
-    for seed in (40, 41, 44):
+    for seed in (41, 43, 44):
         model, q, v, rng = draw_soft(seed)
         worlds = 19
         q = np.repeat(q[None], worlds, axis=0).astype(dtype)

@@ -32,13 +32,13 @@ def check_task(where: str, task: Task) -> None:
         if name in COUNTS:
             check_integer(where, name, value, minimum=1)
             continue
-        allowed = _allowed(kinds.get(name), value)
+        allowed = _allowed(kinds.get(name), value, name.endswith("_range"))
         if allowed:
             raise ParameterError(f"{where}: {name} is {value!r}; it must be {allowed}.")
 
 
-def _allowed(kind: Any, value: Any) -> str:
-    """Return what a value of this kind must be; empty where it is."""
+def _allowed(kind: Any, value: Any, ordered: bool) -> str:
+    """Return what a value of this kind must be; empty where it is. `ordered`: it is a range."""
     if get_origin(kind) is Literal:
         words = get_args(kind)
         return "" if value in words else f"one of {', '.join(map(repr, words))}"
@@ -46,7 +46,7 @@ def _allowed(kind: Any, value: Any) -> str:
         return "" if is_integer(value) else "an integer"
     if kind is float:
         return "" if _is_number(value) and math.isfinite(value) else "a finite number"
-    if kind == tuple[float, float]:
+    if ordered and kind == tuple[float, float]:
         pair = value if isinstance(value, tuple | list) and len(value) == 2 else ()
         numbers = all(_is_number(x) for x in pair)
         return "" if pair and numbers and pair[0] < pair[1] else "two numbers, the lower one first"
