@@ -60,7 +60,7 @@ Reference = Callable[[Vector], Vector]
 # adjoints that have tests of their own
 PAIR_ADJOINTS = """
     ball_on_box box_box_one box_corner capsule_place carried_slot carrier closest_on_segments
-    closest_slot closest_to_box collide collide_worlds convex_convex convex_one corner
+    closest_slot closest_to_box collide collide_worlds convex_convex convex_one corner crossing
     cut_polygon direction edge_middle edge_normal edges_point end_slot face_corners face_points
     free_slot hold_within mesh_vertex node_place parallel_weight pass_of_edge plane_ball
     plane_point point point_box rim_vector slot touch_of_balls vertex_point
