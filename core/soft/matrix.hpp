@@ -283,11 +283,13 @@ FB_INLINE void eliminate_supernode(const DofMatrix<T>& H, int j) {
     // columns that lie side by side in both go together
     for (int k = 0, at = 0; k < e;) {
       while (other[at] != col[k]) ++at;
-      do {
+      for (bool beside = true; beside; beside = k < e && other[at] == col[k]) {
         T x = to[at];
         each_down<N>([&](auto r) { x = sub_mul(x, l[r.n], own[r.n][k]); });
-        to[at++] = x;
-      } while (++k < e && other[at] == col[k]);
+        to[at] = x;
+        ++k;
+        ++at;
+      }
     }
     each<N>([&](auto r) { own[r.n][e] = l[r.n]; });
   }
