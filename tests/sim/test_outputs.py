@@ -119,6 +119,46 @@ def test_a_tree_without_mass_lies_at_its_first_body(model: fb.Model) -> None:
     np.testing.assert_array_equal(given.params["body_mass"], 0)
 
 
+def test_gradients_of_two_arms_on_one_base() -> None:
+    """Differentiate outputs of a tree of bodies whose links have origins of their own."""
+    arm = (
+        '<body pos="{} 0 0.2"><joint axis="0 1 0"/>'
+        '<geom type="capsule" size=".05" fromto="{}"/>{}</body>'
+    )
+    tips = [arm.format(0.3, "0 0 0 0 .2 .3", ""), arm.format(0.2, "0 .1 0 .2 .1 .1", "")]
+    arms = arm.format(-0.4, "0 0 0 .3 0 .1", tips[0]) + arm.format(0.5, "0 0 0 .1 .2 .2", tips[1])
+    sim = fb.Simulator(
+        fb.load(
+            '<mujoco><worldbody><body pos="1 2 0.5" quat="1 .2 .1 0">'
+            f'<geom type="box" size=".2 .1 .1"/>{arms}</body></worldbody></mujoco>'
+        )
+    )
+    rng = np.random.default_rng(6)
+    q, v, step = rng.normal(size=4), rng.normal(size=4), 1e-6
+    for name, given, wide in (
+        ("mass_centers", (q,), 6),
+        ("com_inertias", (q,), 10),
+        ("com_velocities", (q, v), 6),
+    ):
+        bar = rng.normal(size=(sim.model.nbody, wide))
+        found = sim.output_vjp(name, *given, bar)
+        for k, gradient in enumerate((found.q, found.v)[: len(given)]):
+            for i in range(4):
+                sides = [
+                    np.sum(
+                        sim.output(
+                            name,
+                            *(x + s * step * np.eye(4)[i] * (j == k) for j, x in enumerate(given)),
+                        )
+                        * bar
+                    )
+                    for s in (1, -1)
+                ]
+                slope = (sides[0] - sides[1]) / (2 * step)
+                assert gradient is not None
+                assert abs(gradient[i] - slope) < 1e-7 * max(1.0, abs(slope))
+
+
 def test_gradient_of_a_pendulum() -> None:
     """Give the closed forms of a point at (l sin a, 0, -l cos a): d/da, d/dl, d/dm."""
     model = fb.models.pendulum()
