@@ -63,7 +63,6 @@ class NLinkPendulum(Task):
 
     def model(self) -> Model:
         """Return the pendulum of featherback.models."""
-        check_integer("NLinkPendulum", "links", self.links, minimum=1)
         return _pendulum(self.links, self.length, self.mass)
 
     def simulator(self, **options: Any) -> Simulator:
